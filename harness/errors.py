@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST_LINE) -> str:
-    """Returns text of at most `most` characters: the middle of a longer one is left out, where `…` stands."""
+    """Returns text of at most `most` characters: the middle of a longer one is excluded, where `…` stands."""
     if len(text) <= most:
         return text
     tail = (most - 1) // 3
@@ -163,7 +163,7 @@ def suggestion(name: str, known: Iterable[object]) -> str:
     """The end of an error about an unknown name: the nearest known one, else all of them (as many as fit a line)."""
     names = sorted({str(each) for each in known})  # keys of YAML may be numbers
     folded = {each.casefold(): each for each in names}
-    near = difflib.get_close_matches(name[:LONGEST_PATH].casefold(), folded, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name)[:LONGEST_PATH].casefold(), folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean {folded[near[0]]!r}?"
     if not names:

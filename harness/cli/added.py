@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from harness.errors import HarnessError
 from harness.io import extensions
-from harness.io.console import say
+from harness.io.console import out, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,10 +22,10 @@ _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemE
 
 
 _PANELS = {
-    "Runs and scores": ("run", "score", "compare", "reproduce"),
-    "What there is": ("list", "show", "doctor", "fetch"),
+    "Runs and scores": ("run", "score", "compare", "reproduce", "rehearse"),
+    "Information and data": ("list", "show", "doctor", "fetch"),
     "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise"),
-    "Your own": ("new", "build", "store"),
+    "Templates, builders, cache": ("new", "build", "store"),
     "Added by packages": (),  # what is left
 }
 
@@ -37,9 +37,16 @@ def _first(command: Any) -> str:  # noqa: ANN401
 
 
 class Group(TyperGroup):
-    """Command group whose help shows whole descriptions."""
+    """Command group whose help shows whole descriptions; without a command it prints its help."""
 
     panels: ClassVar[dict[str, tuple[str, ...]]] = {"Commands": ()}  # heading -> commands; without any: what is left
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
+        """Parses the arguments; without any, prints the help, as `--help` does."""
+        if args in ([], ["--"]) and not ctx.resilient_parsing:
+            out(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Writes the list of commands under their headings."""
@@ -71,10 +78,10 @@ class Commands(Group):
         return None if found is None else _Added(cmd_name, found)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Writes the list of commands; a package's command with a name of the harness is left out with a warning."""
+        """Writes the list of commands; a package's command with a name of the harness is excluded with a warning."""
         for name in sorted(_added().keys() & self.commands.keys()):
             for entry in _added()[name]:
-                say(f"{entry.distribution}: command {name!r} is one of the harness's own; the package's is left out")
+                say(f"{entry.distribution}: command {name!r} is a command of the harness; the package's is ignored")
         super().format_commands(ctx, formatter)
 
 

@@ -18,42 +18,42 @@ from harness.io.console import out, out_table, say
 if TYPE_CHECKING:
     from harness.builders.saber.steps import Planned, Step
 
-build_app = typer.Typer(cls=Group, help="Collections made from data.")
+build_app = typer.Typer(cls=Group, help="Build collections from data.")
 STEPS = "databank, annotate, ontology, pairs, select, judge, rate, collection"
 
 
 @build_app.callback()
 def build() -> None:
-    """Collections made from data."""
+    """Build collections from data."""
 
 
 @build_app.command()
 def saber(
-    config: Annotated[str, typer.Option(metavar="NAME", help="conf/builder/NAME.yaml.")],
+    config: Annotated[str, typer.Option(metavar="NAME", help="Builder: conf/builder/NAME.yaml.")],
     step: Annotated[str | None, typer.Argument(metavar="[STEP]", help=f"The last step: {STEPS}; default: all.")] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Copy what the steps made there, a folder a step.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Copy the results of the steps to this folder, one subfolder per step."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what the steps would take; asks no language model.")
+        bool, typer.Option("--dry-run", help="Estimate the cost of the steps; calls no language model.")
     ] = False,
     pilot: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Only ask a model N problems' annotations (STEP judge: comparisons; databank: texts): for dry runs.",
+            help="Only annotate N problems (STEP judge: N comparisons; databank: N texts), as a basis for --dry-run.",
         ),
     ] = None,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Take answers of language models that are kept only.")
-    ] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Use only cached answers of language models.")] = False,
     trec: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the ratings as TREC judgments, which are whole numbers.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the ratings as TREC judgments, which must be whole numbers."),
     ] = None,
     rounded: Annotated[bool, typer.Option("--round", help="With --trec: round the ratings.")] = False,
 ) -> None:
-    """A re-ranking collection from problems with solutions, as SABER-Math was built; every step is kept and resumed."""
+    """Build a re-ranking collection from problems with solutions, as for SABER-Math; steps are cached and resumed."""
     from harness.builders.saber import judging, pipeline, steps
 
     settings, where = pipeline.load_settings(config)
@@ -98,16 +98,23 @@ def saber(
 
 @build_app.command()
 def compare(
-    config: Annotated[str, typer.Option(metavar="NAME", help="conf/builder/NAME.yaml.")],
-    person: Annotated[str, typer.Argument(metavar="NAME", help="Who compares; goes into the file of choices.")],
-    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="How many pairs of candidates.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of the pairs, and of which candidate is shown first.")] = 0,
-    choices: Annotated[Path, typer.Option(metavar="FILE", help="Choices are added there.")] = Path("choices.jsonl"),
+    config: Annotated[str, typer.Option(metavar="NAME", help="Builder: conf/builder/NAME.yaml.")],
+    person: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the person who compares, for the file of choices.")
+    ],
+    pairs: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs of candidates.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the pairs and of the candidate shown first.")] = 0,
+    choices: Annotated[Path, typer.Option(metavar="FILE", help="File to append the choices to.")] = Path(
+        "choices.jsonl"
+    ),
     exhaustive: Annotated[
-        bool, typer.Option("--exhaustive", help="Ask the judge all pairs, and tell the agreement with that order too.")
+        bool,
+        typer.Option(
+            "--exhaustive", help="Let the judge compare all pairs, and also report the agreement with that order."
+        ),
     ] = False,
 ) -> None:
-    """Compare two candidates with a target yourself, and see how far people agree with the ratings."""
+    """Let a person compare pairs of candidates with a target, and report the agreement with the ratings."""
     from harness.builders.saber import people, pipeline, steps
     from harness.builders.saber.databank import PROBLEMS, read_problems
     from harness.builders.saber.rate import RATINGS, read_ratings
@@ -137,34 +144,37 @@ def compare(
 
 @build_app.command()
 def report(
-    config: Annotated[str, typer.Option(metavar="NAME", help="conf/builder/NAME.yaml.")],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")],
-    target: Annotated[str, typer.Option(metavar="ID", help="The target whose candidates are shown.")] = "",
+    config: Annotated[str, typer.Option(metavar="NAME", help="Builder: conf/builder/NAME.yaml.")],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")],
+    target: Annotated[str, typer.Option(metavar="ID", help="Target whose candidates the report shows.")] = "",
     formulas: Annotated[
-        list[Path] | None, typer.Option(metavar="RUN", help="A system's run on corpus NAME-formulas; repeatable.")
+        list[Path] | None, typer.Option(metavar="RUN", help="Run of a system on corpus NAME-formulas; repeatable.")
     ] = None,
     words: Annotated[
-        list[Path] | None, typer.Option(metavar="RUN", help="The same system's run on NAME-words, in the same order.")
+        list[Path] | None, typer.Option(metavar="RUN", help="Run of the same system on NAME-words, in the same order.")
     ] = None,
     leaderboard: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Of 'harness leaderboard --json'; the first is held against each other one."),
+        typer.Option(
+            metavar="FILE", help="Output of 'harness leaderboard --json'; the first is compared with each other one."
+        ),
     ] = None,
     choices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What people chose, of 'harness build compare'.")
+        Path | None, typer.Option(metavar="FILE", help="Choices of people from 'harness build compare'.")
     ] = None,
     judge: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="A builder whose judge is asked the same comparisons: how far do both agree?"
-        ),
+        typer.Option(metavar="NAME", help="Builder whose judge makes the same comparisons; reports their agreement."),
     ] = None,
     truth: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A collection whose topics are targets: are its relevant ones rated above?"),
+        typer.Option(
+            metavar="NAME",
+            help="Collection whose topics are targets; reports whether its relevant documents are rated higher.",
+        ),
     ] = None,
 ) -> None:
-    """What was built, looked at: tournament, ranks by signal, domains, tokens, preferences, leaderboards, people."""
+    """Report on a built collection: tournament, ranks by signal, domains, tokens, preferences, leaderboards, people."""
     from harness.builders.saber import judging, people, pipeline, steps
     from harness.builders.saber.analyses import relevant_above
     from harness.builders.saber.rate import RATINGS, read_ratings

@@ -70,5 +70,5 @@ def _names(group: str, incomplete: str) -> list[str]:
 
     try:
         return [name for name in config.names(group) if name.startswith(incomplete)]
-    except HarnessError:  # a shell is no place to say so
+    except HarnessError:  # a shell is not a place to say so
         return []

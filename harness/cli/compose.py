@@ -70,7 +70,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
         multirun, arguments = True, ["--multirun", *arguments]
     if multirun and any(argument.startswith("experiment=") for argument in arguments):
-        raise HarnessError("run: an experiment is no point of a sweep; what varies in it are its axes")
+        raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
     words, added = _words(command, arguments, sweep) if sweep or multirun else checked
     # The points of a sweep find each other by this.
     kept = content_key({"command": command, "arguments": sorted(arguments), "sweep": sweep})[:12]

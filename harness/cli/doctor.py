@@ -8,44 +8,67 @@ from typing import Annotated
 
 import typer
 
-from harness.io.console import out, out_left
+from harness.io.console import out, out_wrapped
 from harness.io.files import cache_root
 
 _FETCH = "harness fetch "
+_COMMANDS = (_FETCH, "pip ", "apt ", "apt-get ")  # how remedies begin that are commands
 _SHOWN = 5  # names on a line
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
     """Check this machine: what works, and the commands that install what is missing."""
     from harness.cli.findings import findings, writable
 
-    works, missing = _split(findings())
+    works, missing, manual = _split(findings())
     if as_json:
-        out(json.dumps({"works": works, "missing": missing}, indent=2, ensure_ascii=False))
+        document = {"works": works, "missing": missing, "manual": manual}
+        out(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        out_left([["works", ""], *([f"  {check}", state] for check, state in works.items())])
+        out("works")
+        for check, state in works.items():
+            out_wrapped(state, f"  {check:{max(map(len, works))}}  ")
         if missing:
             out("")
-            out("missing, which only matters to the systems that need it")
+            out_wrapped("missing, by the command that installs it; only the systems named need it")
         for command, gives in missing.items():
             out(f"  {command}")
-            out(f"    {_listed(gives)}")
+            for line in [_listed(gives)] if command.startswith(_FETCH) else gives:
+                out_wrapped(line, "    ", 2)
+        if manual:
+            out("")
+            out("settings and manual steps")
+        for step, gives in manual.items():
+            what = _listed(gives)
+            out_wrapped(f"{what}{';' if ': ' in what else ':'} {step}", "  ", 2)
     if not writable(cache_root()):
         raise typer.Exit(2)
 
 
-def _split(found: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Returns check -> state of what works, and the command that installs something -> what it makes available."""
+def _split(
+    found: Sequence[Sequence[str]],
+) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
+    """Returns check -> state of what works; command -> what it installs; manual step -> what it makes available."""
     works = {check: state for check, state, remedy in found if not remedy}
     missing: dict[str, dict[str, None]] = {}
+    manual: dict[str, dict[str, None]] = {}
     for check, state, remedy in found:
         kind, _, name = check.partition(" ")
         if kind == "model" and remedy.startswith(_FETCH):
             missing.setdefault(f"{_FETCH}MODEL", {})[name] = None
         elif remedy:
             what = name if kind in ("model", "llm") else state if state.startswith(check) else f"{check}: {state}"
-            missing.setdefault(remedy.removeprefix("no key: "), {})[what] = None
-    return works, {command: list(gives) for command, gives in missing.items()}
+            command, _, more = remedy.partition(", and ")
+            if command.startswith(_COMMANDS):
+                missing.setdefault(command, {})[f"{what}; also {more}" if more else what] = None
+            else:
+                named = f"{name}: {state}" if kind == "llm" and state != "no key" else what
+                manual.setdefault(remedy.removeprefix("no key: "), {})[named] = None
+    return (
+        works,
+        {key: list(gives) for key, gives in missing.items()},
+        {key: list(gives) for key, gives in manual.items()},
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

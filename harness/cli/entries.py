@@ -1,9 +1,10 @@
-"""What there is by name: the groups of configurations, and a row of facts for each name, for `list` and `show`."""
+"""Groups of configurations, and a row of facts for each name, for `list` and `show`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import HarnessError, suggestion
 from harness.io import config
@@ -21,7 +22,7 @@ class Group:
     ----------
     folder : below `conf/`, which is also its name in `harness run`.
     says : what one of its configurations is.
-    used : the names most people begin with, most used first.
+    used : the names to begin with.
     row : the facts about a name, in the order of the columns. `state` is one of few words, `missing` the whole of it.
     """
 
@@ -33,6 +34,11 @@ class Group:
 
 def _kind(state: str) -> str:
     return next((word for word in _SHORT if state.startswith(word)), "needs")
+
+
+def _remedy(state: str, name: str) -> str:
+    """Returns what is missing, or the command that fetches it; empty if nothing is."""
+    return {"here": "", "fetchable": f"harness fetch {name}"}.get(state, state)
 
 
 def _system(name: str) -> Row:
@@ -60,7 +66,7 @@ def _collection(name: str) -> Row:
         "title": found.title,
         "editions": "/".join(found.editions),
         "licence": found.licence,
-        "missing": "" if state == "here" else state,
+        "missing": _remedy(state, name),
     }
 
 
@@ -69,7 +75,7 @@ def _corpus(name: str) -> Row:
 
     found = load_corpus(name)
     state = found.state()
-    missing = "" if state == "here" else state
+    missing = _remedy(state, name)
     return {"name": name, "state": _kind(state), "title": found.title, "licence": found.licence, "missing": missing}
 
 
@@ -86,7 +92,7 @@ def _paper(name: str) -> Row:
         "title": found.title,
         "published": f"{len(found.cells)} cells",
         "licence": found.licence(),
-        "missing": "" if state == "here" else state,
+        "missing": _remedy(state, name),
     }
 
 
@@ -100,6 +106,18 @@ def _experiment(name: str) -> Row:
 def _source(name: str) -> Row:
     mapping, _ = config.load("source", name)
     return {"name": name, "title": str(mapping.get("title", "")), "licence": str(mapping.get("licence", ""))}
+
+
+def _sweep(name: str) -> Row:
+    values = {key: str(text) for key, text in swept(config.load("sweep", name)[0]).items()}
+    counted = {key: text if "(" in text else f"{text.count(',') + 1} values" for key, text in values.items()}
+    return {"name": name, "varies": "; ".join(f"{key}: {text}" for key, text in counted.items())}
+
+
+def swept(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns parameter -> values of the configuration of a sweep."""
+    found: Mapping[str, Any] = mapping.get("hydra", {}).get("sweeper", {}).get("params", {})
+    return found
 
 
 def _titled(group: str) -> Callable[[str], Row]:
@@ -154,7 +172,7 @@ GROUPS = {
         ("mini", "answers", "formula-search", "crossmath", "mirmu", "mathlib4"),
         _experiment,
     ),
-    "sweeps": Group("sweep", "parameters to vary", ("bm25-k1-b", "bm25-grid", "rrf-k"), _titled("sweep")),
+    "sweeps": Group("sweep", "parameters to vary", ("bm25-k1-b", "bm25-grid", "rrf-k"), _sweep),
     "sources": Group(
         "source",
         "public files and models, with size, SHA-256 and licence",
@@ -221,8 +239,15 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
 
 
 def rows(group: str) -> list[Row]:
-    """Returns the facts about every configuration of a group, sorted by name."""
-    return [GROUPS[group].row(name) for name in sorted(config.names(GROUPS[group].folder))]
+    """Returns the facts about every configuration of a group, sorted by name; of one with a fault, the fault."""
+    return [_row(group, name) for name in sorted(config.names(GROUPS[group].folder))]
+
+
+def _row(group: str, name: str) -> Row:
+    try:
+        return GROUPS[group].row(name)
+    except HarnessError as error:
+        return {"name": name, "state": "broken", "title": error.lines[0]}
 
 
 def chosen(found: Sequence[Row], *, ready: bool = False, paper: str = "", needs: str = "") -> list[Row]:

@@ -119,7 +119,7 @@ def _function(named: str) -> Callable[[Results], Sequence[Section]]:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise HarnessError(f"{where} cannot be loaded: {error}") from None
     if not callable(found):
-        raise HarnessError(f"{where} is no function of results")
+        raise HarnessError(f"{where} is not a function of results")
 
     def sections(results: Results) -> Sequence[Section]:
         made = guarded(where, lambda: found(results))
@@ -190,7 +190,8 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
         with gather(lines):
             words, _ = checked_overrides("run", cell.overrides, read)
             try:
-                made = checked(RunSettings, composed(words), "run")
+                system = next((word.removeprefix("system=") for word in words[::-1] if word.startswith("system=")), "")
+                made = checked(RunSettings, composed(words), "run", system)
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)
@@ -207,7 +208,7 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
 def _check_buildable(settings: RunSettings) -> None:
     """Raises HarnessError for faults that every run of the cell would end with, before any cell is run.
 
-    What is only not here is no fault, and what a system's own code raises is its cell's.
+    A resource that is only missing here is not a fault, and what a system's own code raises is its cell's.
     """
     collection = load_collection(name_of(settings.collection))
     edition = collection.edition(settings.edition)
@@ -335,7 +336,7 @@ def _forecast(planned: Sequence[_Planned], measures: Sequence[str]) -> list[Fore
 
 
 def _seconds(run: Path) -> float:
-    """Returns the seconds that a finished run took, from its side file."""
+    """Returns the seconds that a finished run took, from its metadata file."""
     return float(sidecar.costs(sidecar.beside(run))["seconds"]["in all"])
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +15,13 @@ import yaml
 
 from harness.cli import entries
 from harness.cli.meanings import comments, settings_of
+from harness.errors import HarnessError
+from harness.experiments.overrides import OVERRIDE, key_of
 from harness.io import config
-from harness.io.console import out, out_left
+from harness.io.console import out, out_left, out_wrapped
 
 if TYPE_CHECKING:
+    from harness.papers.estimate import Estimate
     from harness.sources.resource import Folder, Resource
 
 Facts = dict[str, str]
@@ -25,6 +31,8 @@ _EXAMPLES = {  # module of a system -> what it can rank with nothing but this re
     "harness.systems.crosslingual.": "collection=mini-task1-spa corpus=mini-answers",
     "": "collection=mini-task1 corpus=mini-answers",
 }
+
+_COMMON = {"depth": "documents returned for each topic", "device": "auto, cpu, cuda"}  # settings of many systems
 
 
 def show(group: str, name: str, as_json: bool) -> None:
@@ -36,12 +44,19 @@ def show(group: str, name: str, as_json: bool) -> None:
     facts |= {"file": path, **_FACTS.get(group, _no_facts)(name, mapping)}
     settings = _settings(group, name, mapping)
     files = [_file(each) for each in _files(group, name)]
-    example = _example(group, name, mapping)
+    example = _example(group, name, mapping, path)
+    found = _estimates(group, name)
     if as_json:
         document = {"facts": facts, "configuration": mapping, "settings": settings, "files": files, "example": example}
+        if found:
+            from harness.papers.estimate import to_json
+
+            document["what it takes"] = to_json(found, name)
         out(json.dumps(document, indent=2, ensure_ascii=False, default=str))
         return
     _print(facts, settings, files, example)
+    if found:
+        _print_costs(found, name)
 
 
 def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], example: str) -> None:
@@ -50,7 +65,7 @@ def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], exam
     out(f"{name}: {title}" if title else name)
     width = max(map(len, facts))
     for key, value in facts.items():
-        out(f"  {key:{width}}  {value}")
+        out_wrapped(value, f"  {key:{width}}  ")
     if settings:
         out("")
         rows = [[each["key"], each["value"], each["says"]] for each in settings]
@@ -65,6 +80,39 @@ def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], exam
         out(f"example: {example}")
 
 
+def _estimates(group: str, name: str) -> Sequence[Estimate]:
+    """Returns what the tables of a paper take; nothing of other groups, and of `all` and `demo`."""
+    if group != "papers":
+        return ()
+    from harness.papers.estimate import estimates
+    from harness.papers.paper import load_paper, paper_names
+
+    return estimates(load_paper(name)) if name in paper_names() else ()
+
+
+def _print_costs(found: Sequence[Estimate], name: str) -> None:
+    """Prints what the tables of a paper take: the blocks of the report's section."""
+    from harness.papers.paper import load_paper
+    from harness.render.model import Table, Text
+    from harness.reports.estimates import cost_section
+    from harness.systems.hardware import cores
+
+    out("")
+    archived = bool(load_paper(name).runs)
+    out("Cost of making the runs" + " again; the published runs need none of this" * archived)
+    for block in cost_section(found, name, cores()).blocks:
+        out("")
+        lines: Sequence[str] = ()
+        if isinstance(block, Table):
+            out(f"{block.caption}:")
+            out_left([[c.title for c in block.columns], *([c.text for c in row] for row in block.rows)], fold=True)
+            lines = block.notes
+        elif isinstance(block, Text):
+            lines = block.paragraphs
+        for line in lines:
+            out_wrapped(line, "", 3)
+
+
 def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
     """Returns the keys of a configuration with their values; of a system also the parameters it leaves to its class."""
     from harness.systems.states import ABOUT
@@ -72,7 +120,7 @@ def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
     hidden = (
         (*ABOUT, "_target_", "name", "title", "licence", "files")
         if group == "systems"
-        else ("title", "name", "licence", "files")
+        else ("title", "name", "licence", "files", *(["hydra"] if group == "sweeps" else []))
     )
     says = comments(entries.GROUPS[group].folder, name)
     made = settings_of(str(mapping.get("_target_", ""))) if group == "systems" else {}
@@ -80,7 +128,8 @@ def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
     found = [(key, _shown(mapping[key]), says.get(key) or (made[key].says if key in made else "")) for key in keys]
     unlisted = [key for key in made if key not in (*keys, *hidden)]
     found += [(key, _as_yaml(made[key].default), made[key].says) for key in unlisted]
-    return [{"key": key, "value": value, "says": text} for key, value, text in found]
+    common = _COMMON if group == "systems" else {}
+    return [{"key": key, "value": value, "says": text or common.get(key, "")} for key, value, text in found]
 
 
 def _as_yaml(code: str) -> str:
@@ -100,18 +149,20 @@ def _shown(value: object) -> str:
     )
     if len(text) <= 100:
         return text
-    return f"{len(value)} entries" if isinstance(value, Mapping | list) else text[:99] + "…"
+    if isinstance(value, Mapping | list):
+        return f"{len(value)} entr{'y' if len(value) == 1 else 'ies'}"
+    return text[:99] + "…"
 
 
 def _files(group: str, name: str) -> Sequence[Resource | Folder | Path]:
     if group == "collections":
         from harness.collections.load import load_collection
 
-        return list(load_collection(name).files())
+        return load_collection(name).located()
     if group == "corpora":
         from harness.collections.corpora import load_corpus
 
-        return list(load_corpus(name).files())
+        return load_corpus(name).located()
     if group == "sources":
         from harness.sources.catalogue import source_files
 
@@ -120,12 +171,21 @@ def _files(group: str, name: str) -> Sequence[Resource | Folder | Path]:
 
 
 def _file(entry: Resource | Folder | Path) -> Facts:
+    """Returns the path of a file that is here, else its name, with its size and state."""
+    from harness.sources.cache import mirrored
     from harness.sources.fetch import state
 
     if isinstance(entry, Path):
-        return {"name": str(entry), "size": _size(entry.stat().st_size) if entry.exists() else "", "state": "here"}
+        here = os.access(entry, os.R_OK)
+        size = _size(entry.stat().st_size) if here and entry.is_file() else ""
+        return {"name": _absolute(entry), "size": size, "state": "here" if here else "missing"}
     size = f"{entry.files:,} files" if hasattr(entry, "files") else _size(entry.size)
-    return {"name": entry.name, "size": size, "state": state(entry)}
+    place = entry.cached if entry.cached.exists() else mirrored(entry)[0]
+    return {"name": _absolute(place) if place else entry.name, "size": size, "state": state(entry)}
+
+
+def _absolute(path: Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100  (links stay)
 
 
 def _size(count: int) -> str:
@@ -143,10 +203,11 @@ def _size(count: int) -> str:
     raise AssertionError
 
 
-def _example(group: str, name: str, mapping: Mapping[str, Any]) -> str:
+def _example(group: str, name: str, mapping: Mapping[str, Any], path: str) -> str:
+    """Returns a command; words in capitals, such as RUN, are to be replaced."""
     folder = entries.GROUPS[group].folder
     if group == "systems":
-        return _run_of(name, mapping)
+        return _run_of(name, mapping, path)
     if group == "papers":
         return f"harness reproduce paper={name}"
     if group == "builders":
@@ -156,13 +217,29 @@ def _example(group: str, name: str, mapping: Mapping[str, Any]) -> str:
         "corpora": f"harness run collection=COLLECTION corpus={name} system=bm25",
         "protocols": f"harness score RUN --collection COLLECTION --protocol {name}",
         "experiments": f"harness run experiment={name} --dry-run",
-        "sweeps": f"harness run sweep={name} collection=mini-task1 corpus=mini-answers system=bm25",
+        "sweeps": f"harness run sweep={name} {_EXAMPLES['']} {_swept(path)}",
         "sources": f"harness fetch {name}",
         "llms": f"harness run ... system.llm={name}",
     }.get(group, f"harness run {folder}={name}")
 
 
-def _run_of(name: str, mapping: Mapping[str, Any]) -> str:
+def _swept(path: str) -> str:
+    """Returns the choice of the first system that the comments of a sweep's file name, with what its example adds."""
+    named = re.search(r"^#.*\bsystem=([\w.-]*\w)", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
+    system = named[1] if named and named[1] in config.names("system") else ""
+    words = _words(config.load("system", system)[0], system) if system else []
+    return shlex.join([f"system={system or 'SYSTEM'}", *(word for word in words if word.startswith("system."))])
+
+
+def _words(mapping: Mapping[str, Any], where: str) -> Sequence[str]:
+    """Returns the key `example` of a system: words of `harness run` beside or instead of the usual ones."""
+    given = mapping.get("example", [])
+    if not isinstance(given, list) or not all(isinstance(word, str) and OVERRIDE.fullmatch(word) for word in given):
+        raise HarnessError(f"{where}: key 'example' is {given!r}, expected a list of KEY=VALUE")
+    return given
+
+
+def _run_of(name: str, mapping: Mapping[str, Any], path: str) -> str:
     from harness.systems.states import command, recipe
 
     if "state" in mapping:
@@ -172,7 +249,8 @@ def _run_of(name: str, mapping: Mapping[str, Any]) -> str:
         return command(made.words(name))
     target = str(mapping.get("_target_", ""))
     words = next(words for module, words in _EXAMPLES.items() if target.startswith(module))
-    return command([*words.split(), f"system={name}"])
+    usual = [*words.split(), f"system={name}"]
+    return command([*{key_of(word): word for word in (*usual, *_words(mapping, path))}.values()])
 
 
 def _no_facts(name: str, mapping: Mapping[str, Any]) -> Facts:
@@ -207,7 +285,11 @@ def _of_collection(name: str, mapping: Mapping[str, Any]) -> Facts:
 def _of_protocol(name: str, mapping: Mapping[str, Any]) -> Facts:
     from harness.scoring.protocol import load_protocol
 
-    return {"in words": "; ".join(load_protocol(name).in_words())}
+    return {"in words": " ".join(load_protocol(name).in_words())}
+
+
+def _of_sweep(name: str, mapping: Mapping[str, Any]) -> Facts:
+    return {key: str(values) for key, values in entries.swept(mapping).items()}
 
 
 def _of_experiment(name: str, mapping: Mapping[str, Any]) -> Facts:
@@ -223,4 +305,5 @@ _FACTS: dict[str, Callable[[str, Mapping[str, Any]], Facts]] = {
     "collections": _of_collection,
     "protocols": _of_protocol,
     "experiments": _of_experiment,
+    "sweeps": _of_sweep,
 }

@@ -23,15 +23,17 @@ def fetch(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME...", autocompletion=anything, help="Collections, corpora, papers, sources; or 'models'."
+            metavar="NAME...",
+            autocompletion=anything,
+            help="Collections, corpora, papers, sources or models; 'models': all sentence encoders that are sources.",
         ),
     ],
-    probe: Annotated[bool, typer.Option("--probe", help="Only say whether the files can be had.")] = False,
+    probe: Annotated[bool, typer.Option("--probe", help="Only check whether the files are available.")] = False,
     brought: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="A manually downloaded file: checked, then kept."),
+        typer.Option("--from", metavar="FILE", help="Import a manually downloaded file after checking it."),
     ] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Accept the terms of use that are shown.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the terms of use that the command prints.")] = False,
 ) -> None:
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
     from harness.collections.accept import check_arrived

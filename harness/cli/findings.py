@@ -1,4 +1,4 @@
-"""What a machine lacks, and the commands that install it."""
+"""Missing packages, models and programs of a machine, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.sources.network import address, offline, reachable
 from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 from harness.systems.lexical import anserini
-from harness.systems.states import by_hand, by_language, missing_modules, model_lines, needed_models, parts, registered
+from harness.systems.states import by_hand, by_language, model_lines, module_lines, needed_models, parts, registered
 
 
 def findings() -> list[list[str]]:
@@ -50,7 +50,7 @@ def _mirror() -> list[str]:
 def _network() -> list[str]:
     if reachable():
         return ["network", "answers", ""]
-    state = "is forbidden by HARNESS_OFFLINE" if offline() else f"{address()} does not answer"
+    state = "forbidden by HARNESS_OFFLINE" if offline() else f"{address()} does not answer"
     return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
 
 
@@ -81,28 +81,27 @@ def _latexml() -> Iterator[list[str]]:
 
 
 def _extras() -> Iterator[list[str]]:
-    """Yields the modules and files that systems lack, a row each; Anserini's systems have rows of their own.
+    """Yields a row for each module or file that systems lack; Anserini's systems have rows of their own.
 
-    Registered systems are left out.
+    Registered systems are excluded.
     """
     lack: dict[str, list[str]] = {}
     for name in config.names("system"):
         mapping, _ = config.load("system", name)
         found = list(parts(mapping))
         skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
-        lacking = "" if skipped else missing_modules(found) or "; ".join(filter(None, by_language(found).values()))
-        if lacking:
-            lack.setdefault(lacking, []).append(name)
-    for lacking, (first, *more) in lack.items():
-        what, _, command = lacking.partition(": ")
-        yield [f"system {first}" + f" and {len(more)} more" * bool(more), what, command]
+        for line in [] if skipped else module_lines(found) or filter(None, by_language(found).values()):
+            lack.setdefault(line, []).append(name)
+    for line, (first, *more) in lack.items():
+        what, _, command = line.partition(": ")
+        yield [f"system {first}" + f" and {len(more)} more" * bool(more), what, command or "install it yourself"]
 
 
 def _models() -> Iterator[list[str]]:
     """Yields the models that systems name, each once, and the model sources that are fetched."""
     try:
         here = [name for name in model_names() if not models.missing(name)]
-    except HarnessError:  # of the mirror, which has a line of its own
+    except HarnessError:  # of the mirror, which has its own line
         here = []
     if here:
         yield ["models", ", ".join(here), ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,8 @@ import typer
 
 from harness.cli.added import Group
 from harness.cli.complete import of
-from harness.cli.score import _path, find_readers
+from harness.cli.options import to_path
+from harness.cli.score import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out, out_left, out_table, say
 
@@ -22,47 +24,60 @@ lab_app = typer.Typer(
     cls=Group,
     add_completion=False,
     rich_markup_mode=None,
-    no_args_is_help=True,
-    help="A lab: a folder in which teams submit runs on one collection. Make one, check it.",
+    help="Create and check labs: folders in which teams submit runs on one collection.",
 )
 
 
 LabFolder = Annotated[
-    Path, typer.Option("--lab", "-l", parser=_path, metavar="FOLDER", help="The lab; 'harness lab new' makes one.")
+    Path,
+    typer.Option(
+        "--lab", "-l", parser=to_path, metavar="FOLDER", help="Folder of the lab, as made by 'harness lab new'."
+    ),
 ]
-Team = Annotated[str, typer.Option("--team", "-t", help="Whose run it is.")]
-Label = Annotated[str, typer.Option(help="Which run of the team.")]
+_NAMES = "Letters, digits and _.+=,@()~#%- only."
+Team = Annotated[str, typer.Option("--team", "-t", help=f"Team that submitted the run. {_NAMES}")]
+Label = Annotated[str, typer.Option(help="Label of the team's run.")]
 
 
 @lab_app.command()
 def new(
-    folder: Annotated[Path, typer.Argument(parser=_path, metavar="NAME", help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(parser=to_path, metavar="NAME", help="Folder to create.")],
     collection: Annotated[
         str,
         typer.Option(
             "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
         ),
     ],
-    title: Annotated[str | None, typer.Option(help="Default: the collection's.")] = None,
-    edition: Annotated[str | None, typer.Option(help="Of the judgments; default: the collection's.")] = None,
-    corpus: Annotated[str | None, typer.Option(help="Cut the judgments to the documents of this corpus.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="Default: the collection's.")] = None,
-    measures: Annotated[str | None, typer.Option(help="Such as nDCG@10,AP; the first one decides.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title; default: the collection's.")] = None,
+    edition: Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="Restrict the judgments to the documents of this corpus.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Protocol; default: the collection's.")] = None,
+    measures: Annotated[str | None, typer.Option(help="Measures such as nDCG@10,AP; the first one ranks.")] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(parser=_path, metavar="RUN", help="A run that others are compared with, submitted at once."),
+        typer.Option(
+            parser=to_path, metavar="RUN", help="Baseline run that others are compared with; submitted immediately."
+        ),
     ] = None,
-    deadline: Annotated[str | None, typer.Option(help="Such as 2026-09-01T23:59:59+02:00.")] = None,
-    cap: Annotated[int | None, typer.Option(help="Submissions of a team.")] = None,
-    decimals: Annotated[int | None, typer.Option(help="Of means; default: 4, or 2 with private judgments.")] = None,
+    deadline: Annotated[str | None, typer.Option(help="Deadline, such as 2026-09-01T23:59:59+02:00.")] = None,
+    cap: Annotated[int | None, typer.Option(help="Maximum number of submissions per team.")] = None,
+    decimals: Annotated[
+        int | None, typer.Option(help="Decimals of means; default: 4, or 2 with private judgments.")
+    ] = None,
     private: Annotated[
-        bool, typer.Option("--private", help="Show rounded means, ranks and significance; an edition may ask for it.")
+        bool,
+        typer.Option(
+            "--private",
+            help="Keep judgments private: show only rounded means, ranks and significance; editions may require it.",
+        ),
     ] = False,
     per_topic: Annotated[
-        bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether values of topics are shown.")
+        bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")
     ] = None,
     alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
-    correction: Annotated[str | None, typer.Option(help="Of tests: holm (default), bonferroni, none.")] = None,
+    correction: Annotated[
+        str | None, typer.Option(help="Correction of tests: holm (default), bonferroni, none.")
+    ] = None,
 ) -> None:
     """Make a lab: lab.yaml, submissions/ and a journal; private/ if the judgments are private."""
     from harness.collections.load import load_collection
@@ -103,9 +118,9 @@ def primary(lab: LabFolder, team: Team, label: Label) -> None:
 
 @lab_app.command("check")
 def check_(
-    folder: Annotated[Path, typer.Argument(parser=_path, metavar="LAB", help="The lab's folder.")],
+    folder: Annotated[Path, typer.Argument(parser=to_path, metavar="LAB", help="Folder of the lab.")],
 ) -> None:
-    """For organisers: whether all files are as they were written and all runs score as they did."""
+    """For organisers: verify that no file changed and that all runs score as before."""
     from harness.labs.check import check
     from harness.labs.lab import read_lab
     from harness.labs.submissions import submissions
@@ -114,29 +129,37 @@ def check_(
     _own_readers(lab.collection, lab.corpus)
     if faults := check(lab):
         raise HarnessError(*faults)
-    found = submissions(lab)
-    teams = len({each.team for each in found})
-    out(f"{lab.folder}: {len(found)} submissions of {teams} teams, all as they were written and scored")
+    out(f"{lab.folder}: {_counted(lab, submissions(lab))}; all files and scores are unchanged")
+
+
+def _counted(lab: Lab, found: Sequence[Submission]) -> str:
+    """Returns the numbers of submissions and teams, without withdrawn submissions and the baseline, which it adds."""
+    standing = [each for each in found if not each.withdrawn and each.name != lab.baseline]
+    teams = len({each.team for each in standing})
+    parts = [f"{len(standing)} submission{'s' * (len(standing) != 1)} of {teams} team{'s' * (teams != 1)}"]
+    if withdrawn := sum(each.withdrawn for each in found):
+        parts.append(f"{withdrawn} withdrawn")
+    if any(each.name == lab.baseline and not each.withdrawn for each in found):
+        parts.append("the baseline")
+    return ", ".join(parts)
 
 
 def submit(
     run: Annotated[
         Path,
-        typer.Argument(parser=_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
+        typer.Argument(parser=to_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
     ],
     lab: LabFolder,
     team: Team,
-    label: Annotated[str | None, typer.Option(help="What the team calls the run; default: its tag.")] = None,
-    description: Annotated[str | None, typer.Option(help="How it was made, in a sentence or two.")] = None,
-    kind: Annotated[str, typer.Option(help="automatic, manual or post-hoc.")] = "automatic",
-    code: Annotated[str | None, typer.Option(metavar="URL", help="Where the code that made it is.")] = None,
-    external_data: Annotated[
-        str | None, typer.Option(help="What it was made from besides the collection, in words.")
-    ] = None,
+    label: Annotated[str | None, typer.Option(help=f"The team's label for the run; default: its tag. {_NAMES}")] = None,
+    description: Annotated[str | None, typer.Option(help="How the run was made, in one or two sentences.")] = None,
+    kind: Annotated[str, typer.Option(help="Kind of run: automatic, manual or post-hoc.")] = "automatic",
+    code: Annotated[str | None, typer.Option(metavar="URL", help="Address of the code that made the run.")] = None,
+    external_data: Annotated[str | None, typer.Option(help="Data used besides the collection, in words.")] = None,
     primary: Annotated[bool, typer.Option("--primary", help="Make it the team's primary run.")] = False,
-    format: Annotated[str | None, typer.Option(help="Layout: trec, arqmath-task1, arqmath-task2.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format of the file: trec, arqmath-task1, arqmath-task2.")] = None,
 ) -> None:
-    """Submit a run to a lab: checked, scored, compared and kept, all of it or nothing."""
+    """Submit a run to a lab: check, score, compare and add it; if a step fails, the lab does not change."""
     from harness.labs.lab import read_lab
     from harness.labs.submit import Offer, submit
 
@@ -157,7 +180,7 @@ def submit(
 
 _ROUNDED = (
     "The judgments are private: means are rounded to {} decimals and submissions are counted, "
-    "since many submissions would tell judgments."
+    "since many submissions would reveal judgments."
 )
 
 
@@ -165,10 +188,10 @@ def withdraw(
     lab: LabFolder,
     team: Team,
     label: Label,
-    version: Annotated[int | None, typer.Option(help="Default: the latest one.")] = None,
-    reason: Annotated[str, typer.Option(help="Why, in a sentence.")] = "",
+    version: Annotated[int | None, typer.Option(help="Version; default: the latest one.")] = None,
+    reason: Annotated[str, typer.Option(help="Reason, in one sentence.")] = "",
 ) -> None:
-    """Withdraw a run from a lab: it no longer counts, and stays in the journal and in its folder."""
+    """Withdraw a run from a lab: it is no longer ranked; its files and journal entries stay."""
     from harness.labs.lab import read_lab
     from harness.labs.submit import withdraw
 

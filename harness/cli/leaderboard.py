@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.score import (
+from harness.cli.options import (
     CollectionName,
     CorpusName,
     Edition,
@@ -22,16 +22,11 @@ from harness.cli.score import (
     ProtocolName,
     Quiet,
     TopicFile,
-    _Asked,
-    _evaluate,
-    _measures,
-    _note,
-    _path,
-    _say_private,
-    find_readers,
+    to_path,
 )
+from harness.cli.score import _Asked, _evaluate, _measures, _note, _say_private, find_readers
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, out_table, say
+from harness.io.console import out, out_table, out_wrapped, say
 
 if TYPE_CHECKING:
     from harness.labs.board import Leaderboard
@@ -79,22 +74,20 @@ def leaderboard(
         typer.Option(
             "--output",
             "-o",
-            parser=_path,
+            parser=to_path,
             metavar="FOLDER",
-            help="Folder for a report; default: leaderboard/ of a lab that is ranked alone, else none is written.",
+            help="Write a report to this folder; default: leaderboard/ of a single lab, otherwise no report.",
         ),
     ] = None,
-    formats: Annotated[
-        str, typer.Option(help="What a report is written as: some of html, md, tex, json, csv, pdf.")
-    ] = "",
+    formats: Annotated[str, typer.Option(help="Formats of the report: some of html, md, tex, json, csv, pdf.")] = "",
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print a JSON list of leaderboards (schema mathir-harness/leaderboard) alone."),
+        typer.Option("--json", help="Print only a JSON list of leaderboards (schema mathir-harness/leaderboard)."),
     ] = False,
     redact: Annotated[
         bool,
         typer.Option(
-            "--redact", help="For participants, where judgments are private: rounded means, ranks and groups."
+            "--redact", help="For participants, if judgments are private: only rounded means, ranks and groups."
         ),
     ] = False,
     quiet: Quiet = False,
@@ -137,7 +130,7 @@ def leaderboard(
     unscored = others if collection is None and qrels is None else []  # else who reads the run says it
     if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
-    sources = [_of_lab(lab, drawn) for lab in labs]
+    sources = [_of_lab(lab, drawn, note) for lab in labs]
     if others:
         files = [file for place in others for file in _files(place, note)]
         # What is said of results without a key or judgment, or of ties, tells what is judged.
@@ -163,7 +156,7 @@ def leaderboard(
     for sentence in dict.fromkeys(sentence for board in boards for sentence in incomplete(board)):
         note(f"warning: {sentence}")
     if as_json:
-        # ASCII alone, so that no terminal's encoding can make the document another one.
+        # ASCII only, so that no terminal's encoding can make the document another one.
         out(json.dumps([leaderboard_to_json(board) for board in boards], allow_nan=False, indent=1))
     for number, board in enumerate(() if as_json else boards):
         for line in ("",) * (number > 0):
@@ -171,7 +164,7 @@ def leaderboard(
         _print(board)
         judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
         for line in (f"{said_of(board)}{judged}", *reading(board), *([PRIVATE] if board.private else [])):
-            out(line)
+            out_wrapped(line)
     alone = labs[0] / "leaderboard" if len(sources) == len(labs) == 1 and not as_json else None
     if (folder := output or alone) is None:
         return
@@ -221,11 +214,12 @@ def _shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(added) if name not in map(str, found))
 
 
-def _of_lab(folder: Path, settings: Settings) -> _Source:
+def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _Source:
     """Returns the current submissions of a lab and its settings; of private judgments nothing that reveals them."""
     import numpy as np
 
     from harness.collections.load import load_collection
+    from harness.experiments.evaluate import unjudged
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import MOST_LETTERED, Entry, floor
     from harness.labs.standing import refuse_if_changed
@@ -253,6 +247,8 @@ def _of_lab(folder: Path, settings: Settings) -> _Source:
             if told and each.name in ranked:
                 run = stored_run(each)
                 bounds, shares = task.scorer.tie_spans(run, scores), task.scorer(run)
+                if caution := unjudged(task.scorer, replace(run, name=each.name), shares):
+                    note(f"warning: {caution}")
                 columns = [scores.values, *(shares.column(name)[:, None] for name in more)]
                 scores = replace(scores, measures=(*scores.measures, *more), values=np.hstack(columns))
             entries.append(Entry(each.name, scores, each.team, each.kind, each.name in ranked, bounds))
@@ -274,7 +270,7 @@ def _of_lab(folder: Path, settings: Settings) -> _Source:
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:
-    """Returns the run files of a folder, sorted by name; a path that is no folder is returned itself."""
+    """Returns the run files of a folder, sorted by name; a path that is not a folder is returned itself."""
     if not os.path.isdir(place):  # noqa: PTH112  (Path's raises for what is too long to be a file's name)
         return [place]
     there = sorted(path for path in Path(place).iterdir() if path.is_file() and not path.name.startswith("."))
@@ -308,3 +304,5 @@ def _print(board: Leaderboard) -> None:
         means = ["" if value is None else f"{value:.{board.decimals}f}" for value in known]
         rows.append(["random floor", "", "", *(() if board.private else ("",)), *means])
     out_table(rows)
+    if board.others:
+        out("rank -: not the team's primary run, neither ranked nor tested")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,28 +11,39 @@ import typer
 
 from harness.cli.complete import groups, papers
 from harness.errors import HarnessError, suggestion
-from harness.io.console import on_terminal, out, out_left
+from harness.io.console import out, out_left, width
 
 if TYPE_CHECKING:
     from harness.cli.entries import Row
 
-_FIRST = ("name", "state", "title")  # the columns on a terminal, without --wide
+_FIRST = ("name", "state", "runs", "tests", "varies", "title")  # the columns on a terminal, without --wide
+_BRIEF = {"not implemented": "no code", "manual download": "manual"}  # states on a terminal, without --wide
+_LACKS = {  # what an entry lacks -> the pattern that says so
+    "package": r"\b(pip|apt|apt-get) install\b|not installed",
+    "model": r"\bmodels?\b|\bweights\b",
+    "key": r"\bno key\b",
+    "data": r"\b(corpus|collection|data sets?|checkout|benchmark|runs)\b",
+}
 
 
 def list_(
     group: Annotated[
         str | None,
-        typer.Argument(metavar="[GROUP]", autocompletion=groups, help="Such as systems or collections; default: all."),
+        typer.Argument(
+            metavar="[GROUP]",
+            autocompletion=groups,
+            help="A group such as systems or collections; default: an overview.",
+        ),
     ] = None,
-    ready: Annotated[bool, typer.Option("--ready", help="Only what can be used at once.")] = False,
+    ready: Annotated[bool, typer.Option("--ready", help="Only entries that can be used immediately.")] = False,
     paper: Annotated[str, typer.Option(metavar="NAME", autocompletion=papers, help="Only systems of this paper.")] = "",
     needs: Annotated[
-        str, typer.Option(metavar="WORD", help="Only what lacks something, such as model, corpus or java.")
+        str, typer.Option(metavar="WORD", help="Only entries that lack a resource, such as model, corpus or java.")
     ] = "",
-    wide: Annotated[bool, typer.Option("--wide", help="All columns, not cut to the terminal.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Print all columns, not cut to the terminal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List what exists: groups with their counts, or the entries of a group."""
+    """List configurations: groups with their counts, or the entries of a group."""
     from harness.cli import entries
     from harness.io import config
 
@@ -54,24 +66,44 @@ def list_(
         _print(entries.chosen(entries.rows(shown), ready=ready, paper=paper, needs=needs), shown, wide)
 
 
+_USED = 70  # characters of the examples, so that piped lines stay below 100
+
+
 def _overview() -> None:
     from harness.cli import entries
     from harness.io import config
 
-    table = [["group", "count", "most used"]]
+    table = [["group", "count", "examples"]]
+    longest = min(_USED, (width() or 100) - 25)
     for name, group in entries.GROUPS.items():
         known = config.names(group.folder)
         own = [each for each, path in known.items() if not path.is_relative_to(config.folders()[0])]
         used = [*own[:3], *(each for each in group.used if each in known)]
+        while len(", ".join(used)) > longest:
+            used.pop()
         table.append([name, str(len(known)), ", ".join(used) + (", ..." if len(used) < len(known) else "")])
     out_left(table, cut=True)
     out("")
     for command, says in (
-        ("harness list GROUP", "one line per entry; --ready, --needs WORD, --paper NAME, --wide, --json"),
-        ("harness show NAME", "settings, files, licence, state and an example command of one entry"),
-        ("harness doctor", "what is installed here, and the commands that install the rest"),
+        ("harness list GROUP", "entries of a group; options: harness list --help"),
+        ("harness show NAME", "settings, files, licence and state of one entry"),
+        ("harness doctor", "what is installed, and commands that install the rest"),
     ):
         out(f"{command:20}{says}")
+
+
+def _brief(row: Row) -> Row:
+    """Returns a row with a state of two words: `no model` of an entry that needs one, `no model+` if also others.
+
+    Examples
+    --------
+    >>> _brief({"state": "needs", "missing": "needs the model m (hub) and corpus c"})["state"]
+    'no model+'
+    """
+    if row.get("state") != "needs":
+        return {**row, "state": _BRIEF.get(row.get("state", ""), row.get("state", ""))}
+    lacks = [what for what, pattern in _LACKS.items() if re.search(pattern, row.get("missing", ""))]
+    return {**row, "state": f"no {lacks[0]}{'+' * (len(lacks) > 1)}" if lacks else "needs"}
 
 
 def _print(found: Sequence[Row], group: str, wide: bool) -> None:
@@ -79,7 +111,15 @@ def _print(found: Sequence[Row], group: str, wide: bool) -> None:
         out(f"no {group} match")
         return
     columns = list(dict.fromkeys(column for row in found for column in row))
-    if on_terminal() and not wide:
-        columns = [column for column in columns if column in (*_FIRST, "runs", "tests")]
-    cut = on_terminal() and not wide
-    out_left([columns, *([row.get(column, "") for column in columns] for row in found)], cut=cut)
+    whole = None if wide else width()
+    if whole is None:
+        out_left([columns, *([row.get(column, "") for column in columns] for row in found)])
+        return
+    first = [column for column in columns if column in _FIRST]
+    lines = [first, *([_brief(row).get(column, "") for column in first] for row in found)]
+    out_left(lines, cut=True)
+    if first != columns or sum(max(map(len, column)) + 2 for column in zip(*lines, strict=True)) - 2 > whole:
+        out("")
+        if any("no " in field for row in lines for field in row[1:2]):
+            out("no code: not implemented; +: several resources are missing")
+        out(f"all columns, not cut: harness list {group} --wide")

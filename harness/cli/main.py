@@ -20,6 +20,7 @@ from harness.cli.leaderboard import leaderboard
 from harness.cli.list import list_
 from harness.cli.new import new_app
 from harness.cli.organise import organise_app
+from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.show import show
 from harness.cli.store import store_app
@@ -47,7 +48,7 @@ def _words(command: str) -> Callable[[typer.Context, list[str], str], list[str]]
 def run(
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", autocompletion=_words("run"))] = None,
 ) -> None:
-    """Make a run, score and report it: collection=NAME corpus=NAME system=NAME; or experiment=NAME; -m sweeps."""
+    """Make, score and report a run: collection=NAME corpus=NAME system=NAME; or experiment=NAME; -m sweeps."""
 
 
 app.command(cls=ScoreCommand)(score)
@@ -63,6 +64,7 @@ def reproduce(
     """Recompute a paper's tables: paper=NAME, or paper=all; without a paper, the embedded demonstration."""
 
 
+app.command()(rehearse)
 app.command(name="list")(list_)
 app.command()(show)
 app.command()(doctor)
@@ -78,16 +80,10 @@ app.add_typer(build_app, name="build")
 
 
 @app.callback(invoke_without_command=True)
-def version(
-    context: typer.Context,
-    show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    """Print the version when asked; without a command, the help."""
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Print the version when asked."""
     if show:
         out(f"mathir-harness {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        out(context.get_help())
         raise typer.Exit
 
 

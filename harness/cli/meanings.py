@@ -1,4 +1,4 @@
-"""What keys mean: the comments of a YAML file, and the documented parameters of a class, read without importing it."""
+"""Meanings of keys: comments of a YAML file, and documented parameters of a class, read without importing it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from harness.io import config
 
 _ABOVE = Path(__file__).parents[2]  # the folder of the package
 _SECTION = re.compile(r"^(Attributes|Parameters)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
+_SEE = re.compile(r"see `(harness\.[\w.]+)`")  # a meaning that another class or function gives
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
 
@@ -30,7 +31,7 @@ def comments(group: str, name: str) -> dict[str, str]:
     Examples
     --------
     >>> comments("system", "bm25")["max_share"]
-    'words in a larger share of the documents are left out'
+    'words in a larger share of the documents are ignored'
     """
     return {key: comment for path in config.files(group, name) for key, comment in _comments(path).items()}
 
@@ -72,7 +73,7 @@ def settings_of(target: str) -> dict[str, Setting]:
     if maker is not None:
         return _documented(_arguments(maker.args), node, maker)
     own = {
-        each.target.id: ast.unparse(each.value) if each.value else ""
+        each.target.id: _default(each.value)
         for each in node.body
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
         if not each.target.id.startswith("_") and "ClassVar" not in ast.unparse(each.annotation)
@@ -101,6 +102,17 @@ def _full_name(base: ast.expr, tree: ast.Module, module: str) -> str:
     return f"{module}.{name}"
 
 
+def _default(value: ast.expr | None) -> str:
+    """Returns the default of a field as code: `{}` for `field(default_factory=dict)`."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        given = {each.arg: each.value for each in value.keywords}
+        if "default_factory" in given:
+            made = ast.unparse(given["default_factory"])
+            return {"dict": "{}", "list": "[]", "tuple": "()"}.get(made, f"{made}()")
+        value = given.get("default")
+    return "" if value is None else ast.unparse(value)
+
+
 def _arguments(arguments: ast.arguments) -> dict[str, str]:
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
@@ -113,5 +125,12 @@ def _documented(parameters: dict[str, str], *nodes: ast.ClassDef | ast.FunctionD
     for node in nodes:
         for section in _SECTION.finditer(ast.get_docstring(node) or ""):
             for names, text in _ENTRY.findall(section[2]):
-                says |= dict.fromkeys(names.split(", "), " ".join(text.split()))
-    return {name: Setting(default, says.get(name, "")) for name, default in parameters.items()}
+                says |= dict.fromkeys(names.split(", "), " ".join(text.split()).removesuffix("."))
+    return {name: Setting(default, _resolved(name, says.get(name, ""))) for name, default in parameters.items()}
+
+
+def _resolved(name: str, text: str) -> str:
+    """Returns the meaning of a parameter, from the class or function that it refers to if that has the parameter."""
+    other = _SEE.fullmatch(text)
+    found = settings_of(other[1]).get(name) if other else None
+    return found.says if found and found.says else text

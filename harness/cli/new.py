@@ -20,10 +20,10 @@ from harness.io.console import out
 
 new_app = typer.Typer(
     cls=Group,
-    help="Write a commented starting point for something of your own: a collection, a system, a protocol.",
+    help="Write commented templates for your own collection, system or protocol.",
     rich_markup_mode=None,
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called: letters, digits, - and _.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name: letters, digits, - and _.")]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
@@ -32,13 +32,17 @@ def collection(
     name: Name,
     beir: Annotated[
         str | None,
-        typer.Option("--beir", metavar="FOLDER|HUB-ID", help="Of a data set in BEIR's form: all of it is read first."),
+        typer.Option(
+            "--beir", metavar="FOLDER|HUB-ID", help="Import a data set in BEIR format; the command reads all of it."
+        ),
     ] = None,
-    revision: Annotated[str | None, typer.Option(help="Of the hub: a commit; default: the newest.")] = None,
-    split: Annotated[str | None, typer.Option(help="Of the judgments; default: test.")] = None,
-    subset: Annotated[str | None, typer.Option(help="Of a data set that holds several.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="With --beir HUB-ID: commit of the data set; default: the newest.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="With --beir: split of the judgments; default: test.")] = None,
+    subset: Annotated[str | None, typer.Option(help="With --beir: subset, if the data set has several.")] = None,
 ) -> None:
-    """Topics, judgments and a corpus: small examples in conf/, to be replaced by yours, or those of a data set."""
+    """Write a collection and a corpus to conf/: examples to replace by your files, or a data set in BEIR format."""
     conf = _conf()
     if beir is not None:
         _of_data_set(name, conf, beir, revision, split or "test", subset or "")
@@ -82,14 +86,14 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
 
 
 def _beside(folder: Path, conf: Path) -> str:
-    """Returns a folder as a file in `conf` names it: relative if it lies below the current folder, else absolute."""
+    """Returns a folder as a file in `conf` names it: relative if it is below the current folder, else absolute."""
     full = Path(os.path.abspath(folder))  # noqa: PTH100  (links stay)
     return os.path.relpath(full, os.path.abspath(conf)) if full.is_relative_to(Path.cwd()) else str(full)  # noqa: PTH100
 
 
 @new_app.command()
 def system(name: Name) -> None:
-    """A way of ranking: a Python module in the current folder, and its configuration in conf/."""
+    """Write a system: a Python module in the current folder, and its configuration in conf/."""
     module = _module(name)
     files = {_conf() / "system" / f"{name}.yaml": "system.yaml", Path(f"{module}.py"): "system.py.txt"}
     _write(name, ("system",), files, module)
@@ -98,7 +102,7 @@ def system(name: Name) -> None:
 
 @new_app.command()
 def protocol(name: Name) -> None:
-    """How runs are scored: measures, depth, gains, ties, in conf/."""
+    """Write a protocol to conf/: measures, depth, gains and ties."""
     _write(name, ("protocol",), {_conf() / "protocol" / f"{name}.yaml": "protocol.yaml"})
     out(f"next: harness score RUN... --collection C --protocol {name}")
 

@@ -13,22 +13,8 @@ import typer
 
 from harness.cli.added import Group
 from harness.cli.leaderboard import LAB
-from harness.cli.score import (
-    CollectionName,
-    Edition,
-    Format,
-    Keys,
-    Measures,
-    Output,
-    ProtocolName,
-    Quiet,
-    _key_columns,
-    _labelled,
-    _measures,
-    _note,
-    _path,
-    find_readers,
-)
+from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
+from harness.cli.score import _key_columns, _labelled, _measures, _note, find_readers
 from harness.cli.tables import print_table
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io.console import out
@@ -50,7 +36,7 @@ Runs = Annotated[
 ]
 Team = Annotated[
     list[str] | None,
-    typer.Option(metavar="TEAM=[NAME=]FILE", help="A run and its team; a run without one is a team of its own."),
+    typer.Option(metavar="TEAM=[NAME=]FILE", help="The team of a run; a run without a team counts as its own team."),
 ]
 Primary = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A primary run, read to --primary-depth.")]
 PrimaryDepth = Annotated[int | None, typer.Option(min=1, help="Pool depth of primary runs; default: --depth.")]
@@ -68,27 +54,28 @@ class Entry:
 @organise_app.command()
 def pool(
     runs: Runs = None,
-    depth: Annotated[int | None, typer.Option(min=1, help="How many results of each topic a run gives.")] = None,
+    depth: Annotated[int | None, typer.Option(min=1, help="Pool depth: number of results per topic and run.")] = None,
     team: Team = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
     collection: CollectionName = None,
     topics: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="FILE", help="The topics; a run may answer no other ones.")
+        Path | None,
+        typer.Option(parser=to_path, metavar="FILE", help="The topics; results for other topics are errors."),
     ] = None,
     protocol: ProtocolName = None,
     keys: Keys = None,
     format: Format = None,
-    cap: Annotated[int | None, typer.Option(min=1, help="The most documents of one topic.")] = None,
+    cap: Annotated[int | None, typer.Option(min=1, help="Maximum number of documents per topic.")] = None,
     judged: Annotated[
         list[Path] | None,
-        typer.Option(parser=_path, metavar="FILE", help="Judgments (TREC) that there are already: left out."),
+        typer.Option(parser=to_path, metavar="FILE", help="Existing judgments (TREC), which are excluded."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides the order in which assessors see the documents.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the order in which assessors see the documents.")] = 0,
     output: Output = None,
     quiet: Quiet = False,
 ) -> None:
-    """What is to be judged: the first results of all runs, in an order that tells nothing of them."""
+    """Make a pool: the first results of all runs, in an order that reveals nothing about them."""
     from harness.collections.files import read_topics
     from harness.collections.load import load_collection
     from harness.data.trec import read_qrels
@@ -166,7 +153,7 @@ def analyse(
     format: Format = None,
     team: Team = None,
     depth: Annotated[
-        int | None, typer.Option(min=1, help="How deep the judged pool was: also tell the bias of the pool.")
+        int | None, typer.Option(min=1, help="Depth of the judged pool; also estimates pool bias.")
     ] = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
@@ -231,7 +218,7 @@ def analyse(
 @organise_app.command()
 def correlate(
     scores: Annotated[
-        list[str], typer.Argument(metavar="[NAME=]FILE", help="What 'harness score --json' printed, or a report.json.")
+        list[str], typer.Argument(metavar="[NAME=]FILE", help="Output of 'harness score --json', or a report.json.")
     ],
     measures: Measures = None,
     output: Output = None,
@@ -374,7 +361,7 @@ def _scores_of(path: Path) -> list[Scores]:
     try:
         document = json.loads(read_bytes(path))
     except (ValueError, RecursionError):
-        raise HarnessError(f"{path}: is no JSON; {expected}") from None
+        raise HarnessError(f"{path}: is not JSON; {expected}") from None
     of_report = document.get("data") if isinstance(document, dict) else None
     rows = next((part["scores"] for part in (document, of_report) if isinstance(part, dict) and "scores" in part), None)
     if not isinstance(rows, list) or not rows:
@@ -388,7 +375,7 @@ def _scores_of(path: Path) -> list[Scores]:
 
 
 def _show(report: Report, output: Path | None) -> None:
-    """Prints the headline and the tables; writes the report, if one is asked for."""
+    """Prints the headline and the tables; writes the report, if one is requested."""
     out(report.headline)
     for table in report.tables():
         if not table.collapsed:

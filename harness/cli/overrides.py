@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 
+from harness.cli.meanings import settings_of
 from harness.errors import HarnessError, suggestion
 from harness.experiments.experiment import load_experiment
 from harness.experiments.overrides import OVERRIDE, system_keys
@@ -88,7 +90,10 @@ def checked_overrides(
         if first == "hydra" or "/" in match["key"] or "@" in match["key"]:
             continue
         if first not in keys and first not in groups:
-            raise HarnessError(f"{primary}: key {match['key']!r} is unknown; {suggestion(first, [*keys, *groups])}")
+            near = suggestion(first, [*keys, *groups])
+            if any(first in _settings(name) for name in chosen.get("system", ())):
+                near = f"a setting of the system is given as system.{match['key']}=VALUE"
+            raise HarnessError(f"{primary}: key {match['key']!r} is unknown; {near}")
         if rest and first in groups and first != "system":
             a = "an" if first == "experiment" else "a"
             said = f"{a} {first} is used as its file says; to change it, write a conf/{first}/NAME.yaml of your own"
@@ -104,6 +109,12 @@ def checked_overrides(
     return _settable(arguments, chosen["system"], {match["key"] for match in overrides})
 
 
+def _settings(system: str) -> set[str]:
+    """Returns the names of a system's settings, listed in its file or not."""
+    listed = system_keys(system)
+    return {*listed, *settings_of(str(listed.get("_target_", "")))}
+
+
 def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str]) -> tuple[list[str], list[str]]:
     """Returns the arguments, with `++` before keys that the systems take and their files do not list."""
     words: list[str] = []
@@ -117,7 +128,7 @@ def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str])
         above = [rest[: dot.start()] for dot in re.finditer(r"\.", rest)]
         if any(f"system.{name}" in given for name in above) or any(
             ".".join(filter(None, ("system", name, "_target_"))) in given - {match["key"]} for name in ("", *above)
-        ):  # whoever builds the system knows what these keys stand in
+        ):  # whoever builds the system knows what these keys are in
             words.append(f"++{argument}")
             continue
         found = [unlisted(system_keys(name), rest, str(config.names("system")[name])) for name in systems]
@@ -127,7 +138,8 @@ def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str])
         if default is not None and (key := f"system.{default.above}") not in added:
             words.append(f"++{key}={_written(default.default)}")
             added.append(key)
-        words.append(f"++{argument}" if any(found) else argument)
+        # Every system has a name; its file need not list it.
+        words.append(f"++{argument}" if any(found) or rest == "name" else argument)
     return words, added
 
 
@@ -158,6 +170,8 @@ def _check_readable(command: str, override: str) -> None:
         said = gist(error)
         if said.startswith(_UNREAD):
             said = "cannot be read; close brackets, and put text with []{}(),:= in quotes, but no keys in {}"
+            if (right := _in_quotes(override)) and _readable(right):
+                said = f"cannot be read; write {shlex.quote(right)}"
         # The parser's own error, for a character that no rule of its lexer has.
         if (at := getattr(error.__cause__, "startIndex", None)) is not None:
             key, _, value = override.partition("=")
@@ -166,6 +180,34 @@ def _check_readable(command: str, override: str) -> None:
             right = f"write \"{key.lstrip('+~')}='{value}'\"" if plain else "put the text in quotes"
             said = "a quote is not closed" if found in "'\"" else f"Hydra reads {found!r} in quotes only; {right}"
         raise HarnessError(f"{command}: {override}: {said}") from None
+
+
+def _in_quotes(override: str) -> str:
+    """Returns an override with quotes around a value, or the items of a list, that contain `=` or `:`.
+
+    Returns an empty text if the value or an item contains other signs with a meaning.
+
+    >>> _in_quotes("system.runs=[bm25,runs/k=1.run]")
+    'system.runs=[bm25,"runs/k=1.run"]'
+    """
+    key, _, value = override.partition("=")
+    listed = value[:1] == "[" and value[-1:] == "]"
+    items = value[1:-1].split(",") if listed else [value]
+    if any(set(item) & set("[]{}()'\",") for item in items):
+        return ""
+    found = [f'"{item}"' if set(item) & set("=:") else item for item in items]
+    return f"{key}=[{','.join(found)}]" if listed else f"{key}={found[0]}"
+
+
+def _readable(override: str) -> bool:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return False
+    return True
 
 
 def _unquoted(value: str) -> str:
@@ -185,7 +227,7 @@ def _other_than_text(name: str) -> str:
     return "" if isinstance(read, str) else {"float": "number", "int": "number"}.get(type(read).__name__, "value")
 
 
-NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must stand in each
+NAME = {"collection": "name", "corpus": "name", "protocol": "name", "paper": "key"}  # what must be in each
 
 
 def _check_alone(group: str, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.settings import ReproduceSettings, checked
 from harness.errors import HarnessError
-from harness.io.console import out, out_table, say, track
+from harness.io.console import out, out_table, out_wrapped, say, track
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -42,7 +42,7 @@ def reproduce(cfg: DictConfig) -> None:
         return
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
         found = paper.load_paper(key)
-        # What is kept as a reference must not depend on what lies in somebody's folder.
+        # What is kept as a reference must not depend on what is in somebody's folder.
         brought = bring(found, folder, None if settings.reference else Path(settings.runs), say)
         reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
         files = reproduction.files
@@ -95,4 +95,4 @@ def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
         rows.append([name, *(f"{score.mean(one):.3f}{sign}" for one, sign in zip(measures, signs, strict=True))])
     out_table(rows)
     legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in ("baseline", "significant", "nominal"))
-    out(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")
+    out_wrapped(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")

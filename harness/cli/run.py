@@ -1,7 +1,7 @@
 """The command `run`: produces, scores and reports one configuration, or the points of a sweep.
 
 With `tune`, the points of a sweep are scored on other collections than the one that is reported: the configuration is
-chosen there, and the reported topics see the chosen one alone.
+chosen there, and the reported topics see the chosen one only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import Point, best_of, read_points, write_point
-from harness.experiments.task import Task, task
+from harness.experiments.task import Task, task, unjudged
 from harness.io import checks, config
 from harness.io.console import out, say
 from harness.render.write import first_page
@@ -38,6 +38,8 @@ from harness.systems.build import Built, build_system
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from harness.collections.corpus import Corpus
 
 
 def run(cfg: DictConfig) -> float | None:
@@ -130,6 +132,14 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     """Produces, scores and reports one run."""
     # Before the task, whose files may have to be fetched: faults of the system's keys are found at once.
     system = build_system(settings.system or {}, "run: system")
+    collection = load_collection(name_of(settings.collection))
+    if collection.withheld(settings.edition) and not settings.rerank:
+        edition = collection.edition(settings.edition).name
+        made = produced_by(settings, system, unjudged(collection, *_given(settings, settings.edition)), suffix)
+        out(f"run: {made.path}")
+        private = f"the judgments of {collection.name}, edition {edition}, are private: the run is made and not scored"
+        out(f"{private}; send it to the organisers, who submit it with 'harness submit'")
+        return
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
     produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
@@ -286,18 +296,19 @@ def task_of(
     settings: RunSettings, collection: str, edition: str | None, made: dict[str, Task], measures: Sequence[str] = ()
 ) -> Task:
     """Returns the task of a configuration; `made` keeps tasks of the same content."""
-    given = (
-        load_collection(collection),
-        load_corpus(name_of(settings.corpus)) if settings.corpus else None,
-        edition,
-        load_protocol(name_of(settings.protocol)) if settings.protocol else None,
-    )
+    given = (load_collection(collection), *_given(settings, edition))
     if (known := repr(given)) not in made:
         if len(made) >= _MOST_SHARED:
             made.clear()
         searched, how = given[1], given[3]
         made[known] = task(given[0], searched, edition=edition, protocol=how, measures=measures)
     return made[known]
+
+
+def _given(settings: RunSettings, edition: str | None) -> tuple[Corpus | None, str | None, Protocol | None]:
+    """Returns the corpus, the edition and the protocol of a task."""
+    corpus = load_corpus(name_of(settings.corpus)) if settings.corpus else None
+    return corpus, edition, load_protocol(name_of(settings.protocol)) if settings.protocol else None
 
 
 def name_of(configuration: Mapping[str, object] | None) -> str:

@@ -13,10 +13,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.complete import of
+from harness.cli.options import (
+    AsJson,
+    CollectionName,
+    Columns,
+    CorpusName,
+    Decimals,
+    Edition,
+    Format,
+    Judgments,
+    Keys,
+    Latex,
+    Measures,
+    Order,
+    Output,
+    ProtocolName,
+    Quiet,
+    Redact,
+    Runs,
+    TopicFile,
+    to_path,
+)
 from harness.cli.tables import print_table
 from harness.errors import HarnessError
-from harness.io.console import hide_progress, out, out_table, say
+from harness.io.console import hide_progress, out, out_table, out_wrapped, say
 
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
@@ -26,75 +46,6 @@ if TYPE_CHECKING:
 
 
 _ROLES = ("original", "new", "baseline-original", "baseline-new")
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise typer.BadParameter("'' names no file or folder")
-    return Path(text)
-
-
-Runs = Annotated[
-    list[str],
-    typer.Argument(
-        help="Run files (TREC or ARQMath; plain, gzip, xz or zstd). NAME=FILE names a run; else its tag does.",
-        metavar="[NAME=]FILE",
-    ),
-]
-CollectionName = Annotated[
-    str | None,
-    typer.Option(
-        "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
-    ),
-]
-Judgments = Annotated[
-    Path | None,
-    typer.Option("--qrels", parser=_path, metavar="FILE", help="Judgments (TREC) in place of a collection."),
-]
-TopicFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--topics", parser=_path, metavar="FILE", help="With --qrels: the topics; a run may answer no other ones."
-    ),
-]
-Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")]
-ProtocolName = Annotated[
-    str | None,
-    typer.Option(
-        "--protocol", autocompletion=of("protocol"), help="Protocol; default: the collection's, with --qrels trec_eval."
-    ),
-]
-Format = Annotated[str | None, typer.Option(help="Layout of the run files: trec, arqmath-task1, arqmath-task2.")]
-Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
-Keys = Annotated[
-    str | None,
-    typer.Option(
-        help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
-    ),
-]
-CorpusName = Annotated[
-    str | None,
-    typer.Option("--corpus", autocompletion=of("corpus"), help="Cut the judgments to the documents of this corpus."),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", parser=_path, metavar="FOLDER", help="Folder for a report; none is written without it."
-    ),
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")
-]
-Redact = Annotated[
-    bool,
-    typer.Option(
-        "--redact",
-        help="For participants, where judgments are private: rounded means and significance, nothing by topic.",
-    ),
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors: no notes, warnings, progress.")
-]
 
 
 class ScoreCommand(TyperCommand):
@@ -143,20 +94,25 @@ def score(
     keys: Keys = None,
     corpus: CorpusName = None,
     output: Output = None,
+    latex: Latex = None,
+    columns: Columns = None,
+    decimals: Decimals = None,
+    order: Order = None,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
     as_json: AsJson = False,
     redact: Redact = False,
     quiet: Quiet = False,
 ) -> None:
-    """Score run files that anyone made."""
+    """Score run files of any system."""
     note = _note(quiet)
     asked = _Asked(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
+    style = _style(latex, columns, decimals, order, redact=redact)
     evaluation = _evaluate(asked)
     if redact:
         if per_topic:
-            raise HarnessError("--per-topic and --redact: say one of them; values of topics tell judgments")
+            raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
         _finish_redacted(asked, evaluation, None, output)
         return
     if per_topic and not as_json:
@@ -170,6 +126,7 @@ def score(
     for run, found in evaluation.bounds.items():
         spans = ", ".join(f"{label(m)} {low:.4f} to {high:.4f}" for m, (low, high) in found.items())
         note(f"ties: {run}: {spans}, depending on the order of tied results")
+    _write_latex(style, asked, evaluation, None)
     _finish(asked, evaluation, None, output)
 
 
@@ -188,21 +145,25 @@ def compare(
     keys: Keys = None,
     corpus: CorpusName = None,
     output: Output = None,
+    latex: Latex = None,
+    columns: Columns = None,
+    decimals: Decimals = None,
+    order: Order = None,
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
-    family: Annotated[
-        int | None, typer.Option(help="Number of tests to correct for; default: those made here.")
-    ] = None,
+    family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
     reproduction: Annotated[
         bool,
-        typer.Option("--reproduction", help="Of two runs, ORIGINAL NEW: how far the second reproduces the first."),
+        typer.Option(
+            "--reproduction", help="Measure how closely the second of two runs, ORIGINAL NEW, reproduces the first."
+        ),
     ] = False,
     baseline_original: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="With --reproduction: what the original improves on."),
+        typer.Option(metavar="FILE", help="With --reproduction: the baseline of the original run."),
     ] = None,
     baseline_new: Annotated[
-        str | None, typer.Option(metavar="FILE", help="With --reproduction: what the new run improves on.")
+        str | None, typer.Option(metavar="FILE", help="With --reproduction: the baseline of the new run.")
     ] = None,
     new_collection: Annotated[
         str | None,
@@ -222,9 +183,10 @@ def compare(
     asked = _Asked(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
+    style = _style(latex, columns, decimals, order, redact=redact or reproduction)
     if reproduction:
         if redact:
-            raise HarnessError("--redact: a reproduction is told topic by topic, which a redacted report is not")
+            raise HarnessError("--redact: a reproduction shows values per topic, which a redacted report must not")
         if baseline is not None or family is not None:
             raise HarnessError("--reproduction: has baselines of its own, --baseline-original and --baseline-new")
         if (alpha, seed) != (0.05, 0):
@@ -242,6 +204,7 @@ def compare(
         _print_means(evaluation.scores, asked)
         out("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
+    _write_latex(style, asked, evaluation, comparison)
     _finish(asked, evaluation, comparison, output)
 
 
@@ -385,7 +348,7 @@ def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
         elif name in names:
             raise HarnessError(f"{text}: another run is named {name!r} already")
         names.append(name)
-        paths.append(_path(file))
+        paths.append(to_path(file))
     return names, paths
 
 
@@ -427,7 +390,7 @@ def _print_means(scores: Sequence[Scores], asked: _Asked) -> None:
 
 
 def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
-    rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]]
+    rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "randomization"]]
     for row in comparison.rows:
         effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
         drawn = "" if row.p_randomization_error is None else f" ± {row.p_randomization_error:.4f}"
@@ -439,11 +402,50 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
         )
     out_table(rows)
     starred = any(row.significant_bonferroni for row in comparison.rows)
-    out(f"{'*' if starred else 'none is significant:'} {comparison.correction}")
+    out_wrapped(f"{'*' if starred else 'none is significant:'} {comparison.correction}")
 
 
 def _p(value: float | None) -> str:
     return "undefined" if value is None else "<.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+@dataclass(frozen=True)
+class _Style:
+    """File and layout of a LaTeX table of means."""
+
+    file: Path
+    columns: Sequence[str]
+    decimals: int
+    order: str
+
+
+def _style(
+    file: Path | None, columns: str | None, decimals: int | None, order: str | None, *, redact: bool
+) -> _Style | None:
+    """Returns the layout of the LaTeX table, or None without --latex; refuses its options without it."""
+    from harness.scoring.measures import split_measures
+
+    given = {"--columns": columns, "--decimals": decimals, "--order": order}
+    if file is None:
+        if named := [name for name, value in given.items() if value is not None]:
+            raise HarnessError(f"{named[0]}: requires --latex FILE")
+        return None
+    if redact:
+        raise HarnessError("--latex: not allowed with --redact or --reproduction, whose reports (-o) have LaTeX tables")
+    return _Style(file, split_measures(columns or ""), 3 if decimals is None else decimals, order or "")
+
+
+def _write_latex(style: _Style | None, asked: _Asked, evaluation: Evaluation, comparison: Comparison | None) -> None:
+    """Writes the LaTeX table of means, if one is requested."""
+    if style is None:
+        return
+    from harness.io.files import write_all
+    from harness.render.latex import render_table
+    from harness.reports.means import means_table
+
+    table = means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
+    write_all({style.file: render_table(table)})
+    (asked.note if asked.json else out)(f"table: {style.file}")
 
 
 def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
@@ -484,7 +486,7 @@ def _say_private(asked: _Asked, evaluation: Evaluation) -> None:
 
 
 def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
-    """Writes the report, if one is asked for, then prints the JSON document."""
+    """Writes the report, if one is requested, then prints the JSON document."""
     if output is not None:
         from harness.reports.comparison import report
 
@@ -494,5 +496,5 @@ def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None
     if asked.json:
         from harness.experiments.evaluate import evaluation_to_json
 
-        # ASCII alone, so that no terminal's encoding can make the document another one.
+        # ASCII only, so that no terminal's encoding can make the document another one.
         out(json.dumps(evaluation_to_json(evaluation, comparison), allow_nan=False, indent=1))

@@ -1,4 +1,4 @@
-"""What a composed configuration says, checked; and where the points of a sweep are kept."""
+"""Checked settings of a composed configuration, and the folder of a sweep's points."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from harness.errors import HarnessError
+from harness.io import config
 from harness.io.checks import Words, typed
 
 if TYPE_CHECKING:
@@ -100,18 +101,27 @@ class RunSettings(_Settings):
 def import_from_here() -> None:
     """Lets `_target_` name modules of the current folder, as `python -m` does; also in the processes of a launcher.
 
-    Called when all that a run always needs is imported, so that nothing in that folder stands in its place.
+    Called when all that a run always needs is imported, so that nothing in that folder is in its place.
     """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
 
 
-def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
-    """Returns the checked settings of a configuration."""
+def checked(cls: type[S], cfg: DictConfig, command: str, system: str = "") -> S:
+    """Returns the checked settings of a configuration.
+
+    Parameters
+    ----------
+    system : name of its system; by default the one that Hydra's command line chose.
+    """
+    from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
-    return typed(cls, OmegaConf.to_container(cfg, resolve=True), command)
+    found = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
+    if isinstance(found.get("system"), dict):
+        found["system"] = config.anchored(system or str(HydraConfig.get().runtime.choices["system"]), found["system"])
+    return typed(cls, found, command)
 
 
 def swept() -> dict[str, str]:

@@ -12,11 +12,15 @@ from harness.cli.complete import anything
 def show(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="[GROUP] NAME", autocompletion=anything, help="Such as bm25, or paper crossmath."),
+        typer.Argument(
+            metavar="[GROUP] NAME",
+            autocompletion=anything,
+            help="A name such as bm25, or a group and a name such as paper crossmath.",
+        ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show what a name stands for: settings, files, licence, state and an example command."""
+    """Describe a configuration: settings, files, licence, state and an example command."""
     from harness.cli import entries, facts
 
     if len(names) > 2:

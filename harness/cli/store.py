@@ -10,30 +10,34 @@ import typer
 from harness.cli.added import Group
 from harness.io.console import out, out_left
 
-store_app = typer.Typer(cls=Group, help="What is kept so that it need not be computed again: indexes and the like.")
+store_app = typer.Typer(cls=Group, help="Cached artifacts, such as indexes and vectors: list them, delete unused ones.")
 
 
 @store_app.command(name="ls")
 def store_ls() -> None:
-    """Everything in the store, the longest unused first."""
+    """List cached artifacts, the least recently used first."""
     from harness.store.artefacts import artefacts, store_root
 
     found = artefacts()
     rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), str(a.spec.get("corpus", ""))] for a in found]
     if rows:
-        out_left([["kind", "key", "size", "last used", "of"], *rows])
-    out(f"{len(found)} artefacts, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
+        out_left([["kind", "key", "size", "last used", "corpus"], *rows])
+    out(f"{_counted(len(found))}, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
 
 
 @store_app.command(name="gc")
 def store_gc(
-    days: Annotated[float, typer.Option(min=0, help="Delete what has not been used for so many days; 0: all.")] = 30,
+    days: Annotated[float, typer.Option(min=0, help="Delete artifacts unused for this many days; 0: all.")] = 30,
 ) -> None:
-    """Delete what has not been used for long, and what killed processes left."""
+    """Delete unused artifacts, and leftovers of killed processes."""
     from harness.store.artefacts import collect
 
     gone = collect(days)
-    out(f"{len(gone)} artefacts deleted, {_size(sum(artefact.size for artefact in gone))} freed")
+    out(f"{_counted(len(gone))} deleted, {_size(sum(artefact.size for artefact in gone))} freed")
+
+
+def _counted(number: int) -> str:
+    return f"{number} artifact{'s' * (number != 1)}"
 
 
 def _size(count: int) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.io.console import out, out_table
+from harness.io.console import out, out_table, out_wrapped
 
 if TYPE_CHECKING:
     from harness.render.model import Table
 
 
 def print_table(table: Table) -> None:
-    """Returns a table as lines: caption, aligned columns with marks, and notes."""
+    """Prints a table: caption, aligned columns with marks, and notes; a cell's note follows the cell's text."""
     from harness.render.model import MARKS
 
     out(table.caption)
     rows = [[cell.text + "".join(MARKS[mark].symbol for mark in cell.marks) for cell in row] for row in table.rows]
     out_table([[column.full_title for column in table.columns], *rows])
-    for note in (*table.notes, *dict.fromkeys(cell.note for row in table.rows for cell in row if cell.note)):
-        out(note)
+    for note in table.notes:
+        out_wrapped(note)
+    for cell in (cell for row in table.rows for cell in row if cell.note):
+        out_wrapped(f"{cell.text}: {cell.note}")

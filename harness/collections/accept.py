@@ -1,4 +1,4 @@
-"""Data that a person brings: checked on arrival, then kept in the cache where collections and corpora look for it."""
+"""Validates manually downloaded files and copies them to the cache, where collections and corpora find them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.collections.readers import arqmath, leansearch, ntcir, saber
 from harness.errors import HarnessError, suggestion
-from harness.io import config
+from harness.io import config, rehearsal
 from harness.io.files import sha256_file
 from harness.io.temporary import new_file
 from harness.sources import catalogue
@@ -24,26 +24,27 @@ CHECKS: Mapping[str, Callable[[Path], None]] = {
 
 
 def by_hand() -> list[str]:
-    """Returns the sources whose files a person must bring."""
+    """Returns the sources whose files must be downloaded manually."""
     return [name for name in config.names("source") if config.load("source", name)[0].get("by_hand")]
 
 
 def accept(path: Path, source: str) -> Path:
-    """Checks a file that belongs to a source and copy it into the cache; where it lies there.
+    """Checks a file of a source and copies it to the cache; returns its path there.
 
     Raises
     ------
     HarnessError
-        The source is unknown or is no manual download, or the file cannot be read, is not what the source needs, or
-        cannot be copied.
+        The source is unknown or is not a manual download, or the file is unreadable, is the wrong file, or cannot be
+        copied.
     """
+    rehearsal.refuse_resource(path)
     mapping, _ = config.load("source", source)
     if not mapping.get("by_hand"):
         raise HarnessError(f"source {source!r} is fetched, not downloaded manually; {suggestion(source, by_hand())}")
     wanted = _wanted(path, source, list(mapping["files"]))
     resource = catalogue.resource({"source": source, "path": wanted}, f"source {source}")
     if not isinstance(resource, Resource):
-        raise HarnessError(f"source {source!r}: {wanted} is no file with manual download")
+        raise HarnessError(f"source {source!r}: {wanted} is not a manual download")
     if not path.is_file():
         raise HarnessError(f"{path}: {'is a folder, expected a file' if path.is_dir() else 'no such file'}")
     try:
@@ -59,7 +60,7 @@ def accept(path: Path, source: str) -> Path:
 
 
 def check_arrived(files: Iterable[Resource | Folder]) -> None:
-    """Raises HarnessError if a file that came from the hub is not what its source needs."""
+    """Raises HarnessError if a file downloaded from the hub fails the check of its source."""
     arrived = {file for file in files if isinstance(file, Resource) and file.hub}
     for name, check in CHECKS.items() if arrived else ():
         for file in arrived.intersection(catalogue.source_files(name)):
@@ -67,7 +68,7 @@ def check_arrived(files: Iterable[Resource | Folder]) -> None:
 
 
 def _wanted(path: Path, source: str, files: list[str]) -> str:
-    """Returns which of a source's files this is: the only one, or that of the same name."""
+    """Returns the source's file that a path stands for: the only one, or the one with the same name."""
     same = [file for file in files if Path(file).name == path.name]
     if len(files) == 1 or len(same) == 1:
         return (same or files)[0]

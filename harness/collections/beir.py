@@ -1,4 +1,4 @@
-"""Collections and corpora that are data sets in BEIR's form, in a folder or on the hub at a fixed revision."""
+"""Collections and corpora in BEIR format, in a folder or on the hub at a fixed revision."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from harness.io.checks import Words, typed, whole
 from harness.io.console import say
 from harness.sources import hub, network
 from harness.sources.catalogue import resource
+from harness.sources.resource import Folder, Resource
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where a data set is: in a folder, or on the hub.
+    """Location of a data set: a folder, or a repository of the hub.
 
     Attributes
     ----------
     folder : None if it is on the hub.
     name, revision : `OWNER/NAME` on the hub, and 40 hexadecimal digits; empty for a folder.
-    split : of the judgments.
-    subset : of a set that holds several.
+    split : split of the judgments.
+    subset : subset of a repository that holds several data sets.
 
     Examples
     --------
@@ -45,18 +46,18 @@ class DataSet:
 
     @property
     def called(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return f"{self.name}@{self.revision[:7]}" if self.folder is None else str(self.folder)
 
     def here(self) -> bool:
-        """Returns whether all of its files are on this machine; no file is read."""
+        """Returns whether all of its files are available locally; reads no file."""
         try:
             return self._local() is not None
         except HarnessError:
             return False
 
     def state(self, called: str) -> str:
-        """`here`, or what is needed and the whole command that brings it; `called` is the collection or the corpus."""
+        """Returns `here`, or what is missing and how to fetch it; `called` is the name of the collection or corpus."""
         if self.here():
             return "here"
         if self.folder is not None:
@@ -65,7 +66,7 @@ class DataSet:
         return f"needs the data set {self.name} (hub): {install}harness fetch {called}"
 
     def files(self) -> beir.Files:
-        """Its files, downloaded if they must be; those of the hub are verified.
+        """Returns its files, downloading missing ones; files from the hub are verified.
 
         Raises
         ------
@@ -82,9 +83,9 @@ class DataSet:
         return found
 
     def fetched(self) -> beir.Files:
-        """Its files as above, and none that the hub has is missing, where others have downloaded a part of them.
+        """Returns its files after completing a partial download from the hub.
 
-        A data set whose file of exclusions is not here looks like one that has none.
+        Otherwise a data set whose exclusion file was not downloaded would look like one without exclusions.
         """
         if self.folder is None and not network.offline() and hub.mirrored(self.name, self.revision) is None:
             try:
@@ -95,15 +96,20 @@ class DataSet:
                 say(f"{error}; what is here is taken for all of it")
         return self.files()
 
+    def located(self, *parts: str) -> list[Path]:
+        """Returns its local files of some parts (see `beir.Files`); none if a part is missing."""
+        found = self._local() if self.here() else None
+        return [] if found is None else [path for part in parts for path in getattr(found, part)]
+
     def reachable(self) -> None:
-        """Raises HarnessError unless it is here or the hub says that it has its parts."""
+        """Raises HarnessError unless the data set is available locally or the hub lists its parts."""
         if self.folder is not None:
             self._local()
         elif not self.here():
             self._wanted(hub.listed(self.name, self.revision)[1])
 
     def _local(self) -> beir.Files | None:
-        """Its files on this machine. Raises HarnessError if it is a folder and lacks a part."""
+        """Returns its local files, or None. Raises HarnessError if it is a folder and lacks a part."""
         if self.folder is not None:
             return beir.in_folder(self.folder, self.called, self.split, self.subset)
         at = hub.snapshot(self.name, self.revision)
@@ -111,7 +117,7 @@ class DataSet:
             return None
         try:
             return beir.in_folder(at, self.called, self.split, self.subset)
-        except HarnessError:  # some of its files were downloaded
+        except HarnessError:  # partially downloaded
             return None
 
     def _wanted(self, names: Iterable[str]) -> list[str]:
@@ -121,16 +127,20 @@ class DataSet:
 
 @dataclass(frozen=True)
 class BeirCollection(Collection):
-    """A collection whose one edition is a split of a data set; its topics are the queries that are judged there."""
+    """Collection whose single edition is a split of a data set; its topics are the judged queries of that split."""
 
     data: DataSet = field(default_factory=DataSet)
 
     def state(self) -> str:
-        """Returns `here`, or what is needed and the command that brings it."""
+        """Returns `here`, or what is missing and the command that fetches it."""
         return self.data.state(self.name)
 
+    def located(self) -> list[Resource | Path]:
+        """Returns its local files."""
+        return [*self.data.located("queries", "qrels", "excluded")]
+
     def qrels(self, edition: str | None = None) -> Qrels:
-        """Returns the judgments, counted against what the configuration says."""
+        """Returns the judgments; checks the numbers of topics and judgments against the configuration."""
         chosen = self.edition(edition)
         found = beir.qrels(self.data.files(), chosen.name)
         counted = (chosen.topics or len(found.topics), chosen.judgments or len(found))
@@ -142,11 +152,11 @@ class BeirCollection(Collection):
         return found
 
     def known_topics(self) -> frozenset[str]:
-        """Returns the queries that are judged."""
+        """Returns the ids of the judged queries."""
         return self.topics().ids()
 
     def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
-        """Returns topic -> documents that must not count for it; None if the data set lists none."""
+        """Returns topic -> excluded documents; None if the data set has no list of exclusions."""
         files = self.data.files()
         return beir.excluded(files) if files.excluded else None
 
@@ -165,8 +175,12 @@ class BeirCorpus(Corpus):
         """Returns `here`, or what is needed and the command that brings it."""
         return self.data.state(self.name)
 
+    def located(self) -> list[Resource | Folder | Path]:
+        """Returns its local files."""
+        return [*self.data.located("corpus")]
+
     def files(self) -> list[Any]:
-        """Returns nothing that has a checksum of its own: see `DataSet.files`."""
+        """Returns an empty list: `DataSet.files` manages the files and their checksums."""
         return []
 
     def _sources(self) -> tuple[Path, ...]:
@@ -190,7 +204,7 @@ def _revision(key: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class _Where:
-    """Key `beir` of a corpus; of `folder` and `hub` it has one, `hub` with `revision`."""
+    """Key `beir` of a corpus; has either `folder`, or `hub` and `revision`."""
 
     folder: Words = ""
     hub: Annotated[str, _hub] = ""
@@ -206,7 +220,7 @@ class _Where:
 
 @dataclass(frozen=True)
 class _Split(_Where):
-    """Key `beir` of a collection; 0: not counted."""
+    """Key `beir` of a collection; a number 0 is not checked."""
 
     split: Words = beir.SPLIT
     topics: Annotated[int, whole] = 0
@@ -215,7 +229,7 @@ class _Split(_Where):
 
 @dataclass(frozen=True)
 class CollectionFile:
-    """`conf/collection/NAME.yaml` of a data set in BEIR's form."""
+    """`conf/collection/NAME.yaml` of a data set in BEIR format."""
 
     name: Any
     title: Words
@@ -229,7 +243,7 @@ class CollectionFile:
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """`conf/corpus/NAME.yaml` of a data set in BEIR's form."""
+    """`conf/corpus/NAME.yaml` of a data set in BEIR format."""
 
     name: Any
     title: Words
@@ -244,7 +258,7 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
     Raises
     ------
     HarnessError
-        Keys that are unknown, missing or wrong: all of them, a line each.
+        Keys are unknown, missing or wrong; the message lists all of them, one per line.
     """
     found = typed(CollectionFile, mapping, where)
     given = found.beir
@@ -274,12 +288,12 @@ def _data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
     return DataSet(at, given.hub, given.revision, split or beir.SPLIT, given.subset)
 
 
-# ---- a new one --------------------------------------------------------------------------------------------------
+# ---- new data sets ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a data set holds: documents, judged queries, judgments, and excluded pairs of query and document."""
+    """Counts of a data set: documents, judged queries, judgments, and excluded pairs of query and document."""
 
     documents: int
     topics: int
@@ -288,12 +302,12 @@ class Survey:
 
 
 def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
-    """Returns a data set by its folder or its name on the hub, there at a revision (by default the newest).
+    """Returns a data set by its folder, or by its name on the hub and a revision (by default the newest).
 
     Raises
     ------
     HarnessError
-        It is neither, or the hub does not say which revision is the newest.
+        It is neither, or the hub does not return the newest revision.
     """
     if Path(place).expanduser().is_dir():
         if revision:
@@ -307,12 +321,12 @@ def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
 
 
 def survey(data: DataSet) -> Survey:
-    """Reads all of a data set and check that its parts fit together.
+    """Reads a whole data set and checks that its parts are consistent.
 
     Raises
     ------
     HarnessError
-        A part is missing or damaged, an id comes twice, or judgments name a query or a document that is not there.
+        A part is missing or damaged, an id occurs twice, or judgments refer to a missing query or document.
     """
     files = data.fetched()
     found = beir.qrels(files, data.split)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from harness.collections.excluded import read_listed, read_places
 from harness.collections.files import local, read_judgments, read_topics
@@ -24,7 +26,7 @@ from harness.sources.resource import Resource
 
 @dataclass(frozen=True)
 class ExclusionFile:
-    """A file that exclusions are made of; `reader` is one of `excluded.LISTED`, or of `excluded.PLACES`."""
+    """A file that defines exclusions; `reader` is one of `excluded.LISTED` or `excluded.PLACES`."""
 
     file: Located
     reader: str
@@ -32,16 +34,16 @@ class ExclusionFile:
 
 @dataclass(frozen=True)
 class Edition:
-    """One set of judgments: how many topics and judgments it must have, so that a wrong file is noticed.
+    """One set of judgments, with its expected size, so that a wrong file is noticed.
 
     Attributes
     ----------
-    topics, judgments : how many there must be; 0 if nobody could count them when the configuration was written.
-    reader : which of `JUDGMENTS` reads the file.
-    private : participants of a lab are told nothing that reveals a judgment.
-    exclusions : topic -> documents that must not count for it, where a protocol excludes what is `listed`.
-    order : the documents in their order, or their places, where a protocol excludes what is `later`.
-    topic_order : the places of topics in that order; None if topics are documents of it.
+    topics, judgments : expected numbers; 0 if unknown when the configuration was written.
+    reader : reader of the file, one of `JUDGMENTS`.
+    private : whether outputs for participants of a lab must not reveal judgments.
+    exclusions : topic -> excluded documents, for protocols with the exclusion rule `listed`.
+    order : documents in order, or their positions, for protocols with the exclusion rule `later`.
+    topic_order : positions of topics in that order; None if topics are themselves documents in it.
     """
 
     name: str
@@ -56,13 +58,13 @@ class Edition:
     topic_order: ExclusionFile | None = None
 
     def exclusion_files(self) -> list[ExclusionFile]:
-        """Returns the files that say what is excluded."""
+        """Returns the files that define exclusions."""
         return [each for each in (self.exclusions, self.order, self.topic_order) if each is not None]
 
 
 @dataclass(frozen=True)
 class TopicFile:
-    """A collection's topics; `reader` is one of `TOPICS`, or empty for the one that the file's name says."""
+    """A collection's topics; `reader` is one of `TOPICS`, or empty to detect the format from the file's content."""
 
     file: Located
     reader: str = ""
@@ -89,16 +91,16 @@ class KeyFile:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a collection's configuration says; files are fetched when they are asked for.
+    """Collection described by a configuration; files are fetched on first use.
 
     Attributes
     ----------
-    protocol : name of the protocol runs are scored by unless another is asked for.
-    notes : what a reader of its numbers must know.
-    where : the configuration's file, as messages name it.
-    corpus : what `harness run` and the demonstration search unless another one is named; empty for none.
-    cluster : the attribute shared by topics that are no independent sample of it; empty if topics are independent.
-    link : the address of a document, with `{id}` in place of its id; empty if documents have none.
+    protocol : name of the default protocol for scoring runs.
+    notes : caveats for readers of its scores.
+    where : the configuration file, for messages.
+    corpus : default corpus of `harness run` and the demonstration; empty for none.
+    cluster : topic attribute whose values form clusters of dependent topics; empty if topics are independent.
+    link : URL of a document, with `{id}` in place of its id; empty if documents have none.
 
     Examples
     --------
@@ -131,23 +133,36 @@ class Collection:
             )
         return self.editions[chosen]
 
-    def files(self) -> list[Resource]:
-        """Returns every fetched file that the collection names."""
+    def located(self) -> list[Resource | Path]:
+        """Returns all files of the collection."""
         entries = [edition.file for edition in self.editions.values()]
         entries += [each.file for edition in self.editions.values() for each in edition.exclusion_files()]
         entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
         found = [each for entry in entries for each in (entry if isinstance(entry, tuple) else (entry,))]
-        return list(dict.fromkeys(each for each in found if isinstance(each, Resource)))
+        return list(dict.fromkeys(found))
+
+    def files(self) -> list[Resource]:
+        """Returns all files of the collection that are fetched."""
+        return [file for file in self.located() if isinstance(file, Resource)]
 
     def state(self) -> str:
-        """`here`, `fetchable`, `manual download: ...` or `needs the data set ... (hub)`: the worst of its files."""
+        """Returns the worst state of its files: `here`, `fetchable`, `manual download: ...` or `needs ...`."""
         states = [state(entry) for entry in self.files()]
         by_hand = [entry for entry in states if entry not in ("here", "fetchable")]
         return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
 
-    def qrels(self, edition: str | None = None) -> Qrels:
-        """Returns the judgments of an edition, counted against what the configuration says."""
+    def withheld(self, edition: str | None = None) -> bool:
+        """Returns whether an edition is private and its judgments cannot be read, as by participants of a lab."""
         chosen = self.edition(edition)
+        return chosen.private and isinstance(chosen.file, Path) and not os.access(chosen.file, os.R_OK)
+
+    def qrels(self, edition: str | None = None) -> Qrels:
+        """Returns the judgments of an edition; checks the numbers of topics and judgments against the configuration."""
+        chosen = self.edition(edition)
+        if self.withheld(edition):
+            private = f"the judgments of {self.name}, edition {chosen.name}, are private"
+            only = "without them, 'harness run' makes a run, which only the organisers can score"
+            raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}")
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
         counted = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
@@ -159,7 +174,7 @@ class Collection:
         return qrels
 
     def exclusions(self, edition: str | None, protocol: Protocol) -> Exclusions | None:
-        """What a protocol excludes on an edition; None if nothing. Files that its rules do not read are left alone.
+        """Returns the documents that a protocol excludes on an edition, or None; reads only the files of its rules.
 
         Raises
         ------
@@ -193,12 +208,12 @@ class Collection:
         )
 
     def listed(self, edition: Edition) -> Mapping[str, frozenset[str]] | None:
-        """Returns topic -> documents that must not count for it, as the edition lists them; None if it does not."""
+        """Returns topic -> excluded documents listed by the edition; None if it has no list."""
         file = edition.exclusions
         return None if file is None else read_listed(local(file.file), file.reader)
 
     def topics(self) -> Topics:
-        """Returns the topics with all attributes, read once; without a file of topics, the ids of the judged."""
+        """Returns the topics with all attributes, read once; without a topic file, the ids of the judged topics."""
         return self._topics
 
     @cached_property
@@ -212,11 +227,11 @@ class Collection:
         return out
 
     def known_topics(self) -> frozenset[str] | None:
-        """Returns the topics that a run may answer; None if nothing says which there are."""
+        """Returns the ids of the topics that a run may answer; None if unknown."""
         return self.topics().ids() if self.topic_file is not None else None
 
     def clusters(self) -> dict[str, str] | None:
-        """Topic -> what it shares with topics that are no independent sample of it; None if topics are independent."""
+        """Returns topic -> its cluster of dependent topics; None if topics are independent."""
         name = self.cluster
         if not name:
             return None
@@ -239,18 +254,18 @@ class Collection:
         keys: Mapping[str, str] | None = None,
         ids_are_keys: bool = False,
     ) -> Scorer:
-        """Judgments and protocol ready to score runs.
+        """Returns a scorer of runs from the judgments and a protocol.
 
         Parameters
         ----------
-        keys : stands in for the collection's own map of documents to keys.
-        ids_are_keys : runs name keys (visual ids) already.
+        keys : replaces the collection's own map of documents to keys.
+        ids_are_keys : runs already contain keys (visual ids) instead of document ids.
 
         Raises
         ------
         HarnessError
-            The protocol de-duplicates and there is no map: ids and keys may be numbers of one range, so that
-            without it scores would be wrong and nobody would notice; or what is judged has no place in the order.
+            The protocol de-duplicates and there is no map to keys (ids and keys may be numbers in the same range, so
+            scores would be silently wrong), or a judged document has no position in the order.
         """
         chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or self.protocol)
         if keys is None and chosen.deduplicate and not ids_are_keys:

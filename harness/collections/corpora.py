@@ -1,4 +1,4 @@
-"""A corpus by name: its sources, its reader, and which columns become which fields."""
+"""Loads corpora by name: their sources, readers, and mapping of columns to fields."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from harness.collections.files import OF_FOLDERS
 from harness.collections.judged import JudgedBy
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import config
+from harness.io.arguments import checked_arguments
 from harness.io.checks import Words, typed
 from harness.sources import catalogue
 from harness.sources.checkout import Checkout
@@ -20,7 +21,7 @@ from harness.sources.resource import Folder
 
 
 def reader(name: str) -> Reader:
-    """Returns a reader by name; the modules of the other forms are loaded when they are needed."""
+    """Returns a reader by name; modules of the other formats are imported on demand."""
     if name == JSONL.name:
         return JSONL
     if foreign.named(name):
@@ -45,7 +46,7 @@ def _reader(_: str, value: object) -> Reader:
 
 @dataclass(frozen=True)
 class _Checkout:
-    """Key `checkout`: see `Checkout`. A relative `place` begins at the folder of the configuration."""
+    """Key `checkout`: see `Checkout`. A relative `place` is relative to the configuration's folder."""
 
     what: Words = "checkout"
     variable: str = ""
@@ -57,7 +58,7 @@ class _Checkout:
 
 @dataclass(frozen=True)
 class _Corpus:
-    """`conf/corpus/NAME.yaml`; of `file`, `files`, `folder` and `checkout` it has one."""
+    """`conf/corpus/NAME.yaml`; has exactly one of the keys `file`, `files`, `folder` and `checkout`."""
 
     name: Any
     title: Words
@@ -75,13 +76,14 @@ class _Corpus:
     judged: tuple[Words, ...] = ()
 
 
+@checked_arguments
 def load_corpus(name: str) -> Corpus:
-    """Returns a corpus by name; nothing is fetched before it is read. `irds:ID` is one of the package ir_datasets.
+    """Returns a corpus by name, without fetching its files; `irds:ID` is a corpus of the package ir_datasets.
 
     Raises
     ------
     HarnessError
-        An unknown name, or faults of its configuration: all of them, a line each.
+        The name is unknown, or the configuration has faults; the message lists all of them, one per line.
 
     Examples
     --------
@@ -128,7 +130,7 @@ def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ..
     listed = {column: names if isinstance(names, list) else [names] for column, names in mapping["fields"].items()}
     pairs = tuple((str(column), str(name)) for column, names in listed.items() for name in names)
     unknown = [name for _, name in pairs if name not in _TARGETS]
-    refuse([f"{where}: fields: {name!r} is unknown; {suggestion(name, _TARGETS)}" for name in unknown])
+    refuse([f"{where}: fields: {name!r} is unknown; known: {', '.join(sorted(_TARGETS))}" for name in unknown])
     if "id" not in (name for _, name in pairs):
         raise HarnessError(f"{where}: fields: no column is the 'id'")
     return pairs

@@ -1,4 +1,4 @@
-"""Corpora: streams of documents with a digest of what they are made from, never a list in memory."""
+"""Corpora: streams of documents, never held in memory as a whole, with a digest of their inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Document:
     ----------
     title, body : text with formulas in place as LaTeX in dollars.
     formulas : in order of appearance.
-    columns : further parts by name, such as the `question` of an answer or the `signature` of a declaration.
+    columns : further texts by name, such as the `question` of an answer or the `signature` of a declaration.
 
     Examples
     --------
@@ -53,15 +53,15 @@ Documents = Iterator[tuple[Place, Document]]
 
 @dataclass(frozen=True)
 class Reader:
-    """How documents are made of a corpus's sources.
+    """Reader of documents from a corpus's sources.
 
     Attributes
     ----------
-    name : by which configurations call it.
-    read : gives each document with its place.
-    version : raised whenever the same source gives other documents; 0 if they depend on the configuration alone.
-    unique : whether it has made sure that ids come once.
-    module : of a reader that is not ours: its code counts in place of a version.
+    name : name in configurations.
+    read : yields each document with its file and line.
+    version : to be raised when the same source gives other documents; 0 if they depend on the configuration only.
+    unique : whether the reader guarantees that ids are unique.
+    module : module of a third-party reader; a hash of its code replaces the version.
     """
 
     name: str
@@ -71,12 +71,12 @@ class Reader:
     module: str = ""
 
     def stamp(self) -> str:
-        """Returns what changes whenever the same source gives other documents; empty if that never happens.
+        """Returns the version or code hash, which changes when the same source gives other documents; may be empty.
 
         Raises
         ------
         HarnessError
-            The code of a reader that is not ours cannot be found.
+            The code of a third-party reader is not found.
         """
         if not self.module:
             return str(self.version or "")
@@ -86,20 +86,20 @@ class Reader:
 
 
 class Chosen(Protocol):
-    """Some documents, as `harness.collections.judged.Judged` has them."""
+    """Interface of a subset of documents, such as `harness.collections.judged.Judged`."""
 
     def holds(self, document: Document) -> bool:
-        """Returns whether a document is one of them."""
+        """Returns whether a document is in the subset."""
 
     def digest(self) -> str:
-        """Returns what decides which they are."""
+        """Returns a digest that identifies the subset."""
 
 
 class Part(Protocol):
-    """What can be asked for documents, which may have to be fetched for it."""
+    """Interface of a subset definition, which may have to be fetched first."""
 
     def read(self) -> Chosen:
-        """Returns the documents."""
+        """Returns the subset."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,15 @@ class Corpus:
 
     Attributes
     ----------
-    sources : the files or folders behind it, fetched when they are first read; a single one may stand for itself.
+    sources : its files or folders, fetched when first read; a single source needs no tuple.
     fields : column of the file -> field of `Document`; several columns of one field are joined by a blank. The
-        fields `latex` and `visual_id` are of a document that is a formula.
+        fields `latex` and `visual_id` are for documents that are formulas.
     keep : columns that documents keep under their own names.
-    reader : makes documents of the sources; default: JSON lines.
-    notes : what a reader of numbers made with it must know.
-    ids_are_keys : its documents are named by what is judged where a protocol de-duplicates (visual ids of formulas).
-    has_keys : its documents are formulas that know what is judged instead of them (their visual ids).
-    part : says which of the documents are read; None: all.
+    reader : reader of the sources; default: JSON lines.
+    notes : caveats for readers of scores on this corpus.
+    ids_are_keys : whether document ids are the keys of protocols that de-duplicate (visual ids of formulas).
+    has_keys : whether documents are formulas with their key (visual id) as a field.
+    part : subset of the documents that is read; None: all.
 
     Examples
     --------
@@ -138,20 +138,28 @@ class Corpus:
     has_keys: bool = False
     part: Part | None = None
 
+    def located(self) -> list[Resource | Folder | Path]:
+        """Returns its files and folders, without those of a checkout that is not here."""
+        checkouts = (source for source in self._sources() if isinstance(source, Checkout) and source.state() == "here")
+        return [
+            *(source for source in self._sources() if not isinstance(source, Checkout)),
+            *(c.root for c in checkouts),
+        ]
+
     def files(self) -> list[Resource | Folder]:
-        """Returns what `fetch` gets for it."""
+        """Returns the sources that `fetch` downloads."""
         return [source for source in self._sources() if isinstance(source, Resource | Folder)]
 
     def state(self) -> str:
-        """Returns `here`, `fetchable`, `manual download: ...` or `needs a ...`: the worst of its sources."""
+        """Returns the worst state of its sources: `here`, `fetchable`, `manual download: ...` or `needs a ...`."""
         checkouts = [source.state() for source in self._sources() if isinstance(source, Checkout)]
         states = sorted([*(state(source) for source in self.files()), *checkouts])
         return next((entry for entry in states if entry != "here"), "here")
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Where its sources lie, fetched if they must be."""
-        fetched = iter(fetch(self.files()))  # at one time, so that an archive is unpacked once
+        """Paths of its sources; fetches missing ones."""
+        fetched = iter(fetch(self.files()))  # in one call, so that an archive is unpacked once
         return tuple(
             next(fetched)
             if isinstance(source, Resource | Folder)
@@ -163,19 +171,19 @@ class Corpus:
 
     @property
     def path(self) -> Path:
-        """Where its (first) source lies."""
+        """Path of its (first) source."""
         return self.paths[0]
 
     def digest(self) -> str:
-        """A SHA-256 of the sources and of the reader's version or code; the bare one of the file for JSON lines.
+        """Returns a SHA-256 of the sources and of the reader's version or code; for JSON lines, that of the file.
 
-        It does not cover `fields` and `keep`, which are configuration.
+        It does not include the configuration keys `fields` and `keep`.
         """
         pairs = track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
         return self._digest([_checksum(source, path) for source, path in pairs])
 
     def declared(self) -> str:
-        """Returns the digest that it has if fetched files are what their checksums say; these are not read."""
+        """Returns the digest computed from the declared checksums of fetched files, without reading them."""
         return self._digest([_declared(source) for source in self._sources()])
 
     def _digest(self, shas: Sequence[str]) -> str:
@@ -184,7 +192,7 @@ class Corpus:
         return whole if self.part is None else sha256(f"{whole} {self.part.read().digest()}".encode())
 
     def identity(self) -> dict[str, Any]:
-        """Returns what decides its documents: its name, its digest, and which columns are read as what."""
+        """Returns the inputs of its documents: name, digest, and mapping of columns."""
         return {"corpus": self.name, "digest": self.digest(), "columns": [list(self.fields), list(self.keep)]}
 
     def __iter__(self) -> Iterator[Document]:
@@ -195,9 +203,9 @@ class Corpus:
         return (document.id for document in self)
 
     def keys(self) -> dict[str, str] | None:
-        """Returns document -> key of de-duplication: the visual id of the formula that it is, where it has one.
+        """Returns document -> de-duplication key: the visual id of the document's formula, if it has one.
 
-        None if the corpus does not say that it `has_keys`. Reads all documents.
+        Returns None unless the corpus `has_keys`. Reads all documents.
         """
         if not self.has_keys:
             return None
@@ -205,20 +213,20 @@ class Corpus:
         return {name: key for name, key in formulas if key}
 
     def remarks(self) -> dict[str, int]:
-        """Returns what is odd about its documents, counted; reads all of them."""
+        """Returns counts of irregularities in its documents; reads all documents."""
         remarks: Remarks = Counter()
         for _ in self.documents(remarks):
             pass
         return dict(sorted(remarks.items()))
 
     def documents(self, remarks: Remarks) -> Iterator[Document]:
-        """Yields the documents; what is odd about them is counted in `remarks` on the way.
+        """Yields the documents, and counts irregularities in `remarks`.
 
         Raises
         ------
         FormatError
-            One line with file and line for a source that is damaged, an id that is no id or is longer than
-            those of run files, or one that comes twice.
+            A source is damaged, or an id is invalid, longer than ids in run files may be, or not unique; the message
+            names file and line.
         """
         reader = self.reader
         seen: set[str] = set()
@@ -242,23 +250,23 @@ class Corpus:
         return self.sources if isinstance(self.sources, tuple) else (self.sources,)
 
 
-_COUNTED: dict[Corpus, int] = {}  # how many documents there were when it was last read to its end
+_COUNTED: dict[Corpus, int] = {}  # number of documents at the last complete read
 
 
 def _checksum(source: Source, path: Path) -> str:
-    """Returns the SHA-256 of a source that lies at `path`."""
+    """Returns the SHA-256 of a source stored at `path`."""
     return sha256_file(path) if isinstance(source, Resource) else _declared(source)
 
 
 def _declared(source: Source) -> str:
-    """Returns the SHA-256 of a source, as it is said of those that are fetched."""
+    """Returns the SHA-256 of a source; for fetched sources, the declared one."""
     if isinstance(source, Checkout):
         return source.digest()
     return sha256_file(source) if isinstance(source, Path) else source.sha256
 
 
 def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
-    """Returns JSON lines, whose columns the corpus maps to fields."""
+    """Yields the documents of JSON lines, whose columns the corpus maps to fields."""
     path = corpus.path
     wanted = {column for column, _ in corpus.fields} | set(corpus.keep)
     missing = set(wanted)
@@ -276,7 +284,7 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
             missing -= row.keys()
         yield (path, number), document
     if missing and not empty:
-        # A column that no line has is a slip of the configuration, or the wrong file.
+        # A column missing from all lines is a mistake in the configuration, or the wrong file.
         raise format_error(path, 0, f"no line has the column {min(missing)!r}, which corpus {corpus.name} takes")
 
 
@@ -303,4 +311,4 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-JSONL: Reader = Reader("jsonl", _jsonl, version=0)  # what it gives depends on the configuration alone
+JSONL: Reader = Reader("jsonl", _jsonl, version=0)  # documents depend on the configuration only

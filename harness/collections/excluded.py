@@ -1,4 +1,4 @@
-"""Files that say which documents must not count for a topic, and in which order documents stand."""
+"""Readers of exclusion files: excluded documents per topic, and the order of documents."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Places = dict[str, float]
 
 
 def read_listed(path: Path, reader: str = "pairs") -> Listed:
-    """Returns topic -> ids of documents that are out for it.
+    """Returns topic -> ids of excluded documents.
 
     Parameters
     ----------
-    reader : one of `LISTED`: `pairs` (a topic and a document on each line, between them blanks or a tab) or `jsonl` (an
+    reader : one of `LISTED`: `pairs` (a topic and a document on each line, separated by blanks or a tab) or `jsonl` (an
         object on each line with `topic` and the list `excluded`).
 
     Raises
     ------
     HarnessError
-        A line is in another form, or holds an id that is no id; with its line.
+        A line has another format or an invalid id; the message names the line.
     """
     return LISTED[reader](read_bytes(path), str(path))
 
 
 def read_places(path: Path, reader: str = "order") -> Places:
-    """Returns id -> its place.
+    """Returns id -> position.
 
     Parameters
     ----------
-    reader : one of `PLACES`: `order` (an id on each line; its place is the line's) or `places` (an id and a number on
-        each line, between them blanks or a tab; equal numbers are the same place); `stacks-order` (all statements of
-        the Stacks project, whose folder it reads).
+    reader : one of `PLACES`: `order` (an id on each line; its position is the line number), `places` (an id and a
+        number on each line, separated by blanks or a tab; equal numbers are the same position) or `stacks-order` (all
+        statements of the Stacks project, from its folder).
 
     Raises
     ------
     HarnessError
-        A line is in another form, or an id comes twice; with its line.
+        A line has another format, or an id occurs twice; the message names the line.
     """
     return PLACES[reader](content(path, reader), str(path))
 

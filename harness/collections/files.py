@@ -1,4 +1,4 @@
-"""Topics and judgments of collections: which reader a file needs."""
+"""Reads topics and judgments of collections, and selects the reader of a file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
     "saber": saber.read_topics,
     "saber-full": partial(saber.read_topics, full=True),
 }
-# Readers of topics, judgments, orders and documents that read a folder, or all files of a source, in place of a file.
+# Readers of topics, judgments, orders and documents that take a folder, or all files of a source, instead of a file.
 OF_FOLDERS = frozenset({"stacks", "stacks-proofs", "stacks-premises", "stacks-order"})
 
 
@@ -53,14 +53,14 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
 
     Parameters
     ----------
-    reader : one of `TOPICS`, or the name of a function (see `harness.collections.foreign`); default: recognised by the
+    reader : one of `TOPICS`, or the name of a function (see `harness.collections.foreign`); default: detected from the
         beginning of the file.
-    language : ISO 639-3 code, of topics that do not say theirs.
+    language : ISO 639-3 code of topics that do not specify their language.
 
     Raises
     ------
     FormatError
-        The file is in none of the forms, or has faults; with its lines.
+        The format is unknown, or the file has faults; the message names the lines.
     """
     data = content(path, reader)
     read = foreign.topics(reader) if foreign.named(reader) else TOPICS[reader or _topics_form(data, path)]
@@ -68,24 +68,24 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
 
 
 def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
-    """The judgments of a file; `reader` is one of `JUDGMENTS`, or names a function (see `harness.collections.foreign`).
+    """Returns the judgments of a file; `reader` is one of `JUDGMENTS` or a function (`harness.collections.foreign`).
 
     Raises
     ------
     HarnessError
-        The file has faults, or the function; a line each.
+        The file has faults or the function fails; one line per fault.
     """
     read = foreign.judgments(reader) if foreign.named(reader) else JUDGMENTS[reader]
     return read(content(path, reader), str(path), edition)
 
 
 def content(path: Path, reader: str) -> bytes:
-    """Returns what a reader is given of a file; nothing of a folder, which it reads by itself.
+    """Returns the content of a file for a reader; empty for a folder, which the reader opens itself.
 
     Raises
     ------
     HarnessError
-        It reads files and this is a folder, or the other way round.
+        The reader takes files and the path is a folder, or vice versa.
     """
     if reader in OF_FOLDERS:
         if not path.is_dir():
@@ -97,10 +97,10 @@ def content(path: Path, reader: str) -> bytes:
 
 
 def _topics_form(data: bytes, path: Path) -> str:
-    """Returns which of `TOPICS` reads a file, recognised by its first item or line."""
+    """Returns the reader in `TOPICS` for a file, detected from its first item or line."""
     text = data[:65536].decode("utf-8-sig", "replace").lstrip()
     if text.startswith("<"):
-        return "arqmath-xml"
+        return "trec" if text[:5].lower() == "<top>" else "arqmath-xml"
     if text.startswith("{"):
         return "jsonl"
     if text.startswith("["):
@@ -110,12 +110,12 @@ def _topics_form(data: bytes, path: Path) -> str:
     if set(mathlib.NAMES) <= set(columns):
         return "mathlib-names"
     if len(columns) in (2, 4):
-        return {2: "ntcir-12", 4: "crossmath-tsv"}[len(columns)]
+        return "crossmath-tsv" if len(columns) == 4 else "ntcir-12" if text.startswith("NTCIR") else "tsv"
     raise format_error(path, 1, f"no form of topics that is known here ({', '.join(sorted(TOPICS))})")
 
 
 def local(file: Located) -> Path:
-    """Returns the path of a file, fetched if it must be; of all files of a source, the folder that they are in."""
+    """Returns the path of a file, fetching it if necessary; for all files of a source, their common folder."""
     if isinstance(file, Path):
         return file
     paths = fetch([file] if isinstance(file, Resource) else file)

@@ -1,7 +1,7 @@
-"""Readers of other packages: `reader: package.module:function` of a collection's topics or judgments, or of a corpus.
+"""Third-party readers: `reader: package.module:function` for a collection's topics or judgments, or for a corpus.
 
-They are imported when something is read. What they raise, and what they give that is wrong, is one line that names
-them; a `HarnessError` of theirs stays as it is (`harness.errors.format_error` makes one with file and line).
+They are imported when something is read. Their exceptions and invalid results become a one-line error that names the
+reader; a `HarnessError` is passed on unchanged (`harness.errors.format_error` makes one with file and line).
 
 - Topics: `function(data: bytes, path: str, language: str) -> Topics`, or an iterable of `Topic`.
 - Judgments: `function(data: bytes, path: str, edition: str) -> Qrels`, or topic -> document -> grade.
@@ -26,7 +26,7 @@ Item = TypeVar("Item", Topic, Document)
 
 
 def named(reader: object) -> bool:
-    """Returns whether a reader is named by its module and function, and so may be anybody's."""
+    """Returns whether a reader is named by module and function, and therefore third-party."""
     return isinstance(reader, str) and bool(extensions.NAME.fullmatch(reader))
 
 
@@ -44,7 +44,7 @@ def topics(reader: str) -> Callable[[bytes, str, str], Topics]:
 
 
 def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
-    """A reader of judgments, by the name of its function; their checksum is of what it gives, not of the file."""
+    """Returns a reader of judgments, by the name of its function; their checksum covers its result, not the file."""
 
     def read(data: bytes, path: str, edition: str) -> Qrels:
         what = f"{path}: reader {reader}"
@@ -55,7 +55,7 @@ def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
                 raise HarnessError(f"{what}: gave no judgments")
             rows = [(topic, doc, float(grade)) for topic, docs in grades.items() for doc, grade in docs.items()]
             try:
-                return Qrels.from_rows(edition, rows)  # which checks ids and grades
+                return Qrels.from_rows(edition, rows)  # checks ids and grades
             except FormatError as error:
                 raise HarnessError(f"{what}: {error.problems[0].reason}") from None
 
@@ -69,7 +69,7 @@ def documents(reader: str) -> Reader:
 
 @dataclass(frozen=True)
 class _Read:
-    """What reads, by the name of its function; equal to another one of that name."""
+    """Reader named by its function; equal to another reader of the same name."""
 
     name: str
 
@@ -82,7 +82,7 @@ class _Read:
 
 
 def _items(given: object, kind: type[Item], what: str) -> Iterator[Item]:
-    """Yields what a reader gives, one by one, each of the right kind and with an id of its own."""
+    """Yields the items of a reader's result, checking their types and that ids are unique."""
     if not isinstance(given, Iterable):
         raise HarnessError(f"{what}: gave {type(given).__name__}, expected an iterable of {kind.__name__}")
     seen: set[str] = set()
@@ -94,7 +94,7 @@ def _items(given: object, kind: type[Item], what: str) -> Iterator[Item]:
         for field in fields(item):
             if not _right(field.name, value := getattr(item, field.name)):
                 raise HarnessError(
-                    f"{what}: {called} {item.id!r}: {field.name} is {value!r:.60}, expected {_SAID[field.name]}"
+                    f"{what}: {called} {item.id!r}: {field.name} is {value!r:.60}, expected {_EXPECTED[field.name]}"
                 )
         check_id(item.id, called, what, 0)
         if item.id in seen:
@@ -103,7 +103,7 @@ def _items(given: object, kind: type[Item], what: str) -> Iterator[Item]:
         yield item
 
 
-_SAID = {
+_EXPECTED = {
     **dict.fromkeys(("id", "title", "body", "language"), "text"),
     "tags": "a tuple of texts",
     "formulas": "a tuple of Formula",
@@ -112,7 +112,7 @@ _SAID = {
 
 
 def _right(name: str, value: object) -> bool:
-    """Returns whether a field of a topic or document holds what `_SAID` says."""
+    """Returns whether a field of a topic or document has the type described in `_EXPECTED`."""
     if name in ("tags", "formulas"):
         kind = str if name == "tags" else Formula
         return isinstance(value, tuple) and all(isinstance(part, kind) for part in value)
@@ -122,7 +122,7 @@ def _right(name: str, value: object) -> bool:
 
 
 def _grades(given: object, what: str) -> Mapping[str, Mapping[str, float]]:
-    """Returns topic -> document -> grade, of what a reader of judgments gave."""
+    """Converts the result of a reader of judgments to topic -> document -> grade."""
     if isinstance(given, Mapping):
         return given
     if not isinstance(given, Qrels):

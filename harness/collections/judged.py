@@ -1,4 +1,4 @@
-"""Which posts and formulas are judged anywhere in a collection, without their grades: what training must leave out."""
+"""Ids of posts and formulas judged in any edition of a collection, which training must exclude."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.scoring.protocol import load_protocol
 
 @dataclass(frozen=True)
 class Judged:
-    """Ids that some edition judges.
+    """Ids judged in at least one edition.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class JudgedBy:
-    """What some collections judge, read when it is asked for: the part of a corpus that is cut to it."""
+    """Documents judged by some collections, read on first use; restricts a corpus to them."""
 
     collections: tuple[str, ...]
 
@@ -45,7 +45,7 @@ class JudgedBy:
 
 
 def judged(names: Iterable[str]) -> Judged:
-    """Returns what the collections of these names judge, in any of their editions, or in that of `COLLECTION/EDITION`.
+    """Returns the ids judged by collections: in all their editions, or in one edition for `COLLECTION/EDITION`.
 
     Raises
     ------

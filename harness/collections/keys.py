@@ -1,4 +1,4 @@
-"""Keys of de-duplication: document -> what is judged instead of it."""
+"""De-duplication keys: document -> the key (visual id) that is judged instead."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Lines = list[tuple[int, str]]
 
 
 def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
-    """Returns id -> key from a tab-separated file with a header, or from JSON lines; without ids whose key is empty.
+    """Returns id -> key from a tab-separated file with a header, or from JSON lines; omits ids with an empty key.
 
     Raises
     ------
     HarnessError
-        A column is missing, a line is not a JSON object, an id or key holds blanks, or an id has two keys; with its
-        line.
+        A column is missing, a line is not a JSON object, an id or key contains blanks, or an id has two keys; the
+        message names the line.
     """
     data = read_bytes(path).decode("utf-8-sig", "replace")
     lines = [(number, line.rstrip("\r")) for number, line in enumerate(data.split("\n"), 1) if line.strip()]
@@ -28,9 +28,9 @@ def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for number, name, key in rows(lines, path, id_column, key_column):
         check_id(name, "document", path, number)
-        if not key:  # as a document that is not there
+        if not key:  # treated like a missing document
             continue
-        check_id(key, "key", path, number)  # with a blank behind it, say, it would be none of the judged keys
+        check_id(key, "key", path, number)  # a key with a trailing blank, for example, would match no judged key
         if out.setdefault(name, key) != key:
             raise format_error(path, number, f"{name!r} has the key {out[name]!r} on an earlier line, {key!r} here")
     return out

@@ -1,4 +1,4 @@
-"""A collection by name, every fault of its configuration reported."""
+"""Loads collections by name, and reports all faults of a configuration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from harness.collections.collection import AttributeFile, Collection, Edition, E
 from harness.collections.files import JUDGMENTS, OF_FOLDERS, TOPICS
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import config
+from harness.io.arguments import checked_arguments
 from harness.io.checks import Words, typed
 from harness.sources import catalogue
 
 _LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
 _PLACES = ("source", "path", "embedded", "file")
-_Kind = tuple[str, Collection_[str]]  # of a file: its reader if none is named, and the readers that there are
+_Kind = tuple[str, Collection_[str]]  # kind of file: its default reader, and the available readers
 _QRELS: _Kind = ("trec", JUDGMENTS)
-# Keys of an edition: files that say what is excluded.
+# Keys of an edition that name exclusion files.
 _EXCLUDED: Mapping[str, _Kind] = {
     "exclusions": ("pairs", excluded.LISTED),
     "order": ("order", excluded.PLACES),
@@ -30,7 +31,7 @@ _EXCLUDED: Mapping[str, _Kind] = {
 
 
 def _configured(key: str, value: object) -> str:
-    """Returns the name of a configuration, of the group that is called as the key is."""
+    """Checks that a value names a configuration in the group named like the key, and returns it."""
     if not isinstance(value, str):
         raise HarnessError(f"key {key!r} is {value!r}, expected text")
     if value not in (known := config.names(key)):
@@ -55,7 +56,7 @@ def _topic_reader(key: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file is: `catalogue.resource` reads these keys."""
+    """Location of a file, with the keys read by `catalogue.resource`."""
 
     source: Any = None
     path: Any = None
@@ -104,7 +105,7 @@ class CollectionFile:
     editions: Mapping[str, _Edition]
     topics: _Topics
     default_edition: Words = ""
-    attributes: tuple[_Attributes, ...] | None = None  # one may stand for itself
+    attributes: tuple[_Attributes, ...] | None = None  # a single entry needs no list
     keys: _Keys | None = None
     corpus: Annotated[str, _configured] = ""
     notes: tuple[str, ...] = ()
@@ -112,13 +113,14 @@ class CollectionFile:
     link: Annotated[str, _link] = ""
 
 
+@checked_arguments
 def load_collection(name: str) -> Collection:
-    """Returns a collection by name; `irds:ID` is one of the package ir_datasets.
+    """Returns a collection by name; `irds:ID` is a collection of the package ir_datasets.
 
     Raises
     ------
     HarnessError
-        Unknown name, or keys of its configuration that are unknown, missing or wrong: all of them, a line each.
+        The name is unknown, or keys of its configuration are unknown, missing or wrong; the message lists all of them.
 
     Examples
     --------
@@ -183,7 +185,7 @@ def load_collection(name: str) -> Collection:
 
 
 def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
-    """A data set in BEIR's form, which has its topics, its judgments and its documents in files of fixed names."""
+    """Returns the collection of a data set in BEIR format, whose parts are in files with fixed names."""
     faults: list[str] = []
     checks = {"protocol": _configured, "corpus": _configured, "link": _link}
     for key, check in checks.items():
@@ -211,7 +213,7 @@ def _of_ir_datasets(name: str) -> Collection:
 
 
 def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object, _Kind]]:
-    """The entries of a configuration that name files, the keys that lead to them, and their kinds; whole or not."""
+    """Yields (key, entry, kind) for entries of a configuration that name files; the configuration may have faults."""
     editions = mapping.get("editions")
     for key, entry in editions.items() if isinstance(editions, Mapping) else ():
         if isinstance(entry, Mapping) and entry.get("qrels") is not None:
@@ -229,12 +231,12 @@ def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object, _Kind]]:
 
 
 def _nth(key: str, n: int, entries: Sequence[object]) -> str:
-    """Returns what an entry of a list is called; a single one as the key is."""
+    """Returns the name of a list entry in messages: the key and its number, or just the key of a single entry."""
     return f"{key}: {n + 1}" if len(entries) > 1 else key
 
 
 def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> tuple[str, object]:
-    """Returns the reader that an entry names, and the rest of it, which says where the file is."""
+    """Splits an entry into its reader and the location of its file."""
     if not isinstance(entry, Mapping):
         return usual, entry
     reader = str(entry.get("reader", usual))
@@ -244,10 +246,10 @@ def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> t
 
 
 def local_collection(qrels: Path, topics: Path | None = None) -> Collection:
-    """Returns a collection of judgments in a file (TREC), with its topics in another one of any form of `TOPICS`.
+    """Returns a collection from a file of judgments (TREC), and optionally a file of topics in a format of `TOPICS`.
 
-    Without topics every topic of a run is accepted, and those without judgments do not count. The protocol is
-    `trec_eval` unless another is asked for.
+    Without a topic file, all topics of a run are accepted, and those without judgments are ignored. The default
+    protocol is `trec_eval`.
     """
     edition = Edition("given", str(qrels), qrels, topics=0, judgments=0)
     title = f"Runs judged by {qrels.name}"

@@ -1,1 +1,1 @@
-"""Runs, judgments and topics, and the text formats they stand in."""
+"""Runs, judgments and topics, and their text formats."""

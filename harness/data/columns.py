@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.bytes_]
 
 BOM = b"\xef\xbb\xbf"
-CACHED = 1 << 16  # bytes that stay in the cache nearest to the processor
+CACHED = 1 << 16  # bytes that fit the processor's L1 cache
 BLOCK = 1 << 18  # bytes worked on at a time
 ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 PADDING = 32  # bytes after the text, so that a word can be read from any of its positions
@@ -46,9 +46,9 @@ class Text:
     Attributes
     ----------
     data : the whole file.
-    bytes_ : uint8, shape (size + PADDING,). The stretch, and what stands behind it: more of the file, or zeros.
+    bytes_ : uint8, shape (size + PADDING,). The stretch, and what follows it: more of the file, or zeros.
     begin : where in the file it begins; all positions count from there.
-    line : how many line ends stand before it in the file.
+    line : how many line ends precede it in the file.
     """
 
     data: bytes
@@ -77,7 +77,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Lines:
-    """Where the fields of a block of text lie, in the order of the file.
+    """Positions of the fields of a block of text, in the order of the file.
 
     Attributes
     ----------
@@ -99,18 +99,18 @@ class Lines:
 
 
 def text(data: bytes, begin: int = 0, line: int = 0) -> Text:
-    """Returns the rest of `data` from a position as a `Text`, of which a padded copy is made."""
+    """Returns a padded copy of `data` from a position on, as a `Text`."""
     padded = np.frombuffer(data[begin:] + bytes(PADDING), dtype=np.uint8)
     return Text(data, padded, len(data) - begin, begin, line)
 
 
 def pieces(data: bytes, size: int = BLOCK) -> Iterator[Text]:
-    """The text of a file in stretches of whole lines, none of them copied but the last; without a byte order mark."""
+    """Yields a file's text in blocks of whole lines, without byte order mark; only the last block is copied."""
     view = np.frombuffer(data, dtype=np.uint8)
     begin, line = len(BOM) if data.startswith(BOM) else 0, 0
     while begin < len(data):
         stop = data.find(b"\n", min(begin + size, len(data) - 1)) + 1 or len(data)
-        if stop + PADDING > len(data):  # a short rest goes with it, so that one stretch alone is copied
+        if stop + PADDING > len(data):  # includes a short rest, so that only one block is copied
             yield text(data, begin, line)
             return
         piece = Text(data, view[begin : stop + PADDING], stop - begin, begin, line)
@@ -120,7 +120,7 @@ def pieces(data: bytes, size: int = BLOCK) -> Iterator[Text]:
 
 
 def line_ends(data: bytes) -> int:
-    """Returns how many line ends there are (`bytes.count` takes ten times as long)."""
+    """Returns the number of line ends; ten times as fast as `bytes.count`."""
     return _ends(np.frombuffer(data, dtype=np.uint8))
 
 
@@ -144,7 +144,7 @@ def split(source: Text) -> Lines:
     length = blank - start
     columns = int(np.argmax(kind == 10)) + 1
     if kind.size % columns == 0 and length.all() and (kind.reshape(-1, columns) == kind[:columns]).all():
-        # Every line like the first, with one byte between fields: the usual case needs no counting.
+        # Usual case: all lines have the same separators, with one byte between fields, so no counting is needed.
         rows = np.arange(kind.size // columns)
         return Lines(start, length, rows + (line + 1), rows * columns, np.full(rows.size, columns), control)
     newline = kind == 10
@@ -202,7 +202,7 @@ def hashes(values: Words, topic: npt.NDArray[np.integer]) -> Words:
     """Returns a 64-bit hash of each (topic, field) pair; equal pairs have equal hashes, whatever the padding."""
     out = (topic.astype(np.uint64) + _U(1)) * _U(0x9E3779B97F4A7C15)
     for k in range(values.shape[1]):
-        # A word of zeros (padding) leaves the hash alone, so that widths do not matter.
+        # A word of zeros (padding) does not change the hash, so that widths do not matter.
         column = values[:, k]
         mixed = (out ^ column) * _U(0xFF51AFD7ED558CCD)
         mixed ^= mixed >> _U(32)
@@ -224,7 +224,7 @@ def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -
 
 
 def duplicates(key: npt.NDArray[np.uint64], topic: npt.NDArray[np.int32], doc: Ids) -> dict[int, int]:
-    """Returns row of each repeated (topic, document) -> row where the pair stands first."""
+    """Returns row of each repeated (topic, document) -> row of the pair's first occurrence."""
     ordered = np.sort(key)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if not repeated.size:
@@ -258,7 +258,7 @@ def _digits(word: Words, length: Index) -> tuple[Words, Bools]:
 
 
 def integers(source: Text, start: Index, length: Index) -> tuple[Index, Bools]:
-    """Returns unsigned decimal integers of up to 8 digits, and which fields are such."""
+    """Parses unsigned decimal integers of up to 8 digits; returns values and a mask of valid fields."""
     fits = length <= 8
     value, ok = _digits(source.words(start), np.where(fits, length, 0))
     return value.astype(np.int64), ok & fits
@@ -272,10 +272,10 @@ def _split_float(value: Floats) -> tuple[Floats, Floats]:
 
 
 def _quotient(mantissa: Words, power: Floats) -> tuple[Floats, Bools]:
-    """Returns `mantissa / power` rounded once, and where that is certain; powers of ten up to 10^22.
+    """Returns `mantissa / power`, correctly rounded, and a mask of certain results; powers of ten up to 10^22.
 
-    The division of the rounded mantissa is corrected by its exact remainder; what is left uncertain
-    are quotients within 2^-20 units of the middle between two floats.
+    The division of the rounded mantissa is corrected by its exact remainder. Results are uncertain within 2^-20 units
+    of the midpoint between two floats.
     """
     rounded: Floats = mantissa.astype(np.float64)
     lost = (mantissa - rounded.astype(np.uint64)).astype(np.int64).astype(np.float64)
@@ -293,7 +293,7 @@ def _quotient(mantissa: Words, power: Floats) -> tuple[Floats, Bools]:
 
 
 def decimals(source: Text, start: Index, length: Index) -> tuple[Floats, Bools]:
-    """Numbers as float64, each rounded correctly, and which fields are numbers.
+    """Parses numbers as correctly rounded float64; returns values and a mask of valid fields.
 
     Plain decimals whose digits fit 64 bits are read as whole arrays; up to 2^53 that is one exact
     division (Clinger 1990), above it a corrected one. The rest go through Python's own conversion.

@@ -1,6 +1,6 @@
-"""What runs and judgments are elsewhere: pandas DataFrames, dictionaries, the values of ir_measures and ir_datasets.
+"""Conversion of runs and judgments to and from pandas DataFrames, dictionaries, ir_measures and ir_datasets.
 
-Libraries are imported here alone, and only when somebody asks for their values.
+Optional libraries are imported only here, on demand.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-BLANK = re.compile("[\t-\r ]")  # what separates the columns of a file; a no-break space does not
+BLANK = re.compile("[\t-\r ]")  # separates the columns of a file; does not include no-break spaces
 
 
 class Line(Protocol):
-    """What ir_measures and ir_datasets have a line of a run or of judgments by."""
+    """Fields of a line of a run or of judgments in ir_measures and ir_datasets."""
 
     @property
     def query_id(self) -> str:
@@ -56,12 +56,12 @@ def frame(columns: Mapping[str, Any]) -> DataFrame:
 
 
 def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[Any]]:
-    """Returns the values of some columns, row by row; other columns are passed over.
+    """Returns the values of some columns; other columns are ignored.
 
     Raises
     ------
     HarnessError
-        It is no frame, a column is missing or there twice, or a value of one is missing (NaN, None).
+        The table is not a frame, a column is missing or occurs twice, or a value is missing (NaN, None).
     """
     if not hasattr(table, "columns"):
         raise HarnessError(f"{what}: is a {type(table).__name__}, expected a pandas DataFrame")
@@ -78,12 +78,12 @@ def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[A
 
 
 def joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
-    """Returns the columns of several tables of one form, one below the other."""
+    """Concatenates the columns of several tables with the same columns."""
     return {name: [value for part in parts for value in part[name]] for name in parts[0]}
 
 
 def library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
-    """Returns an optional library; without it, an error that says how to get it."""
+    """Imports an optional library; raises HarnessError with an install instruction if it is missing."""
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -96,7 +96,7 @@ def flat(rows: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, fl
 
 
 def check_ids(columns: Iterable[Iterable[object]]) -> None:
-    """Raises ValueError for what cannot be an id in a file."""
+    """Raises ValueError for values that cannot be ids in a file."""
     for column in columns:
         for field in column:
             if isinstance(field, str):
@@ -107,7 +107,7 @@ def check_ids(columns: Iterable[Iterable[object]]) -> None:
 
 
 def checked(what: str, make: Callable[[], T]) -> T:
-    """Returns what `make` gives; values that cannot be a run or judgments are an error that says `what` they are of."""
+    """Calls `make`; converts its errors for invalid values to a HarnessError that begins with `what`."""
     try:
         return make()
     except (TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""The layouts of run files: which one a file has, and its columns."""
+"""Layouts of run files: detection, and reading of columns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
     "arqmath-task1": ("topic", "post", "rank", "score", "tag"),
     "arqmath-task2": ("topic", "formula", "post", "rank", "score", "tag"),
 }
-ITERATIONS = (b"Q0", b"0", b"_")  # what column 2 of a TREC run may hold
+ITERATIONS = (b"Q0", b"0", b"_")  # valid values of column 2 in a TREC run
 FORMAT_SAMPLE = 1 << 14  # bytes
 
 
 def run_format(data: bytes, asked: str | None, path: str) -> str:
-    """Returns which of the three layouts a run has, recognised by the columns of its first lines."""
+    """Detects which of the three layouts a run has from the columns of its first lines."""
     if asked is not None:
         if asked not in FORMATS:
             raise HarnessError(f"--format {asked}: no such format; {suggestion(asked, FORMATS)}")
@@ -55,9 +55,9 @@ def run_format(data: bytes, asked: str | None, path: str) -> str:
 
 
 class Columns:
-    """The columns of a run while it is read: of a size for all its lines, filled block by block.
+    """Columns of a run while it is read: preallocated for all lines, filled block by block.
 
-    `strict`: column 2 of a TREC run is looked at.
+    `strict`: column 2 of a TREC run is validated.
     """
 
     def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool) -> None:
@@ -70,7 +70,7 @@ class Columns:
         self.tag = ""
 
     def put(self, table: Table) -> None:
-        """Adds the columns of one block, whose faults go to the table's."""
+        """Adds the columns of one block; faults are added to those of the table."""
         names, at = self.names, slice(self.rows, self.rows + len(table.line))
         if not self.rows:
             self.tag = table.text(0, len(names) - 1)
@@ -99,7 +99,7 @@ class Columns:
 
 
 def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool) -> Columns:
-    """Returns the columns of a run's text, whose layout has these names; what is wrong with lines goes to `faults`."""
+    """Reads the columns of a run's text, in a layout with these names; faults of lines are added to `faults`."""
     columns = Columns(line_ends(data) + 1, names, strict=strict)
     for table in tables(data, names, faults):
         columns.put(table)

@@ -11,19 +11,19 @@ from harness.data.topics import Formula
 
 _BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-# Possessive and bounded, so that markup made to be slow is not.
+# Possessive and bounded, so that malicious markup cannot cause catastrophic backtracking.
 _TAG = re.compile(
     r"""<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)(?P<rest>(?:[^>"']|"[^"]{0,65536}"|'[^']{0,65536}'){0,2048}+)>"""
     r"""|<(?P<close_>/?)(?P<name_>[a-zA-Z][^\s/>]*)(?P<rest_>[^>]*)>|<!--|<[!?][^>]*>"""
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
-_HIDDEN = {"script": "</script", "style": "</style"}  # and what ends their content
+_HIDDEN = {"script": "</script", "style": "</style"}  # element -> end of its content
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)%\s+")
 
 
 @dataclass(frozen=True)
 class Marked:
-    """What was read from markup: its text, its formulas, and how many formula spans held other ones."""
+    """Text and formulas read from markup, and the number of formula spans that contained others."""
 
     text: str
     formulas: tuple[Formula, ...]
@@ -31,7 +31,7 @@ class Marked:
 
 
 class _Span:
-    """An open span: of a formula, or an ordinary one that only has to be closed again."""
+    """Open span of a formula, or an ordinary span that only needs to be matched with its end."""
 
     def __init__(self, attributes: Mapping[str, str], start: int) -> None:
         self.is_formula = "math-container" in attributes.get("class", "").split()
@@ -41,14 +41,14 @@ class _Span:
 
 
 class _Markup:
-    """The text of a post and its formulas; broken markup is read as far as it goes."""
+    """Parser of a post's text and formulas; tolerates broken markup."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.formulas: list[Formula] = []
         self.nested = 0
         self._spans: list[_Span] = []
-        self._open: list[_Span] = []  # those of formulas among them
+        self._open: list[_Span] = []  # open formula spans
 
     def read(self, markup: str) -> None:
         at, last_tag, last_math = 0, markup.rfind(">") + 1, markup.rfind("</math")
@@ -89,7 +89,7 @@ class _Markup:
             self.formulas.append(Formula("", latex))
 
     def _close(self, span: _Span) -> None:
-        """Ends a span. One without an id that holds others was put around them by mistake."""
+        """Ends a span. A formula span without an id that contains others is a mistake, and is ignored."""
         if not span.is_formula:
             return
         self._open.pop()
@@ -112,7 +112,7 @@ def _attributes(tag: re.Match[str]) -> dict[str, str]:
 
 
 def unwrapped(latex: str) -> str:
-    """Returns LaTeX without the line breaks (`%` and a blank) that LaTeXML puts into its `alttext`."""
+    """Returns LaTeX without the line breaks (`%` and a blank) that LaTeXML inserts in `alttext`."""
     if "%" not in latex:
         return latex.strip()
 
@@ -130,14 +130,14 @@ _FORMULA = re.compile(
 
 
 def formulas_in(text: str) -> tuple[str, ...]:
-    """The LaTeX of the formulas in a text, without delimiters; an environment is kept with its begin and end."""
+    """Returns the LaTeX of the formulas in a text, without delimiters; environments keep their begin and end."""
     return tuple(next((part for part in found[:5] if part), "").strip() for found in _FORMULA.findall(text))
 
 
 def read_markup(markup: str) -> Marked:
-    """What HTML says, with formulas in place as LaTeX: spans of the class `math-container`, MathML by its `alttext`.
+    """Returns the text of HTML with formulas as LaTeX: spans of class `math-container`, MathML by its `alttext`.
 
-    Of nested formula spans the outer one is the formula if it has an id, else the inner ones are.
+    Of nested formula spans, the outer one is used if it has an id, else the inner ones.
     """
     reader = _Markup()
     reader.read(markup)
@@ -145,6 +145,6 @@ def read_markup(markup: str) -> Marked:
 
 
 def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:
-    """Returns the text of HTML with its formulas left in place as LaTeX, and those formulas."""
+    """Returns the text of HTML with formulas in place as LaTeX, and the formulas."""
     marked = read_markup(markup)
     return marked.text, marked.formulas

@@ -1,4 +1,4 @@
-"""Text tables, line by line checked: every fault of a file is collected, then shown together."""
+"""Readers of text tables that collect all faults of a file and report them together."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Faults:
 
 
 def check_text(data: bytes, path: str) -> None:
-    """Raises FormatError unless a text table's bytes are text and not empty."""
+    """Raises FormatError if the content of a text table is empty or not UTF-8 text."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise format_error(path, 0, "is UTF-16 text, expected UTF-8")
     if not data[: 1 << 16].removeprefix(BOM).strip() and not data.removeprefix(BOM).strip():
@@ -91,7 +91,7 @@ def _not_text(content: bytes, before: int, faults: Faults) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """The lines of a block that have the right number of columns.
+    """Lines of a block with the expected number of columns.
 
     start, length : int64, shape (columns, rows); line : int64, shape (rows,).
     """
@@ -107,7 +107,7 @@ class Table:
         return self.source.field(int(self.start[column, row]), int(self.length[column, row]))
 
     def words(self, column: int) -> Words:
-        """Returns a column as words; fields longer than `LONGEST_ID` are cut."""
+        """Returns a column as words; fields longer than `LONGEST_ID` are truncated."""
         return words_of(self.source, self.start[column], np.minimum(self.length[column], LONGEST_ID))
 
     def equals(self, column: int, value: bytes) -> Bools:
@@ -124,7 +124,7 @@ class Table:
         """Returns a column of finite numbers."""
         values, ok = decimals(self.source, self.start[column], self.length[column])
         self.each(~ok, lambda row: f"{what} {self.text(row, column)!r} is not a finite number")
-        values[~ok] = np.nan  # whatever they were read as, it is no reason for a second problem
+        values[~ok] = np.nan  # avoids a second problem for the same field
         return values
 
     def each(self, rows: Bools, reason: Callable[[int], str]) -> None:
@@ -134,7 +134,7 @@ class Table:
 
 
 def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
-    """Yields the text block by block, without those that have no good line; other numbers of columns are problems."""
+    """Yields tables of the text's blocks; lines with another number of columns are reported as problems."""
     for source in pieces(data):
         lines = split(source)
         refuse_binary(source, lines, faults.path)
@@ -143,7 +143,7 @@ def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Tabl
             _report_columns(faults, lines, names)
         if not right.any():
             continue
-        # Column by column, so that each is one stretch of memory.
+        # Transposed, so that each column is contiguous in memory.
         if right.all():
             start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
             yield Table(source, start, length, lines.line, faults)
@@ -153,7 +153,7 @@ def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Tabl
 
 
 def refuse_binary(source: Text, lines: Lines, path: str) -> None:
-    """Raises FormatError if a block has control characters that have no place in a text table."""
+    """Raises FormatError if a block has control characters that are invalid in a text table."""
     if lines.controls.size:
         at = int(lines.controls[0])
         raise format_error(
@@ -167,7 +167,7 @@ def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> Non
 
 
 class IdColumn:
-    """A column of ids that is filled block by block, as wide as the longest one needs; no second copy is made."""
+    """Column of ids, filled block by block, as wide as the longest id."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -183,7 +183,7 @@ class IdColumn:
 
 
 class LineNumbers:
-    """The line of each row, kept block by block; lines without a gap between them take no memory."""
+    """Line number of each row, stored by block; consecutive lines are stored as a range."""
 
     def __init__(self) -> None:
         self._first: list[int] = []
@@ -203,7 +203,7 @@ class LineNumbers:
 
 
 class Groups:
-    """A column of ids that repeat, as indices into the distinct ones, in order of first appearance."""
+    """Column of repeated ids, stored as indices into the distinct ids in order of first appearance."""
 
     def __init__(self, rows: int) -> None:
         self.index: npt.NDArray[np.int32] = np.zeros(rows, dtype=np.int32)

@@ -1,10 +1,11 @@
-"""Topics read from files: ARQMath's XML, CrossMath's tables, JSON lines."""
+"""Readers of topic files: ARQMath's XML, TREC's form, tables, JSON lines."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
-    """Topics in order, after a check that each id (of a line and topic) is one, and that none stands twice."""
+    """Returns the topics of (line, topic) in order, after checking that ids are valid and unique."""
     if not topics:
         raise format_error(path, 0, "no topics found")
     seen: dict[str, int] = {}
@@ -33,9 +34,9 @@ def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
 
 
 def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
-    """Topics in the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`; of Task 2 also the formula.
+    """Reads the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`; for Task 2 also the formula.
 
-    Document types and entities are refused: they have no place in a topics file and can be made to explode.
+    Document types and entities are refused: topic files do not need them, and expanded entities can exhaust memory.
     """
     from xml.etree import ElementTree
 
@@ -44,12 +45,12 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
             at = data.count(b"\n", 0, data.index(word)) + 1
             raise format_error(path, at, f"{word.decode()[2:]} is not allowed in a topics file")
     if b"\x00" in data:
-        # Above all UTF-16, in which the words above would not be found.
+        # Mainly UTF-16, in which the search above does not find the words.
         raise format_error(path, data.count(b"\n", 0, data.index(b"\x00")) + 1, "byte 0x00 is not UTF-8 text")
     topics: list[tuple[int, Topic]] = []
     parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
     try:
-        # Fed line by line, so that the line on which each topic ends is known.
+        # Fed line by line, to know the line on which each topic ends.
         for number, line in enumerate(data.splitlines(keepends=True), 1):
             parser.feed(line)
             for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
@@ -69,7 +70,7 @@ def _from_xml(element: Element, language: str) -> Topic:
     body, in_body = plain(parts.get("Question", ""))
     tags = tuple(tag.strip() for tag in parts.get("Tags", "").split(",") if tag.strip())
     formulas = in_title + in_body
-    if asked := parts.get("Formula_Id", "").strip():  # of Task 2: the one formula that is searched for
+    if asked := parts.get("Formula_Id", "").strip():  # Task 2: the query formula
         formulas = (Formula(asked, parts.get("Latex", "").strip()),)
     return Topic(element.get("number", ""), title, body, tags, formulas, language)
 
@@ -87,8 +88,74 @@ def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
     return unique(topics, path)
 
 
+def tsv(data: bytes, path: str, language: str = "eng") -> Topics:
+    """Reads lines `id <TAB> text`, without a header; the text is the topic's title."""
+    topics = []
+    for number, line in numbered_lines(data, path):
+        fields = line.split("\t")
+        if len(fields) != 2 or not fields[1].strip():
+            raise format_error(path, number, f"{len(fields)} columns, expected an id, a tab and the topic's text")
+        name, title = fields[0], fields[1].strip()
+        topics.append((number, Topic(name, title, formulas=numbered(title), language=language)))
+    return unique(topics, path)
+
+
+_TREC_TOPIC = re.compile(r"<top>(?P<inside>.*?)(?P<end></top>|(?=<top>)|\Z)", re.IGNORECASE | re.DOTALL)
+_TREC_FIELD = re.compile(r"<(num|title|desc|narr|head|dom|smry|con|fac|nat|def|time)>", re.IGNORECASE)
+_TREC_LABEL = {
+    name: re.compile(rf"\A{label}:\s*", re.IGNORECASE)
+    for name, label in {"num": "Number", "title": "Topic", "desc": "Description", "narr": "Narrative"}.items()
+}
+
+
+def trec(data: bytes, path: str, language: str = "eng") -> Topics:
+    """Reads TREC's form: `<top>` ... `</top>` with `<num>`, `<title>`, `<desc>` and `<narr>`, closed or not.
+
+    The labels that TREC puts before the texts (`Number:`, `Description:`) are removed. Description and narrative are
+    the body, a line each; other fields of early TRECs (`<dom>`, `<con>`, ...) are ignored.
+    """
+    text = _text(data, path)
+    topics: list[tuple[int, Topic]] = []
+    line, end = 1, 0
+    for found in [*_TREC_TOPIC.finditer(text), None]:
+        between = text[end : found.start() if found else len(text)]
+        if words := between.split():
+            at = line + between[: between.index(words[0])].count("\n")
+            raise format_error(path, at, f"text outside of <top> and </top>: {' '.join(words)[:40]!r}")
+        if found is None:
+            break
+        line += between.count("\n")
+        if not found["end"]:
+            raise format_error(path, line, "<top> has no </top>")
+        topics.append((line, _from_trec(found["inside"], language, path, line)))
+        line, end = line + found[0].count("\n"), found.end()
+    return unique(topics, path)
+
+
+def _from_trec(inside: str, language: str, path: str, line: int) -> Topic:
+    """Returns the topic of the text between `<top>`, which is on a line, and `</top>`."""
+    before, *parts = _TREC_FIELD.split(inside)
+    fields: dict[str, str] = {}
+    stray = before.strip()
+    for tag, text in zip(parts[::2], parts[1::2], strict=True):
+        name = tag.lower()
+        value, *rest = re.split(rf"</{name}>", text, maxsplit=1, flags=re.IGNORECASE)
+        stray = stray or "".join(rest).strip()
+        if name in fields:
+            raise format_error(path, line, f"the topic that begins here has two fields <{name}>")
+        fields[name] = " ".join(value.split())
+    if stray:
+        raise format_error(path, line, f"the topic that begins here has text outside of its fields: {stray[:40]!r}")
+    number, title, desc, narr = (label.sub("", fields.get(key, "")) for key, label in _TREC_LABEL.items())
+    for key, value in (("num", number), ("title", title)):
+        if not value:
+            raise format_error(path, line, f"the topic that begins here has no <{key}>, or an empty one")
+    body = "\n".join(filter(None, (desc, narr)))
+    return Topic(number, title, body, formulas=numbered(title, body), language=language)
+
+
 def numbered(*texts: str) -> tuple[Formula, ...]:
-    """Returns the formulas of texts, numbered through.
+    """Returns the formulas of texts, numbered consecutively.
 
     Examples
     --------
@@ -100,10 +167,12 @@ def numbered(*texts: str) -> tuple[Formula, ...]:
 
 
 def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
-    """Topics in our own form: a JSON object a line with the fields of `Topic`; `id` and `title` are required."""
+    """Reads JSON lines with the fields of `Topic`; `id` and `title` are required."""
     topics = []
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
     for number, line in numbered_lines(data, path):
+        if line.lstrip()[0] not in "{[":
+            raise format_error(path, number, "is no JSON object; other forms have other readers, such as tsv and trec")
         try:
             row = json.loads(line)
             if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):
@@ -141,11 +210,13 @@ READERS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
     "arqmath-xml": arqmath_xml,
     "crossmath-tsv": crossmath_tsv,
     "jsonl": jsonl,
+    "trec": trec,
+    "tsv": tsv,
 }
 
 
 def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Attributes of topics from a CSV file with a header.
+    """Reads attributes of topics from a CSV file with a header.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Topics: what is asked, in which language, and what is known about each question."""
+"""Topics of a collection: queries with their text, formulas, language and attributes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-SEPARATOR = "; "  # between the values of an attribute of which a topic has several
+SEPARATOR = "; "  # separates several values of one attribute
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula: its id in the collection, its LaTeX without delimiters, and the id shared by all that look alike."""
+    """Formula: its id in the collection, its LaTeX without delimiters, and the id of its visual appearance."""
 
     id: str
     latex: str
@@ -26,17 +26,17 @@ class Formula:
 
 @dataclass(frozen=True)
 class Topic:
-    """One question.
+    """A topic (query).
 
     Attributes
     ----------
-    id : as in the judgments.
+    id : id in the judgments.
     title, body : text with LaTeX in `$...$`; markup removed.
     tags : subject tags.
-    formulas : in order of appearance, title first; of a topic that asks for a formula, that one alone.
+    formulas : formulas in order of appearance, title first; for formula search, only the query formula.
     language : ISO 639-3 code.
-    attributes : what slices are made of, such as category, difficulty, dependency; several values of one are separated
-        by `; `, and the topic is in the slice of each.
+    attributes : attributes for slices, such as category, difficulty, dependency. Several values are separated by `; `,
+        and the topic is in the slice of each.
     """
 
     id: str

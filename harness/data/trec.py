@@ -1,4 +1,4 @@
-"""Runs and judgments: the values, and the readers and writers of their files."""
+"""Runs and judgments, and readers of their files."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns
 from harness.data.layouts import FORMATS, read_columns, run_format
 from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, tables
 from harness.errors import HarnessError, Problem
+from harness.io import rehearsal
+from harness.io.arguments import checked_arguments
 from harness.io.files import read_bytes, sha256
 
 if TYPE_CHECKING:
@@ -31,19 +33,19 @@ TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digi
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One system's rankings, in the order of their file; only a protocol sorts.
+    """Rankings of one system, in file order; sorting is left to the protocol.
 
     Attributes
     ----------
-    name : the run's name, fit for a file name.
+    name : name of the run, valid as a file name.
     topics : distinct topic ids, in order of first appearance.
     topic : int32, shape (lines,). Index into `topics`.
     doc : bytes, shape (lines,). Document ids in UTF-8.
     score : float64, shape (lines,). Finite.
     context : bytes, shape (lines,), or None. The post of each formula in ARQMath Task 2.
-    sha256 : checksum of the file's bytes (unpacked); of the written form if there was no file.
-    warnings : what is odd but does not keep the run from being scored.
-    source : the file that it was read from, or what stands for it in messages.
+    sha256 : checksum of the file's (decompressed) bytes; without a file, of the run's text form.
+    warnings : irregularities that do not prevent scoring.
+    source : the file that it was read from, or a name for messages.
 
     Examples
     --------
@@ -76,11 +78,11 @@ class Run:
 
     @cached_property
     def key(self) -> Words:
-        """A hash of each line's (topic, document); equal pairs have equal hashes, in runs and judgments alike."""
+        """Hash of each line's (topic, document); equal pairs have equal hashes in runs and judgments."""
         return pair_hashes(self.topics, self.topic, self.doc)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Returns topic -> document -> score, as pytrec_eval takes it."""
+        """Returns topic -> document -> score, the format of pytrec_eval."""
         out: dict[str, dict[str, float]] = {topic: {} for topic in self.topics}
         for topic, doc, score in zip(self.topic.tolist(), self.doc.tolist(), self.score.tolist(), strict=True):
             out[self.topics[topic]][doc.decode()] = score
@@ -88,7 +90,7 @@ class Run:
 
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
-        """Returns a run from topic -> document -> score, checked as a file is (errors name the line it would have)."""
+        """Returns a run from topic -> document -> score, validated like a file (errors name the row as a line)."""
         return _of_rows(name, lambda: flat(rankings))
 
     def rank(self) -> Index:
@@ -105,23 +107,23 @@ class Run:
 
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
-        """A run from the columns `query_id`, `doc_id`, `score` and, of formulas, `context`; checked as a file is."""
+        """Returns a run from columns `query_id`, `doc_id`, `score` and optionally `context`; validated like a file."""
         what = f"run {name}"
         names = ["query_id", "doc_id", "score", *(["context"] if "context" in getattr(table, "columns", ()) else [])]
         columns = columns_of(table, names, what)
         return checked(what, lambda: run_from_columns(name, *columns, path=what))
 
     def to_ranx(self) -> ranx.Run:
-        """Returns the run as ranx has it. Needs `pip install 'mathir-harness[ranx]'`."""
+        """Returns the run as an object of ranx. Needs `pip install 'mathir-harness[ranx]'`."""
         return library("ranx", "ranx").Run(self.to_dict(), name=self.name)
 
     @staticmethod
     def from_ranx(run: ranx.Run, name: str | None = None) -> Run:
-        """Returns a run of ranx, under its own name or another one."""
+        """Converts a run of ranx, under its own name or another one."""
         return Run.from_dict(name or str(run.name), run.to_dict())
 
     def scored_docs(self) -> Iterator[ir_measures.ScoredDoc]:
-        """The lines as ir_measures (and ir_datasets) have them. Needs `pip install 'mathir-harness[measures]'`."""
+        """Yields the lines as objects of ir_measures. Needs `pip install 'mathir-harness[measures]'`."""
         kind = library("ir_measures", "measures").ScoredDoc
         for topic, doc, score in zip(self.topic.tolist(), self.doc.tolist(), self.score.tolist(), strict=True):
             yield kind(self.topics[topic], doc.decode(), score)
@@ -138,7 +140,7 @@ class Qrels:
 
     Attributes
     ----------
-    edition : which edition these are, for every score made with them.
+    edition : name of the edition, which is recorded in all scores.
     topics : distinct topic ids, in order of first appearance.
     topic : int32, shape (judgments,). Index into `topics`.
     doc : bytes, shape (judgments,). Document ids in UTF-8.
@@ -169,16 +171,16 @@ class Qrels:
 
     @cached_property
     def key(self) -> Words:
-        """A hash of each judgment's (topic, document), as `Run.key`."""
+        """Hash of each judgment's (topic, document), as `Run.key`."""
         return pair_hashes(self.topics, self.topic, self.doc)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        """Returns topic -> document -> grade, as pytrec_eval takes it.
+        """Returns topic -> document -> grade, the format of pytrec_eval.
 
         Raises
         ------
         HarnessError
-            A grade is no whole number.
+            A grade is not a whole number.
         """
         if (broken := self.grade != np.floor(self.grade)).any():
             row = int(broken.argmax())
@@ -193,7 +195,7 @@ class Qrels:
 
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
-        """Judgments from topic -> document -> grade; grades may be any number from 0 up."""
+        """Returns judgments from topic -> document -> grade; grades may be any number from 0 up."""
         return Qrels.from_rows(edition, checked(f"judgments {edition}", lambda: list(flat(judgments))))
 
     def frame(self) -> DataFrame:
@@ -202,21 +204,21 @@ class Qrels:
 
     @staticmethod
     def from_frame(edition: str, table: DataFrame) -> Qrels:
-        """Judgments from the columns `query_id`, `doc_id` and `relevance`; checked as a file is."""
+        """Returns judgments from the columns `query_id`, `doc_id` and `relevance`; validated like a file."""
         columns = columns_of(table, ("query_id", "doc_id", "relevance"), f"judgments {edition}")
         return Qrels.from_rows(edition, list(zip(*columns, strict=True)))
 
     def to_ranx(self) -> ranx.Qrels:
-        """Returns the judgments as ranx has them; grades must be whole. Needs `pip install 'mathir-harness[ranx]'`."""
+        """Returns the judgments as an object of ranx; grades must be whole. Needs `mathir-harness[ranx]`."""
         return library("ranx", "ranx").Qrels(self.to_dict())
 
     @staticmethod
     def from_ranx(edition: str, qrels: ranx.Qrels) -> Qrels:
-        """Judgments of ranx."""
+        """Converts judgments of ranx."""
         return Qrels.from_dict(edition, qrels.to_dict())
 
     def judgments(self) -> Iterator[ir_measures.Qrel]:
-        """Yields the judgments as ir_measures (and ir_datasets) have them; grades must be whole."""
+        """Yields the judgments as objects of ir_measures; grades must be whole."""
         kind = library("ir_measures", "measures").Qrel
         for topic, docs in self.to_dict().items():
             for doc, grade in docs.items():
@@ -224,14 +226,14 @@ class Qrels:
 
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
-        """Judgments from values with `query_id`, `doc_id` and `relevance`."""
+        """Returns judgments from objects with `query_id`, `doc_id` and `relevance`."""
         what = f"judgments {edition}"
         rows = checked(what, lambda: [(each.query_id, each.doc_id, each.relevance) for each in judgments])
         return Qrels.from_rows(edition, rows)
 
     @staticmethod
     def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
-        """Judgments from (topic, document, grade); checked as a file is."""
+        """Returns judgments from (topic, document, grade); validated like a file."""
         what = f"judgments {edition}"
         checked(what, lambda: check_ids(row[:2] for row in rows))
         lines = checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
@@ -264,17 +266,17 @@ def run_from_columns(
     *,
     path: str = "run",
 ) -> Run:
-    """Returns a run from columns of one length, checked as a run file is (errors name the line that a row would have).
+    """Returns a run from columns of equal length, validated like a run file (errors name the row as a line).
 
     Parameters
     ----------
-    path : what messages call it.
+    path : name of the run in messages.
 
     Raises
     ------
     TypeError, ValueError
         The columns are of unequal length, an id is empty, holds blanks or is neither text nor a whole number, a score
-        is no number.
+        is not a number.
     FormatError
         As `parse_run`.
     """
@@ -301,14 +303,14 @@ def parse_run(
     format: str | None = None,
     known_topics: Collection[str] | None = None,
 ) -> Run:
-    """Returns a run from the bytes of its file (already unpacked).
+    """Parses a run from the (decompressed) bytes of its file.
 
     Parameters
     ----------
-    path : what messages call the file.
-    name : the run's name; default its tag (last column).
-    format : `trec` (any column 2), `arqmath-task1` or `arqmath-task2`; default: recognised by the columns.
-    known_topics : the topics of the collection; a line with another one is a problem.
+    path : name of the file in messages.
+    name : name of the run; default: its tag (last column).
+    format : `trec` (any column 2), `arqmath-task1` or `arqmath-task2`; default: detected from the columns.
+    known_topics : the topics of the collection; other topics are reported as problems.
 
     Raises
     ------
@@ -336,12 +338,12 @@ def parse_run(
         sha256(data),
         source=path,
     )
-    del data  # the text goes before what follows needs memory of its own
+    del data  # frees the text before the following steps allocate memory
     line = columns.line
     warnings = _check_ranks(columns.rank[:n], line, path, run)
     del columns
     if known_topics is not None:
-        # Once a topic, so that one wrong name does not hide other faults.
+        # Reported once per topic, so that one wrong name does not hide other faults.
         strange = [index for index, name in enumerate(run.topics) if name not in known_topics]
         if len(strange) == len(run.topics) > 1:
             which = f"none of its {len(strange):,} topics, such as {run.topics[0]!r}, is among the collection's"
@@ -366,14 +368,14 @@ def _report_duplicates(
 
 
 def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[Problem, ...]:
-    """Returns where ranks disagree with the order of the scores: a warning, since scores decide."""
+    """Returns a warning if ranks disagree with the order of scores, which is decisive."""
     same, score, ordered = run.topic[1:] == run.topic[:-1], run.score, rank
     rows = None
     if (run.topic[1:] < run.topic[:-1]).any() or (rank[1:] < rank[:-1])[same].any():
         rows = np.lexsort((rank, run.topic))
         same = run.topic[rows][1:] == run.topic[rows][:-1]
         score, ordered = run.score[rows], rank[rows]
-    # Equal ranks (a file that has 0 on every line) claim no order.
+    # Equal ranks (such as 0 on every line) do not imply an order.
     rising = np.flatnonzero(same & (score[1:] > score[:-1]) & (ordered[1:] != ordered[:-1])) + 1
     if not rising.size:
         return ()
@@ -385,6 +387,7 @@ def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run:
     return (Problem(path, line[row], reason),)
 
 
+@checked_arguments
 def read_run(
     path: Path | str,
     *,
@@ -394,26 +397,29 @@ def read_run(
 ) -> Run:
     """Reads a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
 
+    A run that was made from stand-ins, by its metadata file, is refused outside of a rehearsal.
+
     Examples
     --------
     >>> run = read_run("runs/mini/mini-task1/overlap.run")
     >>> run.name, len(run.topics)
     ('overlap', 42)
     """
+    rehearsal.refuse(Path(path))
     return parse_run(read_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> Qrels:
-    """Judgments from the bytes of a four-column file: topic, iteration, document, grade.
+    """Parses judgments from the bytes of a four-column file: topic, iteration, document, grade.
 
     Parameters
     ----------
-    whole : refuse grades that are not whole numbers (`2.0` is whole), as TREC files hold.
+    whole : refuse grades that are not whole numbers (`2.0` is whole), as required in TREC files.
 
     Raises
     ------
     FormatError
-        With every problem found: columns, grades that are no number, negative or not whole, duplicates.
+        The file has problems, all of which are listed: wrong numbers of columns, invalid grades, duplicates.
     """
     check_text(data, path)
     faults = Faults(path)
@@ -441,8 +447,9 @@ def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
         table.each(broken, lambda row: f"grade {table.text(row, 3)} is not a whole number")
 
 
+@checked_arguments
 def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
-    """Reads judgments in TREC form with whole grades (plain, gzip, xz or zstd). See `parse_qrels`.
+    """Reads judgments in TREC format with whole grades (plain, gzip, xz or zstd). See `parse_qrels`.
 
     Examples
     --------

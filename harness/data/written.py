@@ -1,4 +1,4 @@
-"""Runs and judgments as the files that others read, and a run as JSON."""
+"""Writers of run and judgment files, and conversion of runs to and from JSON."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
 
 
 def run_text(run: Run, *, format: str = "trec") -> str:
-    """Returns a run as trec_eval (or ARQMath) reads it: topics as they come, scores descending, ranks from 1.
+    """Returns a run in TREC (or ARQMath) format: topics in their order, scores descending, ranks from 1.
 
-    Equal scores keep their order in `run`; scores are written so that they read back the same.
+    Equal scores keep their order in `run`; scores are written with enough digits to be read back unchanged.
 
     Raises
     ------
@@ -59,16 +59,16 @@ def run_text(run: Run, *, format: str = "trec") -> str:
 
 
 def write_qrels(qrels: Qrels, path: Path, *, rounded: bool = False) -> None:
-    """Writes judgments in TREC form, which holds whole grades alone.
+    """Writes judgments in TREC format, which supports only whole grades.
 
     Parameters
     ----------
-    rounded : round real grades to whole ones, halves up; what is lost then is not told by the file.
+    rounded : round real grades to whole ones, halves up; the file does not record the loss.
 
     Raises
     ------
     HarnessError
-        A grade is no whole number, and they are not to be rounded; or the file cannot be written.
+        A grade is not a whole number and `rounded` is false, or the file cannot be written.
     """
     grades = np.floor(qrels.grade + 0.5) if rounded else qrels.grade
     if (broken := grades != np.floor(grades)).any():
@@ -82,7 +82,7 @@ def write_qrels(qrels: Qrels, path: Path, *, rounded: bool = False) -> None:
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
-    """Returns a run as plain JSON values, in the order of its file. Schema: `harness/data/schemas/run.json`."""
+    """Returns a run as plain JSON values, in file order. Schema: `harness/data/schemas/run.json`."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -96,12 +96,12 @@ def run_to_json(run: Run) -> dict[str, Any]:
 
 
 def run_from_json(data: Mapping[str, Any]) -> Run:
-    """Returns the inverse of `run_to_json`, checked as a run file is.
+    """Reads the result of `run_to_json`, validated like a run file.
 
     Raises
     ------
     HarnessError
-        For another schema or version, columns of unequal length, or what `parse_run` refuses.
+        The schema or version is unknown, columns have unequal lengths, or `parse_run` refuses the content.
     """
     if not isinstance(data, Mapping):
         raise HarnessError(f"run: is a {type(data).__name__}, expected an object")

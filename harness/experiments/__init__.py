@@ -1,1 +1,1 @@
-"""Tasks, runs made for them, evaluations, sweeps."""
+"""Tasks, their runs, evaluations, experiments and sweeps."""

@@ -1,4 +1,4 @@
-"""What the rows of an experiment cost, from the side files of their runs; what none of them says is None, never 0."""
+"""Costs of an experiment's rows, from the metadata files of their runs; unknown costs are None, never 0."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Column:
 
     Attributes
     ----------
-    title : with the unit that is shown; `per` is how many of the unit of `of` (s, bytes) are one of it.
-    of : its value from the side files of a row's runs; None if none of them says it.
+    title : with the unit shown; `per` is this unit in the units of `of` (s, bytes).
+    of : computes the value from the metadata files of a row's runs; None if unknown.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Column:
 
 
 def of_run(run: Path) -> dict[str, Any]:
-    """Returns what the side file of a run says of the work; empty if it is damaged."""
+    """Returns what the metadata file of a run says of the work; empty if it is damaged."""
     return sidecar.costs(sidecar.beside(run))
 
 
@@ -101,7 +101,7 @@ def _latency(sides: Sequence[Side]) -> float | None:
 
 
 def _rate(sides: Sequence[Side]) -> float | None:
-    # That of a fusion is the rate of its latencies, which add up.
+    # The rate of a fusion follows from its latencies, which are sums over its systems.
     said = [number for side in sides for number in _numbers([side.get(cost.RATE)]) if number > 0]
     found = latencies(sides)
     if said or not sum(found):
@@ -109,7 +109,7 @@ def _rate(sides: Sequence[Side]) -> float | None:
     return len(found) / sum(found)
 
 
-# By the names that an experiment has for them.
+# Key `costs` of an experiment -> column.
 COLUMNS: Mapping[str, Column] = {
     "pairs": Column("pairs trained on", _most(cost.PAIRS)),
     "epoch": Column("epoch, s", _epoch, 1),

@@ -28,7 +28,7 @@ class Demonstration:
 def demonstrate(output: Path, say: Say = quiet) -> Iterator[Demonstration]:
     """Yields the evaluation of the systems of `conf/paper/demo.yaml` on each embedded collection.
 
-    Runs are always made, as their times are reported; those of a fusion include the runs that it reads.
+    Runs are never reused, since their times are reported; the time of a fusion includes its inputs.
     """
     mapping, where = config.load("paper", "demo")
     for name, entry in mapping["collections"].items():

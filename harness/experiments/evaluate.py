@@ -1,4 +1,4 @@
-"""Runs scored and compared: what the commands, reports and notebooks have in common."""
+"""Scoring and comparison of runs, shared by commands, reports and notebooks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from harness.data.frames import frame, joined
 from harness.data.trec import TAG, TAG_RULE, Run, read_run
 from harness.errors import FormatError, HarnessError, Problem, several
 from harness.experiments.task import Task
+from harness.io.arguments import checked_arguments
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import distributions, parse_measures, without_diagnostics
+from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
@@ -68,7 +72,7 @@ class Evaluation:
         return coverage.sentence(self.scores[0].protocol, corpus.notes if corpus is not None else ())
 
     def frame(self) -> DataFrame:
-        """`run`, `query_id`, `measure`, `value`: one row for each; NaN where the protocol leaves a topic out."""
+        """Returns a data frame with `run`, `query_id`, `measure`, `value`; NaN if the protocol excludes the topic."""
         return frame(joined([scores.columns() for scores in self.scores]))
 
     def __repr__(self) -> str:
@@ -96,9 +100,9 @@ def read_runs(
     Raises
     ------
     FormatError
-        With the problems of all files together.
+        Files have faults; the error lists those of all files.
     HarnessError
-        Two runs of one name.
+        Two runs share a name.
     """
     runs: list[Run] = []
     problems: list[Problem] = []
@@ -113,7 +117,7 @@ def read_runs(
         raise FormatError(problems)
     tags = [run.name for run, name in zip(runs, names, strict=True) if not name]
     if len(set(tags)) < len(tags):
-        # Tags often name the model alone; the file then distinguishes the runs.
+        # Tags often name the model only; the file then distinguishes the runs.
         stems = [Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for path in paths]
         unnamed = [stem for stem, name in zip(stems, names, strict=True) if not name]
         for stem in unnamed:
@@ -140,15 +144,16 @@ def _renamed(run: Run, name: str, path: Path) -> Run:
     return replace(run, name=name)
 
 
+@checked_arguments
 def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     """Scores runs or run files, and computes the range of means over the orders of their ties.
 
     Raises
     ------
     FormatError
-        With the problems of all files together.
+        Files have faults; the error lists those of all files.
     HarnessError
-        There are no runs, two of one name, or one that answers a topic that the collection lacks.
+        There are no runs, two share a name, or one answers a topic that the collection lacks.
 
     Examples
     --------
@@ -157,17 +162,12 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     >>> h.evaluate(h.task("mini-task1"), run).scores[0].n("nDCG")
     42
     """
-    if not isinstance(task, Task):
-        raise HarnessError(f"evaluate: got {task!r:.60}, expected what harness.task gives")
-    for run in runs:
-        if not isinstance(run, Run | str | Path):
-            raise HarnessError(f"evaluate: got a {type(run).__name__}, expected runs, each a Run or the path of a file")
     files = [Path(run) for run in runs if not isinstance(run, Run)]
     known = task.collection.known_topics()
     read = iter(read_runs(files, known_topics=known) if files else ())
     values = tuple(run if isinstance(run, Run) else next(read) for run in runs)
     if not values:
-        raise HarnessError("evaluate: needs a run or more")
+        raise HarnessError("evaluate: expected at least one run")
     check_names(values)
     for run in values:  # as of the files
         if known is not None and (strange := [topic for topic in run.topics if topic not in known]):
@@ -180,13 +180,27 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
-    """Returns warnings on the scored runs: faults that readers skipped, results without a key, unknown tie bounds."""
+    """Returns warnings on the scored runs: skipped faults, results without a key or judgment, unknown tie bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
     ties = tie_caution(evaluation.scores)
-    return (*evaluation.warnings, *lacking, *([ties] if ties else []))
+    scored = zip(evaluation.runs, evaluation.scores, strict=False)
+    strange = filter(None, (unjudged(evaluation.task.scorer, run, scores) for run, scores in scored))
+    return (*evaluation.warnings, *lacking, *strange, *([ties] if ties else []))
 
 
+def unjudged(scorer: Scorer, run: Run, scores: Scores) -> str:
+    """Returns the warning on a run none of whose documents is judged for any topic; empty if one is."""
+    if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values).any():
+        return ""
+    docs = {doc.decode() for doc in run.doc.tolist()}
+    if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.doc.tolist()):
+        return ""
+    shown = f"none of its {len(docs):,} documents is judged, such as {min(docs)!r}"
+    return f"{run.name}: {shown}; is it a run on {scorer.collection}?"
+
+
+@checked_arguments
 def compare(
     evaluation: Evaluation,
     baseline: str | None = None,
@@ -204,16 +218,16 @@ def compare(
 
     Parameters
     ----------
-    measures : those to test; default: all that were scored but diagnostic ones, such as Judged@k.
-    alpha : the level of significance.
-    family : how many tests to correct for; default: those made here (pairs times measures).
-    test : whose p is corrected: the paired t-test, or Fisher's randomization test (`"randomization"`).
-    permutations, seed : sign flips that the randomization test draws where it cannot enumerate them all.
+    measures : measures to test; default: all scored ones except diagnostic measures such as Judged@k.
+    alpha : level of significance.
+    family : number of tests to correct for; default: the tests made (pairs times measures).
+    test : the corrected test: paired t-test (`"t"`), or Fisher's randomization test (`"randomization"`).
+    permutations, seed : sign flips drawn by the randomization test if it cannot enumerate all.
 
     Raises
     ------
     HarnessError
-        There are fewer than two runs, two topics in common, or tests than the family holds; an unknown run or measure.
+        There are fewer than two runs or two common topics, more tests than the family, or an unknown run or measure.
 
     Examples
     --------
@@ -225,7 +239,8 @@ def compare(
     0  overlap  shuffle  42       0.618                    True
     """
     if len(evaluation.scores) < 2:
-        raise HarnessError("compare: needs two runs or more")
+        hint = "" if baseline is None else "; the baseline is one of them, by its name"
+        raise HarnessError(f"compare: expected at least two runs{hint}")
     asked = [str(measure) for measure in parse_measures(several(measures))]
     found = stats.compare(
         independent(evaluation),
@@ -270,7 +285,7 @@ def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9
 
     together = original is new
     if len(original.scores) not in ((2, 4) if together else (1, 2)) or len(new.scores) != len(original.scores):
-        raise HarnessError("a reproduction: needs two runs, or two and their baselines")
+        raise HarnessError("a reproduction: expected two runs, or two runs and their baselines")
     sides = zip(original.scores, new.scores, strict=True)
     scores = original.scores if together else [each for side in sides for each in side]
     depth = original.task.scorer.protocol.depth or max(len(run) for run in original.runs)

@@ -1,4 +1,4 @@
-"""Experiments: what a file of `conf/experiment/` says, and the runs that it takes. Nothing here makes one."""
+"""Experiments: the files of `conf/experiment/`, checked, and their cells. This module makes no runs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from harness.io import config
 from harness.io.checks import Words, typed, whole
 from harness.scoring.measures import parse_measures, without_diagnostics
 
+SEED = "seed"  # in `only`, beside the coordinates
 CONDITION = "condition"  # the first coordinate of a cell; the others are the axes
-FULL = "full"  # the scale of a file's own words
-ALL = "all"  # of the topics of `pages`
+FULL = "full"  # the scale of the file as written
+ALL = "all"  # value of `pages`: all topics
 NUMERIC = "numeric"  # in an axis: its labels are numbers
 SCALE = re.compile(r"[a-z][a-z0-9-]*")  # a part of names of runs and folders
-JUDGES = ("collection", "edition", "protocol")  # what runs are scored by, so that no score chooses it or is a seed's
-_MOST = 10_000  # cells but for seeds; ours have a hundred
+JUDGES = ("collection", "edition", "protocol")  # decide scores, so neither tuned nor a seed
+_MOST = 10_000  # limit on cells without seeds; our experiments have about a hundred
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?$")
 Labels = tuple[str, ...]
 Only = Mapping[str, tuple[Words, ...]]
-
-
 Cost = Literal[
     "pairs", "epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate"
 ]
@@ -93,7 +92,7 @@ class Cell:
     Attributes
     ----------
     labels : of the condition and of each axis, in the order of `Experiment.coordinates`.
-    overrides : the words of `harness run`, all of them; no key stands there twice.
+    overrides : the words of `harness run`, all of them; no key is there twice.
     point : of a condition that is tuned, the values that are tried, in words; else empty.
     """
 
@@ -266,7 +265,7 @@ class Experiment:
             if not SCALE.fullmatch(name):
                 faults.append(f"{where}: expected a name of small letters, digits and '-', such as here")
             if name == FULL and (scale.changes or scale.seeds):
-                faults.append(f"{where} is the experiment as it stands, and cannot change it")
+                faults.append(f"{where} is the unchanged experiment, and cannot change it")
             if name != FULL and not (scale.says and (scale.changes or scale.seeds)):
                 faults.append(f"{where}: 'says' in words what 'changes' or 'seeds' change; give both")
             if scale.seeds and (self.seeds is None or len(set(scale.seeds)) < len(scale.seeds)):
@@ -300,14 +299,14 @@ class Experiment:
     def _unnumbered(self) -> list[str]:
         """Returns faults of numeric axes."""
         found = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
-        faults = [f"key 'numeric': {axis!r} is no axis, or that of the sets of topics" for axis in found]
+        faults = [f"key 'numeric': {axis!r} is not an axis, or is that of the sets of topics" for axis in found]
         labels = [
             (axis, label)
             for axis in self.numeric
             for label in self.axes.get(axis, {})
             if not (_NUMBER.match(label) and isfinite(float(label)))
         ]
-        said = "is no number; take out 'numeric'"
+        said = "is not a number; take out 'numeric'"
         faults += [f"key 'axes': {axis}: the label {label!r} {said}" for axis, label in labels]
         for axis in () if faults else self.numeric:
             distinct = {float(label) for label in self.axes[axis]}
@@ -415,16 +414,19 @@ class Experiment:
         return all(at[name] in known for name, known in only.items())
 
     def restricted(self, cells: Iterable[Cell], only: Only | None) -> tuple[Cell, ...]:
-        """Returns the cells with these labels, and those of their baselines.
+        """Returns the cells with these labels, and those of their baselines; `seed` names those of cells with a seed.
 
         Raises
         ------
         HarnessError
-            There is no such axis or label, or no cell has them all.
+            There is no such axis, label or seed, or no cell has them all.
         """
-        refuse(self._unknown_labels(only, "run: key 'only'", self.coordinates))
-        cells = tuple(cells)
-        wanted = {cell.labels for cell in cells if self._within(cell.labels, only or {})}
+        only, known = dict(only or {}), () if self.seeds is None or SEED in self.axes else self.seeds.values
+        seeds = only.pop(SEED, ()) if known else ()
+        strange = [f"run: key 'only': no seed is {each}; {suggestion(each, known)}" for each in {*seeds} - {*known}]
+        refuse(self._unknown_labels(only, "run: key 'only'", self.coordinates) + strange)
+        cells = tuple(cell for cell in cells if not seeds or cell.seed in (None, *seeds))
+        wanted = {cell.labels for cell in cells if self._within(cell.labels, only)}
         if not wanted:
             raise HarnessError("run: key 'only': no cell of the experiment has all of these labels")
         wanted |= {self.baseline_of(labels) for labels in wanted} if self.baseline else set()

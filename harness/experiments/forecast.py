@@ -1,4 +1,4 @@
-"""What an experiment would run: its cells, which of them are finished, and how long the others may take."""
+"""Forecast of an experiment: its cells, which of them are finished, and the estimated time of the others."""
 
 from __future__ import annotations
 

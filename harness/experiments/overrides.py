@@ -1,4 +1,4 @@
-"""Overrides, the words `KEY=VALUE` of `harness run`: what they set, and which of them a cell may hold."""
+"""Overrides `KEY=VALUE` of `harness run`: their keys, and which of them a cell may contain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import config
 
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
-# What the overrides of a cell may set: how its run is made and scored. The rest is said once, on the command line.
+# Keys that a cell may override: those that decide its run and scores. The others are set on the command line.
 SETS = (
     "collection",
     "corpus",
@@ -39,12 +39,12 @@ def key_of(override: str) -> str:
 
 
 def checked_override(key: str, value: object) -> str:
-    """A word of a cell, checked; `key` is that of the file in which it stands.
+    """Checks and returns an override of a cell; `key` is its place in the experiment's file.
 
     Raises
     ------
     HarnessError
-        It is no override, sets no key of a run, names another key, or gives several values.
+        The value is not an override, sets no key of a run, refers to another key, or gives several values.
 
     Examples
     --------
@@ -53,11 +53,11 @@ def checked_override(key: str, value: object) -> str:
     """
     found = OVERRIDE.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise HarnessError(f"key {key!r}: {value!r} is no override; expected KEY=VALUE, such as system=bm25")
+        raise HarnessError(f"key {key!r}: {value!r} is not an override; expected KEY=VALUE, such as system=bm25")
     if found["key"].partition(".")[0] not in SETS:
         raise HarnessError(f"key {key!r}: {value!r} sets no key of a run; {suggestion(found['key'], SETS)}")
     if "${" in found["value"]:
-        raise HarnessError(f"key {key!r}: {value!r} holds '${{', which would name another key; write its value")
+        raise HarnessError(f"key {key!r}: {value!r} contains '${{', a reference to another key; write the value itself")
     if has_several(found["value"]):
         raise HarnessError(f"key {key!r}: {value!r} gives several values; make each a label of an axis")
     return str(value)
@@ -67,34 +67,34 @@ Overrides = tuple[Annotated[str, checked_override], ...]
 
 
 def unclear(where: str, labels: object) -> list[str]:
-    """Faults of labels that YAML reads as something else than they say, or as one label twice.
+    """Returns the faults of labels that YAML reads as another type, or that occur as number and text.
 
     >>> unclear("conditions", {2020: {}, "2020": {}})
-    ["conditions: key '2020' is there as a number and as text"]
+    ["conditions: key '2020' occurs as a number and as text"]
     """
     names = list(labels) if isinstance(labels, Mapping) else []
-    said = "is no text (YAML reads on, off, yes, no, ~ as such values); put it in quotes"
+    said = "is not text (YAML reads on, off, yes, no and ~ as other values); put it in quotes"
     texts = [str(name) for name in names]
     return [
         *(f"{where}: key {name!r} {said}" for name in names if isinstance(name, bool | None)),
-        *(f"{where}: key {name!r} is there as a number and as text" for name in dict.fromkeys(texts)
+        *(f"{where}: key {name!r} occurs as a number and as text" for name in dict.fromkeys(texts)
           if texts.count(name) > 1),
     ]  # fmt: skip
 
 
 def has(words: Mapping[str, str], change: str) -> bool:
-    """Whether a change is one of a cell: of a system, if it has the key, or with `+` that which holds it.
+    """Returns whether a change applies to a cell: its system must have the key, or with `+` the key's parent.
 
     Parameters
     ----------
-    words : key -> override, of the cell.
+    words : key -> override of the cell.
     """
     group, *rest = key_of(change).split(".")
     if group != "system" or not rest:
         return True
-    for end in range(len(rest), 0, -1):  # the cell's own words before the file
+    for end in range(len(rest), 0, -1):  # overrides of the cell take precedence over the file
         if (word := words.get(".".join((group, *rest[:end])))) is not None:
-            return end == len(rest) or word.partition("=")[2] != "null"  # what is left out has no keys
+            return end == len(rest) or word.partition("=")[2] != "null"  # a removed part has no keys
     found: object = system_keys(words.get(group, "").partition("=")[2])
     for name in rest[:-1] if change.startswith("+") else rest:
         if not isinstance(found, Mapping) or name not in found:
@@ -104,13 +104,13 @@ def has(words: Mapping[str, str], change: str) -> bool:
 
 
 def hides(override: str, key: str) -> bool:
-    """Whether an override that comes later sets a key by one above it; keys and values in `{}` leave the others.
+    """Returns whether a later override replaces `key` by setting a parent of it; `{...}` replaces only its own keys.
 
     >>> hides("system.training=null", "system.training.rate"), hides("system.model={dim:8}", "system.model.out")
     (True, False)
     """
     above, value = key_of(override), override.partition("=")[2].strip()
-    if above == "system" or not key.startswith(f"{above}."):  # the choice of a system comes before its keys
+    if above == "system" or not key.startswith(f"{above}."):  # the choice of a system precedes its keys
         return False
     inner = key.removeprefix(f"{above}.").partition(".")[0]
     return not value.startswith("{") or bool(re.search(rf"[{{,]\s*{re.escape(inner)}\s*:", value))

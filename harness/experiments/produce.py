@@ -1,10 +1,11 @@
-"""Runs made by systems: what a system is given, where its run goes, and when it need not be made again."""
+"""Production of runs: the input of a system, the place of its run, and reuse of earlier runs."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from harness.data.trec import Qrels, Run, parse_run
 from harness.data.written import run_text
 from harness.errors import HarnessError, several
 from harness.experiments.task import Task, judged_pool, present, training_judgments
+from harness.io import rehearsal
+from harness.io.arguments import checked_arguments
 from harness.io.files import sha256, sha256_file, write_all
 from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
@@ -21,22 +24,23 @@ from harness.store.cost import Meter, measuring
 from harness.systems import states
 from harness.systems.base import MARK, Pool, Request, System
 from harness.systems.build import Built, guarded, load_system
-from harness.systems.keys import decisive
+from harness.systems.keys import changed, decisive
+from harness.systems.ranking import within
 
 Say = Callable[[str], None]
 
 
 def quiet(_: str) -> None:
-    """Say nothing."""
+    """Ignores a message."""
 
 
 @dataclass(frozen=True)
 class Produced:
-    """A run, its file, and whether it had been made before.
+    """A run, its file, and whether it was reused.
 
     Attributes
     ----------
-    key : the hash of all that decides its content; `basis` of all but the system's configuration.
+    key : fingerprint of all inputs; basis : fingerprint of all inputs except the system's configuration.
     """
 
     run: Run
@@ -46,6 +50,7 @@ class Produced:
     basis: str
 
 
+@checked_arguments
 def produce(
     system: System | str,
     task: Task,
@@ -55,19 +60,19 @@ def produce(
     training: Sequence[str] = (),
     rerank: bool = False,
 ) -> Run:
-    """The run that a system makes for a task; it is kept below `runs`, and not made twice.
+    """Produces the run of a system on a task, writes it below `runs`, and returns it; reuses an earlier one.
 
     Parameters
     ----------
-    system : what `load_system` gives, the name of a configuration, or a function of a `Request`.
-    reuse : take the run of the same configuration, data and code that lies there already.
+    system : result of `load_system`, name of a configuration, or a function of a `Request`.
+    reuse : reuse an existing run of the same configuration, data and code.
     training : names of collections whose judgments a system may learn from; they must judge other topics.
-    rerank : give the system the judged documents of each topic to rank, and nothing else.
+    rerank : let the system rank only the judged documents of each topic.
 
     Raises
     ------
     HarnessError
-        The system fails, may have learnt from what is judged here, or gives no run; the run cannot be written.
+        The system fails, may have learnt from the task's judgments, or returns no run; or the run cannot be written.
 
     Examples
     --------
@@ -92,25 +97,25 @@ def make(
     suffix: str = "",
     say: Say = quiet,
 ) -> Produced:
-    """Let a system make its run, and write it and its side file below `runs`; the run as read back.
+    """Produces the run of a system, writes it and its metadata file below `runs`, and returns the run as read back.
 
     Parameters
     ----------
-    system : what `load_system` or `build_system` give, the name of a configuration, or anything of one's own that
-        ranks (see `harness.systems.base.System`).
-    reuse : take a run of the same configuration, data and code that lies at its place; without a configuration that
-        cannot be known, and the run is always made.
-    training : judgments of other topics than the task's, or the names of collections whose judgments they are, as
-        `training_judgments` has them; cut to the documents of the task's corpus.
-    rerank : give the system the judged documents of each topic to rank, and nothing else.
-    allow_test_judgments : let the training judgments hold topics of the task; the run's name then says so.
-    suffix : goes behind the run's name, so that the points of a sweep do not overwrite each other.
+    system : result of `load_system` or `build_system`, name of a configuration, or an own function (see
+        `harness.systems.base.System`).
+    reuse : reuse an existing run of the same configuration, data and code; runs of systems without a configuration are
+        never reused.
+    training : judgments of other topics than the task's, or names of collections (see `training_judgments`); limited
+        to the documents of the task's corpus.
+    rerank : let the system rank only the judged documents of each topic.
+    allow_test_judgments : accept training judgments on topics of the task; the run's name is then marked.
+    suffix : appended to the run's name, so that the points of a sweep do not overwrite each other.
 
     Raises
     ------
     HarnessError
-        Training judgments share a topic with the task, or the system may have learnt from what is judged in it; the
-        system fails; the run cannot be written.
+        Training judgments share a topic with the task, the system may have learnt from the task's judgments, the system
+        fails, or the run cannot be written.
 
     Examples
     --------
@@ -126,28 +131,33 @@ def make(
     built, task, collection = work.built, work.task, task.collection.name
     if reuse and (before := _before(work, runs, say)) is not None:
         path, run_before = before
-        say(f"{path}: made before by the same configuration")
+        say(f"{path}: reused, same configuration")
         return Produced(run_before, path, work.key, reused=True, basis=work.basis)
+    if replaced := _replaced(work, runs):
+        say(replaced)
     say(f"running {built.name} on {collection}")
     excluded = task.scorer.exclusions
     with measuring() as meter:
         folder = runs / "workspace" / built.name
         run = built(Request(task.topics, task.corpus, folder, work.judgments, work.pool, excluded))
+    if work.pool is not None:
+        run = _in_pool(run, work.pool, meter, say)
     if excluded is not None:
         run = _without(run, excluded, meter, say)
     marked = run.name.endswith(MARK)
-    name = f"{run.name.removesuffix(MARK)}{suffix}{MARK if work.shared or marked else ''}"
+    # The configured name, by which an earlier run is found; a system without one names its runs itself.
+    name = f"{(work.named or run.name).removesuffix(MARK)}{suffix}{MARK if work.shared or marked else ''}"
     layout = "trec" if run.context is None else "arqmath-task2"
-    # As it is read back, before anything is written: what is no run must not take the place of one.
+    # The run is parsed before anything is written, so that an invalid run never replaces a valid one.
     path = runs / collection / f"{name}.run"
     content = guarded(f"system {built.name}", lambda: run_text(replace(run, name=name), format=layout))
     read_back = parse_run(content.encode(), str(path), format=layout)
     if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
-        raise HarnessError(f"system {built.name}: an id of its run is empty or holds blanks")
+        raise HarnessError(f"system {built.name}: an id in its run is empty or contains blanks")
     made = sidecar.Made(work.key, work.spec, meter, provenance.provenance({}))
     side = sidecar.text(made, name=name, sha256=read_back.sha256, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
-    # Not read from the file: another process may have put a run of the same name there meanwhile.
+    # Not read from the file, which another process may have replaced meanwhile.
     return Produced(read_back, path, work.key, reused=False, basis=work.basis)
 
 
@@ -161,12 +171,12 @@ def made_before(
     allow_test_judgments: bool = False,
     suffix: str = "",
 ) -> Path | None:
-    """The run that `make` would take instead of making one, with the same arguments; None if it would make it.
+    """Returns the file of the run that `make` would reuse, given the same arguments; None if it would run the system.
 
     Raises
     ------
     HarnessError
-        What `make` raises before it lets the system run.
+        The errors that `make` raises before the system runs.
     """
     before = _before(_work(system, task, training, rerank, allow_test_judgments, suffix), runs, quiet)
     return None if before is None else before[0]
@@ -174,11 +184,11 @@ def made_before(
 
 @dataclass(frozen=True)
 class _Work:
-    """What a system is given, and what decides its run.
+    """Input of a system, and the fingerprint of its run.
 
     Attributes
     ----------
-    shared : topics that the training judgments hold and that are ranked.
+    shared : topics of the task that the training judgments contain.
     """
 
     built: Built
@@ -190,6 +200,20 @@ class _Work:
     spec: dict[str, Any]
     key: str
     basis: str
+
+    @property
+    def named(self) -> str:
+        """Name in the system's configuration; empty without one."""
+        return str((self.built.configuration or {}).get("name") or "")
+
+    def inputs(self) -> dict[str, str | None]:
+        """Returns checksums as `harness.store.sidecar.Said.inputs`."""
+        excluded = self.task.scorer.exclusions
+        return {
+            "training": self.spec["training"],
+            "pool": self.spec["pool"],
+            "excluded": None if excluded is None else excluded.sha256,
+        }
 
 
 def _work(
@@ -209,25 +233,72 @@ def _work(
     pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
     shared = _shared(task.topics, judgments, allow_test_judgments)
     spec = _spec(built, task, judgments, pool, suffix)
-    check_untrained(built, collection, edition)  # again, as models that had to be fetched are known only now
-    # Points of a sweep over several of our systems are compared, so that all of our code counts as one.
+    check_untrained(built, collection, edition)  # repeated, since models are known only after they were fetched
+    # Points of a sweep over several of our systems are compared, so all our code counts as one input.
     same = {"code": code.ours()} if _ours(built) else {}
     rest = {name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same
     return _Work(built, task, judgments, pool, shared, suffix, spec, artefacts.key(decisive(spec)), artefacts.key(rest))
 
 
 def _before(work: _Work, runs: Path, say: Say) -> tuple[Path, Run] | None:
-    """The run that was made from the same things, and its file."""
-    named = str((work.built.configuration or {}).get("name") or "")
-    for mark in ("", MARK) if named else ():
-        path = runs / work.task.collection.name / f"{named}{work.suffix}{mark}.run"
-        if (run := _run_at(path, work.key, say)) is not None:
+    """Returns file and run of an earlier run with the same fingerprint, else None."""
+    for mark in ("", MARK) if work.named else ():
+        path = runs / work.task.collection.name / f"{work.named}{work.suffix}{mark}.run"
+        run = _run_at(path, work.key, say)
+        # Earlier versions kept documents outside the pool.
+        if run is not None and (work.pool is None or len(within(run, work.pool)) == len(run)):
             return path, run
     return None
 
 
+def _replaced(work: _Work, runs: Path) -> str:
+    """Returns the sentence on the run of another configuration that this one replaces; empty if there is none."""
+    path = runs / work.task.collection.name / f"{work.named}{work.suffix}{MARK if work.shared else ''}.run"
+    if not work.named or not path.is_file():
+        return ""
+    side = sidecar.beside(path)
+    if not side.is_file():
+        made: list[str] | str = "which has no metadata file"
+    elif (before := sidecar.said(side)) is None or not (made := _differences(before, work)):
+        return ""
+    else:
+        more = f" and {len(made) - 3} more" if made[3:] else ""
+        made = f"made with {', '.join(made[:3])}{more}"
+    return f"replaces {path}, {made}; keep both with system.name=NAME or runs=FOLDER"
+
+
+def _differences(before: sidecar.Said, work: _Work) -> list[str]:
+    """Returns the settings in which an earlier run differs, with their earlier values; none for other data or code."""
+    corpus = work.task.corpus.name if work.task.corpus is not None else ""
+    found = [] if before.corpus == corpus else [f"corpus={before.corpus or 'null'}"]
+    now, then = work.inputs(), before.inputs
+    if (now["pool"] is None) is not (then["pool"] is None):
+        found.append(f"rerank={'false' if then['pool'] is None else 'true'}")
+    elif now["pool"] != then["pool"]:
+        found.append("another pool")
+    for name, what in (("training", "training judgments"), ("excluded", "excluded documents")):
+        if now[name] != then[name]:
+            found.append(f"{'no' if then[name] is None else 'other'} {what}")
+    for key, value in changed(before.system, work.spec["system"]).items():
+        text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+        found.append(f"the default of {key}" if value is MISSING else f"{key}={text[:40]}{'...' * (len(text) > 40)}")
+    return found
+
+
+def _in_pool(run: Run, pool: Pool, meter: Meter, say: Say) -> Run:
+    """Removes results outside the pool that a system did not remove; notes their number in the metadata file."""
+    kept = within(run, pool)
+    if left := len(run) - len(kept):
+        meter.notes["results outside the pool"] = left
+        line = f"{left:,} of {len(run):,} results are not among the judged documents and were removed"
+        say(f"{run.name}: {line}; the system itself ignores the pool")
+        if not len(kept):
+            raise HarnessError(f"system {run.name}: ranks none of the judged documents")
+    return kept
+
+
 def _without(run: Run, excluded: Exclusions, meter: Meter, say: Say) -> Run:
-    """The run without what is excluded and a system has left in; the side file says how much that is."""
+    """Removes excluded results that a system did not exclude; notes their number in the metadata file."""
     kept = replace(excluded.kept(run), sha256="")
     left = len(run) - len(kept)
     meter.notes["excluded"] = {
@@ -236,15 +307,17 @@ def _without(run: Run, excluded: Exclusions, meter: Meter, say: Say) -> Run:
         "checksum": excluded.sha256,
     }
     if left:
-        said = f"{left:,} of {len(run):,} results are excluded and taken out; the system itself does not leave them out"
-        say(f"{run.name}: {said}")
+        line = (
+            f"{left:,} of {len(run):,} results are excluded and were removed; the system itself does not leave them out"
+        )
+        say(f"{run.name}: {line}")
     if not len(kept):
         raise HarnessError(f"system {run.name}: all of its results are excluded ({', '.join(excluded.rules)})")
     return kept
 
 
 def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | None:
-    """The training judgments, cut to what the corpus holds."""
+    """Returns the training judgments on documents of the task's corpus."""
     if training is not None and not isinstance(training, Qrels):
         training = training_judgments(several(training)) if training else None
     if training is None or task.corpus is None:
@@ -254,31 +327,34 @@ def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | No
 
 
 def _untrained(system: Built, task: Task) -> Task:
-    """The task with the topics that a system may rank: all, or those of the edition that it alone leaves out."""
+    """Limits the task to the topics that a system may rank: all, or those of the edition excluded of its training."""
     left_out = system.trains_without()
     if left_out is None or task.collection.name in left_out:
         return task
     of_edition = frozenset(task.scorer.qrels.topics)
+    if not of_edition:
+        edition = f"{task.collection.name}, edition {task.scorer.qrels.edition}"
+        raise HarnessError(f"system {system.name}: ranks the judged topics of {edition}, whose judgments are not here")
     return replace(task, topics=Topics(tuple(topic for topic in task.topics if topic.id in of_edition)))
 
 
 def check_untrained(system: Built, collection: str, edition: str = "") -> None:
-    """Raise HarnessError if a system trains on posts, and does not leave out those that the collection judges.
+    """Raises HarnessError if a system trains on posts without excluding those that the collection judges.
 
-    It may leave out an edition alone, `COLLECTION/EDITION`, if that is the one which is run.
+    The system may exclude a single edition, `COLLECTION/EDITION`, if that edition is run.
     """
     left_out = system.trains_without()
     if left_out is not None and left_out.isdisjoint((collection, f"{collection}/{edition}")):
         wanted = ",".join([*sorted(left_out), collection])
         key = ".".join(("system", *_path(system.configuration, "leave_out")))
         raise HarnessError(
-            f"system {system.name}: trains on posts, and those judged in {collection} are not left out; "
-            f"say '{key}=[{wanted}]', or without what is not run"
+            f"system {system.name}: trains on posts without leaving out those judged in {collection}; "
+            f"set '{key}=[{wanted}]' (you may drop collections that you do not run)"
         )
 
 
 def _path(configuration: object, key: str) -> tuple[str, ...]:
-    """The keys that lead to the first of that name in a configuration; the name alone if there is none."""
+    """Returns the path of the first key with this name in a configuration; the name itself if there is none."""
     waiting: list[tuple[tuple[str, ...], object]] = [((), configuration)]
     for above, mapping in waiting:
         if isinstance(mapping, Mapping):
@@ -289,12 +365,12 @@ def _path(configuration: object, key: str) -> tuple[str, ...]:
 
 
 def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[str]:
-    """The topics that the training judgments hold and that are to be ranked; an error unless that is allowed."""
+    """Returns the topics of the task that the training judgments contain; raises HarnessError unless allowed."""
     shared = topics.ids() & set(training.topics) if training is not None else frozenset()
     if shared and not allowed:
         raise HarnessError(
-            f"training: the judgments hold topic {min(shared)!r}, which is to be ranked ({len(shared)} such topics); "
-            "train on other topics, or say allow_test_judgments=true, which marks the run"
+            f"training: the judgments contain topic {min(shared)!r} of the task ({len(shared)} such topics); "
+            "train on other topics, or set allow_test_judgments=true, which marks the run"
         )
     return shared
 
@@ -304,10 +380,13 @@ def _ours(system: Built) -> bool:
 
 
 def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, suffix: str) -> dict[str, Any]:
-    """All that decides a run's content."""
+    """Returns all inputs of a run, for its fingerprint."""
     configuration, corpus, read = system.configuration, task.corpus, system.reads()
+    if configuration is not None and configuration.get("name"):
+        # One run, whether the system is named so or a sweep or an experiment appends the suffix.
+        configuration, suffix = {**configuration, "name": f"{configuration['name']}{suffix}"}, ""
     excluded = task.scorer.exclusions
-    if not _ours(system):  # ours say in `reads` what they read
+    if not _ours(system):  # our systems list their files in `reads`
         read |= _named_files(configuration)
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k not in states.ABOUT},
@@ -319,27 +398,28 @@ def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, 
         "training": None if training is None else training.sha256,
         "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
         "suffix": suffix,
+        **({rehearsal.MARK: True} if rehearsal.folder() is not None else {}),
         **({} if excluded is None else {"excluded": [excluded.sha256, code.of(Exclusions.__module__)]}),
     }
 
 
 def _run_at(path: Path, key: str, say: Say) -> Run | None:
-    """The run that lies there whole and was made from the same things; None if none does. Says what is damaged."""
+    """Reads a run if it is intact and has the fingerprint `key`, else None; reports damage to `say`."""
     side = sidecar.beside(path)
     claimed, checksum, layout = sidecar.claimed(side)
     if not claimed and side.is_file():
-        say(f"{side}: damaged; the run is made again")
+        say(f"{side}: damaged; recomputing the run")
     if claimed != key or not path.is_file():
         return None
     data = path.read_bytes()  # once, so that what is read is what was verified
     if sha256(data) != checksum:
-        say(f"{path}: damaged; it is made again")
+        say(f"{path}: damaged; recomputing it")
         return None
     return parse_run(data, str(path), format=layout)
 
 
 def _named_files(value: object) -> dict[str, str]:
-    """The files that the texts of a configuration name, by checksum."""
+    """Returns file -> checksum for the files named in a configuration."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -350,9 +430,9 @@ def _named_files(value: object) -> dict[str, str]:
 
 
 def code_of(system: Built, read: Mapping[str, Any]) -> str:
-    """A digest of the code that makes a run: that of the system, of what it is made of, and of what reads and writes.
+    """Returns a digest of the code that makes a run: of the system, its parts, and reading and writing.
 
-    Systems that are made of others say so in `reads`; other parts, such as a view's tokens, stand in configurations.
+    Systems made of other systems list them in `reads`; other parts, such as a view's tokens, are in configurations.
     """
     named = set(code.named([system.configuration, read]))
     systems = {system.module, *(module for module, target in named if target)}

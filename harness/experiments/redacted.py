@@ -1,8 +1,8 @@
-"""What may be told of runs where the judgments are private: rounded means, and which differences are significant.
+"""Redacted results for private judgments: rounded means, and which differences are significant.
 
-What is left out tells judgments: values of topics; how many results are judged, over all or by topic; exact means and
-p-values, in which one more relevant result shows; checksums of judgments, by which a guess can be proven. Rounded means
-of many runs that differ in little still tell something: whoever shows them must count and limit the runs.
+Everything else would reveal judgments: scores of topics; numbers of judged results; exact means and p-values, which
+change with a single relevant result; checksums of judgments, which confirm guesses. Rounded means of many similar runs
+still reveal something, so the number of runs must be limited.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COUNTS = ("RelRet", "NumRel", "NumRet")  # unjudged results may be removed befo
 
 
 def tells(measure: str) -> bool:
-    """Whether the mean of a measure tells what is judged however it is rounded: counts, and shares of judged results.
+    """Returns whether even a rounded mean of a measure reveals what is judged: counts and shares of judged results.
 
     >>> tells("Judged@10"), tells("RelRet"), tells("NumRet(rel=1)"), tells("nDCG@10")
     (True, True, True, False)
@@ -35,16 +35,16 @@ def tells(measure: str) -> bool:
 
 
 def telling(protocol: Protocol) -> str:
-    """Why means by a protocol tell the values of topics, in one line; empty if they do not."""
+    """Returns why means by a protocol reveal scores of topics, in one line; empty if they do not."""
     if protocol.topics == "all":
         return ""
-    reason = "means over the answered topics alone would tell the value of a topic"
+    reason = "means over answered topics only would reveal the score of a topic"
     return f"protocol {protocol.name}: {reason}; choose one with 'topics: all'"
 
 
 @dataclass(frozen=True)
 class Means:
-    """A run's means: measure -> value, None where no topic counts; `n`: measure -> how many topics count."""
+    """Means of a run: measure -> value, None if no topic counts; `n`: measure -> number of topics that count."""
 
     run: str
     means: Mapping[str, float | None]
@@ -53,7 +53,7 @@ class Means:
 
 @dataclass(frozen=True)
 class Test:
-    """Whether two runs differ significantly; `difference` is that of the rounded means. None: the test is undefined."""
+    """Test of two runs; `difference` is that of the rounded means. None: the test is undefined."""
 
     a: str
     b: str
@@ -66,15 +66,15 @@ class Test:
 
 @dataclass(frozen=True)
 class Redacted:
-    """An evaluation of which nothing tells a judgment.
+    """Evaluation that does not reveal judgments.
 
     Attributes
     ----------
-    labels : measure -> what its mean is called.
-    means : the runs, best first by the first measure; equal rounded means stand by name.
+    labels : measure -> label.
+    means : runs, best first by the first measure; equal rounded means are ordered by name.
     tests, alpha, family : of a comparison; empty, 0 and 0 without one.
-    groups : run -> letters of the first measure after Bonferroni's correction, where all pairs were compared.
-    coverage : what must be said of judgments that the corpus does not hold; else empty.
+    groups : run -> letters for the first measure after Bonferroni's correction, if all pairs were compared.
+    coverage : warning about judged documents missing from the corpus; else empty.
     """
 
     collection: str
@@ -91,29 +91,28 @@ class Redacted:
 
     @property
     def correction(self) -> str:
-        """How the tests were made, in words."""
+        """Description of the tests and their correction."""
         return (
             f"two-sided paired t-test, alpha {self.alpha:g}; Bonferroni and Holm over a family of {self.family} tests"
         )
 
     @property
     def left_out(self) -> str:
-        """What a reader must know of it."""
+        """Note on the omitted values."""
         return (
             f"The judgments are private: means are rounded to {self.decimals} decimals, differences are those of "
-            "rounded means, and values of topics, counts of judged results, p-values and checksums of judgments are "
-            "left out. "
-            "Many runs that differ in little would tell judgments all the same."
+            "rounded means, and scores of topics, counts of judged results, p-values and checksums of judgments are "
+            "left out. Many similar runs could still reveal judgments."
         )
 
 
 def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, decimals: int = DECIMALS) -> Redacted:
-    """What may be told of an evaluation and a comparison of its runs.
+    """Redacts an evaluation and a comparison of its runs.
 
     Raises
     ------
     HarnessError
-        The protocol averages over answered topics, or all measures count what is judged.
+        The protocol averages over answered topics only, or all measures count judged results.
 
     Examples
     --------
@@ -127,7 +126,7 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
         raise HarnessError(f"--redact: {reason}")
     measures = [measure for measure in first.measures if not tells(measure)]
     if not measures:
-        raise HarnessError("--redact: every measure tells how many results are judged; score others, such as nDCG,AP")
+        raise HarnessError("--redact: every measure reveals how many results are judged; use others, such as nDCG,AP")
     means = [
         Means(
             scores.run,
@@ -166,11 +165,11 @@ def _with_tests(found: Redacted, comparison: Comparison) -> Redacted:
     first = next(iter(found.labels))
     if comparison.baseline is None and any(test.measure == first for test in tests):
         different = [(row.a, row.b) for row in comparison.rows if row.measure == first and row.significant_bonferroni]
-        # In the order of rounded means: letters in that of exact ones would tell which of two equals is better.
+        # In the order of rounded means, since the order of exact means would reveal which of two equal ones is better.
         groups = compact_letters(list(of), different)
     return replace(found, tests=tuple(tests), alpha=comparison.alpha, family=comparison.family, groups=groups)
 
 
 def redacted_to_json(found: Redacted) -> dict[str, Any]:
-    """The same as plain JSON values."""
+    """Converts redacted results to plain JSON values."""
     return {"schema": SCHEMA, "version": VERSION, "left_out": found.left_out, **asdict(found)}

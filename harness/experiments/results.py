@@ -1,4 +1,4 @@
-"""What came of an experiment: scores by row and set of topics, means over seeds, and the tests of its family."""
+"""Results of an experiment: scores by row and set of topics, means over seeds, and the tests of its family."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ POOLED = "all topics"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one cell.
+    """Outcome of one cell.
 
     Attributes
     ----------
-    system : the configuration that made the run.
-    reason : why there is no run, in one line; empty if there is one. `lacking`: something is not here, no fault.
-    run, sha256 : the run's file and its checksum; `task` is what it was scored by.
-    notes : what a reader of its numbers must know, a sentence each; `cautions` are warnings.
-    costs : what its side file says of the work; see `harness.experiments.costs`.
+    system : configuration that made the run.
+    reason : why the run is missing, in one line; empty if it exists. lacking : whether a resource is missing, rather
+        than an error occurred.
+    run, sha256 : file of the run, and its checksum; task : the task that scored it.
+    notes : remarks on its numbers, one sentence each; cautions : warnings.
+    costs : costs from its metadata file; see `harness.experiments.costs`.
     """
 
     cell: Cell
@@ -50,15 +51,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A seed, or the settings of a condition that is tuned, that is best of several.
+    """The best of several seeds or tuned settings.
 
     Attributes
     ----------
     name : the seed, or the settings in words.
-    scores : on the set of topics that is reported.
-    value : the mean of the first measure by which it was chosen, over the topics of `on`.
-    tried : of how many.
-    on : the other sets of topics, which chose it; empty if the reported topics themselves did.
+    scores : on the reported set of topics.
+    value : mean of the first measure over the topics of `on`, by which it was chosen.
+    tried : number of seeds or settings tried.
+    on : other sets of topics by which it was chosen; empty if it was chosen on the reported topics.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Tested:
-    """A row of the family: what it compares, on which set of topics."""
+    """A test of the family: the two rows, the set of topics, and the result."""
 
     row: Labels
     against: Labels
@@ -80,15 +81,16 @@ class Tested:
 
 @dataclass(frozen=True)
 class Results:
-    """All that a report of an experiment is made from.
+    """Results of an experiment, the input of its report.
+
+    A row is a condition with a label of each axis except the pooled one; a part is a label of the pooled axis, or
+    `POOLED`.
 
     Attributes
     ----------
-    outcomes : of the cells that were to be run, in the order of the file.
-    only, extra : the labels and overrides by which this was less, or other, than the whole experiment.
-    scale : its name; what it changes says the experiment.
-
-    A row is a condition with a label of each axis but the pooled one; a part is a label of that axis, or `POOLED`.
+    outcomes : outcomes of the requested cells, in the order of the file.
+    only, extra : labels and overrides that restrict or change the experiment.
+    scale : name of the scale; the experiment defines its changes.
     """
 
     name: str
@@ -102,24 +104,24 @@ class Results:
 
     @cached_property
     def rows(self) -> tuple[Labels, ...]:
-        """The rows, in the order of the file."""
+        """Rows in the order of the file."""
         return tuple(dict.fromkeys(self.experiment.row(outcome.cell.labels) for outcome in self.outcomes))
 
     @cached_property
     def sets(self) -> Labels:
-        """The sets of topics, in the order of the file; one empty label where nothing is pooled."""
+        """Sets of topics in the order of the file; one empty label without a pooled axis."""
         found = {self.experiment.part(outcome.cell.labels) for outcome in self.outcomes}
         pool = self.experiment.pool
         return ("",) if pool is None else tuple(label for label in self.experiment.labels(pool) if label in found)
 
     @property
     def parts(self) -> Labels:
-        """The sets of topics, and all topics together if there are several sets that can be pooled."""
+        """Sets of topics, and all topics together if several sets can be pooled."""
         return (*self.sets, POOLED) if len(self.sets) > 1 and not self.unpooled else self.sets
 
     @cached_property
     def unpooled(self) -> str:
-        """Why the sets of topics cannot be pooled; empty if they can."""
+        """Reason why the sets of topics cannot be pooled; empty if they can."""
         for row in self.rows if len(self.sets) > 1 else ():
             firsts = [next((o.scores for o in self.of(row, name) if o.scores is not None), None) for name in self.sets]
             there = [replace(scores, run=said_of(row)) for scores in firsts if scores is not None]
@@ -138,22 +140,22 @@ class Results:
         return found
 
     def of(self, row: Labels, part: str) -> tuple[Outcome, ...]:
-        """The outcomes of a row on a set of topics (on `POOLED`: on all sets), a seed each."""
+        """Returns the outcomes of a row on a set of topics (`POOLED`: all sets), one per seed."""
         parts = self.sets if part == POOLED else (part,)
         return tuple(outcome for name in parts for outcome in self._outcomes.get((row, name), ()))
 
     def is_tuned(self, row: Labels) -> bool:
-        """Whether its settings are chosen among several."""
+        """Returns whether a row's settings are chosen among several."""
         return any(outcome.cell.point for outcome in self.of(row, POOLED))
 
     def setting(self, row: Labels, part: str) -> Chosen | None:
-        """The settings of a tuned row, chosen on other topics, and its scores; None if a run that chooses is lost."""
+        """Returns the settings of a tuned row, chosen on other topics, and its scores; None if a run is missing."""
         if self.experiment.tune_on == "halves":
             return self._of_halves(row, part)
         return self._best(row, part, [name for name in self._all_sets(row) if name != part])
 
     def best_seed(self, row: Labels, part: str) -> Chosen | None:
-        """The best of several seeds, by the topics that the experiment says; None for a single one."""
+        """Returns the best of several seeds, by the topics that the experiment specifies; None for a single seed."""
         plan = self.experiment.seeds
         if plan is None or len(self.seeds(row, part)) < 2 or self.is_tuned(row):
             return None
@@ -162,7 +164,7 @@ class Results:
         return None if part == POOLED else self._best(row, part, [name for name in self._all_sets(row) if name != part])
 
     def _of_halves(self, row: Labels, part: str) -> Chosen | None:
-        """Each half of a set of topics with the settings that are best on the other half; the first of equals."""
+        """Combines the halves of a set of topics, each with the settings that are best on the other half."""
         measure = self.experiment.measures[0]
         runs = {_name(outcome): outcome.scores for outcome in self.of(row, part)}
         first = next(iter(runs.values()), None)
@@ -183,7 +185,7 @@ class Results:
         return Chosen(name, made, math.nan, len(runs), ("the other half of the topics",))
 
     def _all_sets(self, row: Labels) -> Labels:
-        """The sets of topics that a row has in the whole experiment."""
+        """Returns the sets of topics of a row in the whole experiment."""
         return tuple(self._whole.get(row, {}))
 
     @cached_property
@@ -194,9 +196,9 @@ class Results:
         return found
 
     def _best(self, row: Labels, part: str, on: Sequence[str]) -> Chosen | None:
-        """The seed or settings with the best mean on some sets of topics, or on the reported ones; the first of equals.
+        """Returns the seed or settings with the best mean on some sets of topics (`on`), or on the reported ones.
 
-        None if a run by which it is chosen, or that of the chosen one, is missing.
+        Among equals it is the first. None if a run needed for the choice, or the chosen run, is missing.
         """
         measure = self.experiment.measures[0]
         names = list(dict.fromkeys(_name(outcome) for outcome in self.of(row, POOLED)))
@@ -211,7 +213,7 @@ class Results:
         return None if scores is None else Chosen(best, scores, values[best], len(names), tuple(on))
 
     def _of_name(self, row: Labels, parts: Sequence[str], name: str) -> Scores | None:
-        """The scores of one seed or setting on some sets of topics together; None if one is missing, or cannot be."""
+        """Returns the scores of one seed or setting, pooled over sets of topics; None if a run is missing."""
         found = []
         for part in self.sets if POOLED in parts else parts:
             at = [outcome for outcome in self.of(row, part) if _name(outcome) == name]
@@ -223,12 +225,12 @@ class Results:
         return pooled(found) if len(found) > 1 else found[0] if found else None
 
     def seeds(self, row: Labels, part: str, *, independent: bool = False, partial: bool = False) -> tuple[Scores, ...]:
-        """Returns the scores of each seed under the row's name; nothing unless all seeds of all its sets have been run.
+        """Returns the scores of each seed under the row's name; empty unless all seeds have runs on all sets.
 
         Parameters
         ----------
-        independent : as tests need them: means of the topics that share their cluster, where a collection has any.
-        partial : without the seeds that lack a run, if at least one seed has all of its runs.
+        independent : average topics that share a cluster, as tests require, if the collection has clusters.
+        partial : exclude seeds with a missing run, if at least one seed has all its runs.
         """
         sets = [self._by_seed(row, name, independent) for name in (self.sets if part == POOLED else (part,))]
         names = list(dict.fromkeys(name for seeds in sets for name in seeds))
@@ -240,7 +242,7 @@ class Results:
         return tuple(pooled(of) if part == POOLED else of[0] for of in whole)
 
     def lost_seeds(self, row: Labels, part: str) -> Labels:
-        """Returns the seeds that lack a run, of a row that has a mean over the others; else nothing."""
+        """Returns the seeds with a missing run if the row has a mean over the other seeds; else empty."""
         if not self.seeds(row, part, partial=True):
             return ()
         of = self.of(row, part)
@@ -265,9 +267,9 @@ class Results:
         return found
 
     def scores(self, row: Labels, part: str, *, independent: bool = False, partial: bool = False) -> Scores | None:
-        """Returns the scores of a row: of each topic, the mean over seeds; None where a run is missing.
+        """Returns the scores of a row, the mean over seeds for each topic; None if a run is missing.
 
-        A topic counts where it does in every seed: a protocol may leave out those that a run does not answer.
+        A topic counts only if it counts in every seed, since a protocol may exclude topics that a run does not answer.
 
         Parameters
         ----------
@@ -279,9 +281,9 @@ class Results:
         return replace(seeds[0], values=np.mean([scores.values for scores in seeds], axis=0))
 
     def deviation(self, row: Labels, part: str, measure: str) -> float | None:
-        """The standard deviation (ddof 1) of the seeds' means; None for a single one.
+        """Returns the standard deviation (ddof 1) of the seeds' means; None for a single seed.
 
-        All are over the topics that count in every seed, as those of `scores` are.
+        Means are over the topics that count in every seed, as in `scores`.
         """
         seeds = np.array([scores.column(measure) for scores in self.seeds(row, part, partial=True)])
         if len(seeds) < 2 or not (counted := ~np.isnan(seeds).any(axis=0)).any():
@@ -300,8 +302,8 @@ class Results:
                     sides = [self.scores(side, part, independent=True) for side in (row, against)]
                     if None in sides:
                         continue
-                    # Rows may be of several collections (topics in several languages) with the same judgments, which
-                    # is checked.
+                    # Rows may use several collections (topics in several languages) with the same judgments; this is
+                    # checked.
                     pair = [replace(side, collection=part) for side in sides if side is not None]
                     made.append((row, against, part, self._compared(pair)))
                 except HarnessError as error:
@@ -314,7 +316,7 @@ class Results:
         return tests, whole, tuple(dict.fromkeys(refused))
 
     def _tested_parts(self, row: Labels) -> Sequence[str]:
-        """Its sets; and all topics, if that means all of the experiment, for which the family has counted tests."""
+        """Returns a row's sets, and all topics if the row has every set, as the family counts them."""
         pool = self.experiment.pool
         sets = [part for part in self.sets if self._outcomes.get((row, part))]
         whole = pool is not None and 1 < len(self.experiment.axes[pool]) == len(sets) and not self.unpooled
@@ -332,22 +334,22 @@ class Results:
 
     @property
     def tests(self) -> tuple[Tested, ...]:
-        """The tests of rows against their baselines, corrected over the family of the whole experiment."""
+        """Tests of rows against their baselines, corrected over the family of the whole experiment."""
         return self._tested[0]
 
     @property
     def comparison(self) -> Comparison | None:
-        """The same tests as one comparison, which says how they were corrected; None if none was made."""
+        """The tests as one comparison, which describes their correction; None without tests."""
         return self._tested[1]
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Why topics were not pooled, or tests not made although both runs are there, a line each."""
+        """Reasons why topics were not pooled, or tests not made although both runs exist; one line each."""
         return (*((self.unpooled,) if self.unpooled else ()), *self._tested[2])
 
 
 def odd_topics(topics: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Which topics have odd numbers at the end of their ids; every other one if some have none.
+    """Returns which topics have odd numbers at the end of their ids; every other topic if some have no number.
 
     Examples
     --------
@@ -362,11 +364,11 @@ def odd_topics(topics: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:
-    """The mean of those that count; NaN without any."""
+    """Returns the mean of the values that are not NaN; NaN without any."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else math.nan
 
 
 def _name(outcome: Outcome) -> str:
-    """What distinguishes a run from the others of its row and set of topics."""
+    """Returns the setting or seed that distinguishes a run within its row and set of topics."""
     return outcome.cell.point or outcome.cell.seed or ""

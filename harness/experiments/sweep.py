@@ -1,4 +1,4 @@
-"""Sweeps: one record a point, kept in files, so that a sweep that is stopped goes on where it was."""
+"""Sweeps: one file per point, so that an interrupted sweep resumes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from harness.store.artefacts import key
 
 @dataclass(frozen=True)
 class Point:
-    """One configuration of a sweep and what came of it.
+    """One configuration of a sweep and its result.
 
     Attributes
     ----------
     overrides : key -> value, as given on the command line.
-    files : run file -> its checksum; one for each collection it was scored on, none if the point failed.
-    means : label of a measure -> mean over the topics of all of them; n : topics behind the first of them.
+    files : run file -> checksum; one per collection that it was scored on, none if the point failed.
+    means : label of a measure -> mean over the topics of all these collections; n : number of topics of the first mean.
     error : why it failed, in one line.
-    settings : the whole configuration, so that the point can be made again without the command line.
-    basis : a digest of data, code, judgments, protocol and the configuration but what varies; points of a sweep with
-        another one are out of date.
-    fixed : what does not vary (key of the configuration) -> a digest of it; points of a sweep in
-        which one of these differs are not comparable.
-    scored_on : a digest of the topics and judgments behind the means; means are compared only where it is the same.
-    said : what must be said before the numbers, such as how much of the judgments a corpus holds.
+    settings : the whole configuration, so that the point can be recomputed without the command line.
+    basis : digest of data, code, judgments, protocol and the fixed configuration; points with another basis are out of
+        date.
+    fixed : key of the configuration that does not vary -> digest of its value; points that differ in one of these are
+        not comparable.
+    scored_on : digest of topics and judgments of the means; means are compared only if it is equal.
+    said : warnings before the numbers, such as the share of judgments that a corpus covers.
     """
 
     overrides: Mapping[str, str]
@@ -45,31 +45,31 @@ class Point:
     said: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """What is swept in one line: the system and its parameters, or all overrides where these are not among them."""
-        told = {name: value for name, value in self.overrides.items() if "." in name or name == "system"}
-        return ", ".join(f"{name}={value}" for name, value in (told or self.overrides).items())
+        """Returns the swept system and parameters in one line, or all overrides if none of these is swept."""
+        swept = {name: value for name, value in self.overrides.items() if "." in name or name == "system"}
+        return ", ".join(f"{name}={value}" for name, value in (swept or self.overrides).items())
 
 
 def write_point(folder: Path, point: Point) -> None:
-    """Keep one point, under a name made of its overrides: doing it again replaces it."""
+    """Writes one point to a file named by its overrides; replaces an earlier one."""
     name = ",".join(f"{key}={value}" for key, value in sorted(point.overrides.items()))
     write_atomic(folder / f"{key({'point': name})[:16]}.json", json.dumps(asdict(point), indent=1))
 
 
 def read_points(folder: Path, note: Callable[[str], object] = str) -> list[Point]:
-    """Return the points of a sweep that are comparable, in the order of their overrides.
+    """Reads the comparable points of a sweep, in the order of their overrides.
 
-    Points made by other data, code or settings than the latest ones are left out; `note` is told which and why.
+    Points with other data, code or settings than the latest ones are excluded; `note` is called with the reason.
     """
     points = []
-    # The latest one has the present data and code: a sweep that goes on writes every point again.
+    # The latest point has the current data and code, since a resumed sweep writes every point again.
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path)):
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
             points.append(Point(**{**read, "said": tuple(read["said"])}))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
-    # What is swept beside a system's parameters (corpora, systems, editions) has data and code of its own.
+    # Points with another corpus, system or edition have their own data and code.
     now = {_swept_beside(point): point.basis for point in points if point.basis}
     fixed = next((point.fixed for point in reversed(points) if point.fixed), {})
     kept, reasons = [], set()
@@ -82,20 +82,20 @@ def read_points(folder: Path, note: Callable[[str], object] = str) -> list[Point
         reasons |= differing
     if left := len(points) - len(kept):
         note(
-            f"{folder}: {left} of {len(points)} points are left out: they were made before a change of "
-            f"{', '.join(sorted(reasons))}; the same command computes its points again"
+            f"{folder}: {left} of {len(points)} points are left out because of a change of "
+            f"{', '.join(sorted(reasons))}; run the same command to recompute them"
         )
     points = kept
     return sorted(points, key=lambda point: [natural(value) for _, value in sorted(point.overrides.items())])
 
 
 def _swept_beside(point: Point) -> tuple[tuple[str, str], ...]:
-    """The overrides of a point but those of the system's parameters."""
+    """Returns the overrides of a point except parameters of the system."""
     return tuple(sorted((name, value) for name, value in point.overrides.items() if not name.startswith("system.")))
 
 
 def natural(value: str) -> tuple[float, str]:
-    """A key that sorts numbers by their values, before texts."""
+    """Returns a sort key that orders numbers by value, before texts."""
     try:
         return (float(value), "")
     except ValueError:
@@ -103,7 +103,7 @@ def natural(value: str) -> tuple[float, str]:
 
 
 def best_of(points: Sequence[Point]) -> Point:
-    """Return the point with the highest mean of the first measure; of equal ones, the first.
+    """Returns the point with the highest mean of the first measure; among equals the first.
 
     Raises
     ------
@@ -123,11 +123,11 @@ def best_of(points: Sequence[Point]) -> Point:
 
 
 def same_topics(points: Sequence[Point]) -> bool:
-    """Return whether all points were scored on the same topics and judgments."""
+    """Returns whether all points were scored on the same topics and judgments."""
     return len({point.scored_on for point in points}) <= 1
 
 
 def value_of(point: Point, label: str) -> float:
-    """A mean of a point; minus infinity where it has none, so that it comes last."""
+    """Returns a mean of a point; minus infinity if it is missing, so that the point is last."""
     value = (point.means or {}).get(label)
     return -math.inf if value is None else value

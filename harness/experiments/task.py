@@ -1,4 +1,4 @@
-"""What runs are scored by: a collection with edition, protocol and (a part of) a corpus, checked."""
+"""Tasks: a collection with edition, protocol and optionally a corpus, checked, by which runs are scored."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, gather, several
+from harness.io.arguments import checked_arguments
 from harness.io.files import sha256
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.protocol import Protocol, load_protocol
@@ -24,13 +25,13 @@ from harness.store import artefacts, code
 
 @dataclass(frozen=True)
 class Task:
-    """What runs are scored by; with a corpus, the judgments are those of documents that it holds.
+    """A task by which runs are scored; with a corpus, judgments are limited to its documents.
 
     Attributes
     ----------
-    topics : of the collection.
-    coverage : how much of the judgments the corpus holds; None without a corpus.
-    keys : document of the corpus -> key of de-duplication; None if documents are judged under their own ids.
+    topics : topics of the collection.
+    coverage : share of the judgments that the corpus covers; None without a corpus.
+    keys : document of the corpus -> de-duplication key; None if documents are judged by their own ids.
 
     Examples
     --------
@@ -47,6 +48,7 @@ class Task:
     keys: Mapping[str, str] | None
 
 
+@checked_arguments
 def task(
     collection: Collection | str,
     corpus: Corpus | str | None = None,
@@ -57,22 +59,22 @@ def task(
     keys: Mapping[str, str] | None = None,
     ids_are_keys: bool = False,
 ) -> Task:
-    """What runs on a collection are scored by, checked: `score`, `compare` and `run` all score by this.
+    """Makes and checks the task by which runs on a collection are scored, as in `score`, `compare` and `run`.
 
-    Collection, corpus and protocol are values or names. Nothing is kept between calls.
+    Collection, corpus and protocol are values or names. Nothing is cached between calls.
 
     Parameters
     ----------
-    corpus : cuts the judgments to the documents that it holds.
-    edition, protocol, measures : instead of the collection's and the protocol's own.
-    keys : document -> key of de-duplication, instead of the corpus's or the collection's.
-    ids_are_keys : runs name keys (visual ids) already.
+    corpus : limits the judgments to its documents.
+    edition, protocol, measures : replace the collection's and the protocol's defaults.
+    keys : document -> de-duplication key; replaces the corpus's or the collection's keys.
+    ids_are_keys : whether runs contain keys (visual ids) instead of ids.
 
     Raises
     ------
     HarnessError
-        A name is unknown; keys for a protocol that does not de-duplicate, or none for one that does; judgments of a
-        topic that the collection lacks; a corpus that holds none of the judged documents.
+        A name is unknown; keys are given for a protocol that does not de-duplicate, or missing for one that does; the
+        collection lacks a judged topic; or the corpus contains no judged document.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def task(
     chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or collection.protocol)
     deduplicate = chosen.deduplicate
     if not deduplicate and (keys is not None or ids_are_keys):
-        raise HarnessError(f"keys: protocol {chosen.name} does not de-duplicate, so keys have no use")
+        raise HarnessError(f"keys: protocol {chosen.name} does not de-duplicate; remove the keys")
     own = None if corpus is None or not deduplicate else corpus.keys()
     ids_are_keys = ids_are_keys or (corpus is not None and corpus.ids_are_keys)
     if deduplicate and keys is None and not ids_are_keys:
@@ -104,12 +106,12 @@ def task(
     topics = collection.topics()
     if strange := set(scorer.qrels.topics) - topics.ids():
         raise HarnessError(
-            f"collection {collection.name}: the judgments hold topic {min(strange)!r}, which is not among its topics "
+            f"collection {collection.name}: the judgments contain topic {min(strange)!r}, which is none of its topics "
             f"({len(strange)} such topics)"
         )
     if corpus is None:
         return Task(collection, topics, None, scorer, None, keys)
-    # What runs name and what the corpus names may differ: formulas here, visual ids there.
+    # The ids of runs and of the corpus may differ: formulas and visual ids.
     held = None
     if deduplicate and not corpus.ids_are_keys:
         held = own if own is not None else keys if keys is not None else collection.keys()
@@ -117,8 +119,24 @@ def task(
     return Task(collection, topics, corpus, scorer if coverage.complete else scorer.on_part(cut), coverage, held)
 
 
+def unjudged(
+    collection: Collection, corpus: Corpus | None, edition: str | None = None, protocol: Protocol | None = None
+) -> Task:
+    """Makes a task without judgments, for which runs can be made but not scored; see `Collection.withheld`."""
+    chosen = protocol or load_protocol(collection.protocol)
+    none = Qrels(
+        collection.edition(edition).name, (), np.zeros(0, np.int32), np.zeros(0, np.bytes_), np.zeros(0, np.float64)
+    )
+    excluded = collection.exclusions(edition, chosen)
+    scorer = Scorer(none, chosen, collection=collection.name, exclusions=excluded)
+    keys = None
+    if corpus is not None and chosen.deduplicate and not corpus.ids_are_keys:
+        keys = corpus.keys() or collection.keys()
+    return Task(collection, collection.topics(), corpus, scorer, None, keys)
+
+
 def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, frozenset[str]]:
-    """Topic -> its judged documents, without grades; with keys (formula -> visual id), the documents of judged keys."""
+    """Returns topic -> judged documents, without grades; with keys (formula -> visual id), documents of judged keys."""
     of_key: dict[str, list[str]] = {}
     for doc, key in (keys or {}).items():
         of_key.setdefault(key, []).append(doc)
@@ -129,25 +147,25 @@ def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, froze
 
 
 def present(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tuple[Qrels, Coverage]:
-    """The judgments of what a corpus holds; `keys` as `Collection.keys`.
+    """Limits judgments to the documents of a corpus; returns them and the coverage; `keys` as in `Collection.keys`.
 
     Raises
     ------
     HarnessError
-        It holds none of the judged documents.
+        The corpus contains no judged document.
     """
     ids = corpus_ids(corpus)
     cut, coverage = restrict(qrels, ids if keys is None else (keys[name] for name in ids if name in keys))
     if not coverage.present:
         raise HarnessError(
-            f"corpus {corpus.name}: holds none of the {coverage.pairs:,} judged documents (such as "
-            f"{qrels.doc[0].decode()!r}); choose a corpus that the judgments speak of"
+            f"corpus {corpus.name}: contains none of the {coverage.pairs:,} judged documents (such as "
+            f"{qrels.doc[0].decode()!r}); choose the corpus of the judgments"
         )
     return cut, coverage
 
 
 def corpus_ids(corpus: Corpus) -> Sequence[str]:
-    """The ids of a corpus's documents; kept in the store if the corpus was fetched, as reading it all takes time."""
+    """Returns the ids of a corpus's documents, cached in the store for fetched corpora, which are slow to read."""
     if not corpus.files():
         return list(corpus.ids())
     spec = {
@@ -165,12 +183,12 @@ def corpus_ids(corpus: Corpus) -> Sequence[str]:
 
 
 def training_judgments(names: Sequence[str]) -> Qrels:
-    """Judgments of several collections together, each named as `COLLECTION` or `COLLECTION/EDITION`.
+    """Joins the judgments of several collections, each named as `COLLECTION` or `COLLECTION/EDITION`.
 
     Raises
     ------
     HarnessError
-        A name is unknown, or two collections judge one topic.
+        A name is unknown, or two collections judge the same topic.
     """
     parts = []
     for name in names:
@@ -179,7 +197,9 @@ def training_judgments(names: Sequence[str]) -> Qrels:
     topics: list[str] = []
     for name, part in zip(names, parts, strict=True):
         if both := set(topics) & set(part.topics):
-            raise HarnessError(f"training: {name} judges topic {min(both)!r}, which is named twice; leave one out")
+            raise HarnessError(
+                f"training: {name} judges topic {min(both)!r}, which another collection judges too; remove one of them"
+            )
         topics += part.topics
     if len(parts) == 1:
         return parts[0]

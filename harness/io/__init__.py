@@ -1,1 +1,1 @@
-"""Bytes on disk, lines for a person, configurations by name and the checks of their keys."""
+"""Files, console output, named configurations, and validation of their keys."""

@@ -1,4 +1,4 @@
-"""Checks of the keys that configurations have, each fault in one line."""
+"""Validates the keys of configurations, with one line per fault."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ T = TypeVar("T")
 
 
 def typed(cls: type[T], mapping: object, where: str) -> T:
-    """Returns a frozen dataclass from the keys and values of a configuration, every one checked.
+    """Validates the keys and values of a configuration, and returns them as a frozen dataclass.
 
-    Fields without a default are keys that must be there, and not null. A value must be what its field's type says:
-    `str`, `int`, `float`, `bool`, a `Literal`, `tuple[X, ...]` (a list), `Mapping[str, X]` (not empty), a dataclass of
-    its own, `X | None`, anything (`Any`); that of `Annotated[X, check]` is what `check(key, value)` makes of it, such
-    as `partial(whole, low=1)`.
+    Fields without a default are required keys that must not be null. Supported types of fields: `str`, `int`, `float`,
+    `bool`, a `Literal`, `tuple[X, ...]` (a list), `Mapping[str, X]` (not empty), another dataclass, `X | None`, `Any`.
+    For `Annotated[X, check]`, the value is the result of `check(key, value)`, such as `partial(whole, low=1)`.
 
     Parameters
     ----------
-    where : the file and, below it, the keys that lead to the mapping; every line begins with it.
+    where : the file and the keys that lead to the mapping; every line of an error begins with it.
 
     Raises
     ------
     HarnessError
-        Keys that are unknown, missing or wrong: all of them, a line each.
+        Keys are unknown, missing or wrong; the message lists all of them, one per line.
 
     Examples
     --------
@@ -51,14 +50,14 @@ def typed(cls: type[T], mapping: object, where: str) -> T:
 
 @cache  # by class, which is code
 def _kinds(cls: type) -> dict[str, tuple[object, bool]]:
-    """Returns the fields of a dataclass: what its value must be, and whether it has a default."""
+    """Returns field of a dataclass -> its type, and whether it has a default."""
     hints = get_type_hints(cls, include_extras=True)
     given = ((field, field.default is not MISSING or field.default_factory is not MISSING) for field in fields(cls))
     return {field.name: (hints[field.name], default) for field, default in given}
 
 
 def _fields(cls: type, mapping: object, where: str, faults: list[str]) -> object:
-    """The dataclass, or None where there are faults, which are added to the list; so do `_value` and `_item`."""
+    """Returns the dataclass, or None after adding faults to the list, like `_value` and `_item`."""
     if not isinstance(mapping, Mapping):
         faults.append(f"{where}: expected keys and values, found {mapping!r}")
         return None
@@ -105,9 +104,11 @@ def _value(kind: object, key: str, value: object, where: str, faults: list[str])
         return value
     if kind is float and type(value) is int:
         return float(value)
-    if kind in _SAID and type(value) is kind:
+    if kind in _EXPECTED and type(value) is kind:
         return value
-    expected = f"one of {', '.join(arguments)}" if origin is Literal else _SAID.get(origin or kind, "keys and values")
+    expected = (
+        f"one of {', '.join(arguments)}" if origin is Literal else _EXPECTED.get(origin or kind, "keys and values")
+    )
     faults.append(f"{where}: key {key!r} is {value!r}, expected {expected}")
     return None
 
@@ -117,7 +118,7 @@ def _item(kind: object, key: str, item: object, where: str, faults: list[str]) -
     if is_dataclass(kind):
         return _fields(cast(type, kind), item, f"{where}: {key}", faults)
     if kind is str and not isinstance(item, str):
-        faults.append(f"{where}: key {key!r}: {item!r} is no text; put it in quotes")
+        faults.append(f"{where}: key {key!r}: {item!r} is not text; put it in quotes")
         return None
     return _value(kind, key, item, where, faults)
 
@@ -125,14 +126,14 @@ def _item(kind: object, key: str, item: object, where: str, faults: list[str]) -
 def _entries(
     kinds: tuple[object, object], mapping: Mapping[object, object], where: str, faults: list[str]
 ) -> dict[object, object]:
-    """Returns the values of keys that have no fixed names; keys that are numbers become text where the type says so."""
+    """Returns the values of keys without fixed names; converts numeric keys to text if the type requires it."""
     named, kind = {str(name) if kinds[0] is str else name: value for name, value in mapping.items()}, kinds[1]
     if is_dataclass(kind):
         return {name: _fields(cast(type, kind), value, f"{where}: {name}", faults) for name, value in named.items()}
     return {name: _value(kind, str(name), value, where, faults) for name, value in named.items()}
 
 
-_SAID: Mapping[object, str] = {
+_EXPECTED: Mapping[object, str] = {
     str: "text",
     int: "a whole number",
     float: "a number",
@@ -156,9 +157,9 @@ _STATE = re.compile(r"(blocked|not implemented): *(\S.*)|(needs) +(\S.*)")
 
 
 def state(text: object, where: str) -> tuple[Lack, str]:
-    """Returns what a line such as `blocked: WHY`, `not implemented: WHY` or `needs WHAT` says: (state, WHY or WHAT).
+    """Parses `blocked: WHY`, `not implemented: WHY` or `needs WHAT` to (state, WHY or WHAT).
 
-    `blocked` is what cannot be had anywhere, `not implemented` what could be built, `needs` what lacks a resource.
+    `blocked` means unavailable anywhere, `not implemented` that it could be built, `needs` that a resource is missing.
 
     Raises
     ------
@@ -189,14 +190,14 @@ def whole(key: str, value: object, *, low: int = 0) -> int:
 
 
 def choice(key: str, value: object, known: Iterable[str]) -> str:
-    """Returns one of some names."""
+    """Validates that a value is one of some names, and returns it."""
     if not isinstance(value, str) or value not in known:
         raise HarnessError(f"key {key!r} is {value!r}; {suggestion(str(value), known)}")
     return value
 
 
 def weights(key: str, value: object) -> dict[str, int]:
-    """Returns field -> how often its tokens count; fields with 0 are left out, at least one must be left."""
+    """Returns field -> weight of its tokens, without fields of weight 0; at least one must remain."""
     if not isinstance(value, Mapping):
         raise HarnessError(f"key {key!r} is {value!r}, expected fields and weights such as {{title: 2, body: 1}}")
     out = {str(field): whole(f"{key}.{field}", weight) for field, weight in value.items()}

@@ -1,13 +1,13 @@
-"""Opening files to read: plain, gzip, xz or zstd, by their first bytes, judged as the reference tools judge them.
+"""Opens plain, gzip, xz or zstd files, detected by their first bytes, and validates them like the reference tools.
 
-A compressed file is taken if `gzip -t`, `xz -t` or `zstd -t` ends with status 0, and gives the bytes that the tool
-gives. That is: streams (members, frames) may follow each other, and each must be whole and right by its own checks.
-After a gzip member zero bytes may follow to the end; other bytes, for which `gzip -t` warns and ends with status 2, are
-a fault. After an xz stream zero bytes may follow, four or a multiple of it. Frames of zstd may be skippable ones.
-The verdict on zstd is that of the library's version: newer ones refuse surplus bits that 1.5.4 passed over.
+A compressed file is accepted if `gzip -t`, `xz -t` or `zstd -t` exits with status 0, and decompresses to the same
+bytes. That is: streams (members, frames) may be concatenated, and each must be complete and pass its own checks. A gzip
+member may be followed by zero bytes up to the end; other trailing bytes, for which `gzip -t` warns and exits with
+status 2, are a fault. An xz stream may be followed by a multiple of four zero bytes. zstd frames may be skippable. For
+zstd, details depend on the version of the library: newer ones refuse surplus bits that 1.5.4 ignored.
 
-What is opened must be a regular file, or a pipe that somebody writes to, as a shell's `<(command)` is: somebody must
-open it within `HARNESS_PIPE_SECONDS` (5), and may then take any time.
+The path must be a regular file, or a pipe with a writer, such as a shell's `<(command)`: a writer must open it within
+`HARNESS_PIPE_SECONDS` (5), and may then take any time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16  # bytes
 XZ_MEMORY = 1 << 29  # bytes that unpacking xz may take: the most that a preset of xz needs is 65 MiB
-PATIENCE = "5"  # seconds until somebody must have opened a pipe to write, unless HARNESS_PIPE_SECONDS says otherwise
+PATIENCE = "5"  # seconds to wait for a writer of a pipe; default of HARNESS_PIPE_SECONDS
 HEAD = 6  # bytes that identify the compression
 
 
 class DamagedError(Exception):
-    """Compressed data is cut short, damaged, or followed by what does not belong to it."""
+    """Compressed data is truncated, damaged, or followed by other data."""
 
 
 class _Decoder(Protocol):
-    """One stream, as the decompressors of Python's `lzma` and `zstd` read it."""
+    """Decompressor of one stream, with the interface of Python's `lzma` and `zstd`."""
 
     @property
     def eof(self) -> bool: ...
@@ -52,7 +52,7 @@ class _Decoder(Protocol):
 
 
 class _Gzip:
-    """A gzip member, whose header, checksum and length zlib checks (Python's `gzip` passes over some of the header)."""
+    """Decompressor of a gzip member; zlib checks header, checksum and length (Python's `gzip` checks less)."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(wbits=31)
@@ -88,7 +88,7 @@ def _xz() -> _Decoder:
 
 
 def _kind(head: bytes) -> tuple[str, Callable[[], _Decoder]] | None:
-    """Returns what a file is compressed with; None if it is not."""
+    """Returns the compression of a file and its decompressor; None if it is not compressed."""
     if head.startswith(b"\x1f\x8b"):
         return "a gzip member", _Gzip
     if head.startswith(b"\xfd7zXZ\x00"):
@@ -103,15 +103,14 @@ class Unpacked(io.RawIOBase):
 
     Parameters
     ----------
-    read : gives at most so many bytes as asked for, none at the end.
+    read : returns at most the requested number of bytes, and none at the end.
 
     Attributes
     ----------
-    taken, given : bytes read from the stream, and bytes of its content handed out.
-    most : what `given` may not go beyond; None for no limit.
+    taken, given : number of bytes read from the stream, and of content bytes returned.
+    most : limit of `given`; None for no limit.
     packed : whether it is compressed.
-
-    Reading raises `DamagedError` where the data is damaged, and where it goes beyond `most`.
+    Reading raises `DamagedError` if the data is damaged, or if it exceeds `most`.
     """
 
     def __init__(self, read: Callable[[int], bytes | None]) -> None:
@@ -127,7 +126,7 @@ class Unpacked(io.RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """Always."""
+        """Returns True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
@@ -156,7 +155,7 @@ class Unpacked(io.RawIOBase):
             data = self._take(CHUNK)
 
     def _streams(self, data: bytes, what: str, new: Callable[[], _Decoder]) -> Iterator[bytes]:
-        """Yields the contents of the streams that follow each other, `data` being the beginning of the first."""
+        """Yields the contents of concatenated streams; `data` is the beginning of the first."""
         while data:
             decoder = new()
             while not decoder.eof:
@@ -165,7 +164,7 @@ class Unpacked(io.RawIOBase):
                 try:
                     out = decoder.decompress(data, CHUNK)
                 except Exception as error:
-                    # Each library has a class of its own, and zstd's is not imported here.
+                    # Each library has its own class, and zstd's is not imported here.
                     if isinstance(error, MemoryError):
                         raise
                     reason = str(error).rpartition("data: ")[2].strip(". ")
@@ -175,14 +174,14 @@ class Unpacked(io.RawIOBase):
             data = self._padding(decoder.unused_data or self._take(CHUNK), what)
 
     def _padding(self, data: bytes, what: str) -> bytes:
-        """Returns what follows the zero bytes after a stream, which is nothing or the beginning of the next one."""
+        """Skips zero bytes after a stream; returns the beginning of the next stream, or nothing."""
         zeros = 0
         while data and data[0] == 0 and what != "a zstd frame":
             left = data.lstrip(b"\0")
             zeros += len(data) - len(left)
             data = left or self._take(CHUNK)
         if zeros and data and what == "a gzip member":
-            raise DamagedError(f"{what} is followed by what is none")
+            raise DamagedError(f"{what} is followed by something else")
         if zeros % 4 and what == "an xz stream":
             raise DamagedError(f"{what} is followed by {zeros} zero bytes, expected a multiple of 4")
         return data
@@ -199,7 +198,7 @@ def _patience() -> float:
 
 
 class _Pipe(io.RawIOBase):
-    """A pipe that was opened without waiting: somebody must begin to write to it, and may then take any time."""
+    """Pipe opened without blocking: a writer must start in time, and may then take any time."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -218,7 +217,7 @@ class _Pipe(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         length = self._receive(buffer)
         if not length and not self._begun:
-            # Nobody has it open to write: not yet, or no more.
+            # There is no writer: not yet, or no longer.
             seconds = _patience()
             came = self._poll.poll(seconds * 1000)
             length = self._receive(buffer)
@@ -231,7 +230,7 @@ class _Pipe(io.RawIOBase):
         while True:
             try:
                 return os.readv(self._handle, [buffer])
-            except BlockingIOError:  # somebody has it open to write
+            except BlockingIOError:  # there is a writer
                 self._poll.poll()
 
 
@@ -245,18 +244,18 @@ NO_FILES: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 @contextmanager
 def opened(path: Path) -> Iterator[io.BufferedIOBase]:
-    """A file or pipe to read from, as it lies there; what is raised while it is open becomes a fault of the file.
+    """Opens a file or pipe without decompression; errors raised in the block become faults of the file.
 
     Raises
     ------
     FormatError
-        It is missing, is neither a file nor a pipe that somebody writes to, cannot be read, or its compressed data is
-        damaged or cut short.
+        The path is missing, is neither a file nor a pipe with a writer, cannot be read, or its compressed data is
+        damaged or truncated.
     """
     try:
         mode = path.stat().st_mode
         for is_kind, what in NO_FILES:
-            # Told before it is opened: opening a device may do something.
+            # Checked before opening, because opening a device may have side effects.
             if is_kind(mode):
                 raise format_error(path, 0, f"is a {what}, expected a file")
         if stat.S_ISFIFO(mode):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,18 +13,23 @@ from typing import Any
 import yaml
 
 from harness.errors import HarnessError, format_error, suggestion
-from harness.io import extensions
+from harness.io import extensions, rehearsal
+from harness.io.arguments import checked_arguments
 from harness.io.files import data_root, read_bytes
 
-_DEEPEST = 50  # levels of a configuration; ours have six
+_TICK = 2_000_000_000  # nanoseconds; the coarsest resolution of file times
+_DEEPEST = 50  # maximum nesting of a configuration; ours have six levels
 _MOST_BYTES = 1 << 22
-_MOST = 100_000  # nodes with every alias written out
+_MOST = 100_000  # maximum number of nodes after expanding aliases
+_WITH_PATHS = ("path", "runs", "first", "training_runs")  # settings of systems that name run files
 _NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
+_REHEARSAL = "the rehearsal"  # owner of the configurations that replace ours: of resources, nothing else
+_REPLACED = ("source", "llm")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_LOADER):  # type: ignore[misc, valid-type]
-    """YAML in which a key given twice is an error, not the last one's victory."""
+    """YAML loader that raises an error for duplicate keys."""
 
 
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -46,20 +52,20 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def folders() -> tuple[Path, ...]:
-    """The configuration folders: ours, the user's (`HARNESS_CONF`, else `conf/` below the current folder), packages'.
+    """Returns the configuration folders: ours, the user's (`HARNESS_CONF`, else `./conf`), and those of packages.
 
-    Those of packages are named by entry points of the group `mathir_harness.conf`.
+    Packages declare theirs by entry points of the group `mathir_harness.conf`.
 
     Raises
     ------
     HarnessError
-        `HARNESS_CONF` is no folder, the current folder was deleted, or a package lacks the folder that it names.
+        `HARNESS_CONF` is not a folder, the current folder was deleted, or a package lacks its declared folder.
     """
     return tuple(folder for folder, _ in _folders())
 
 
 def _folders() -> list[tuple[Path, str]]:
-    """Returns the folders, each with whose it is: of the harness, of a distribution; empty for the user's."""
+    """Returns pairs of folder and owner: the harness or a distribution; empty for the user's folder."""
     try:
         here = Path.cwd()
     except OSError:
@@ -70,26 +76,29 @@ def _folders() -> list[tuple[Path, str]]:
     user = Path(named) if named else here / "conf"
     found = [(data_root() / "conf", "the harness"), *([(user, "")] if user.is_dir() else [])]
     found += [(extensions.folder(entry), entry.distribution) for entry in extensions.extensions("conf")]
+    if (stand_ins := rehearsal.folder()) is not None:
+        found.append((stand_ins / "conf", _REHEARSAL))
     return _distinct(tuple(found))
 
 
 @cache
 def _distinct(found: tuple[tuple[Path, str], ...]) -> list[tuple[Path, str]]:
-    """Returns the folders without those that are another one by another path."""
+    """Returns the folders without duplicates that differ only in their path."""
     distinct: dict[Path, tuple[Path, str]] = {}
     for path, owner in found:
         distinct.setdefault(path.resolve(), (path, owner))
     return list(distinct.values())
 
 
+@checked_arguments
 def names(group: str) -> dict[str, Path]:
-    """Returns name -> file of the configurations of a group, without the bases that others begin with (`_saber`).
+    """Returns name -> file of the configurations of a group, without bases (such as `_saber`).
 
     Raises
     ------
     HarnessError
-        There is no such group; or a file of the user's or of a package's has a name of ours, or of another package: it
-        would silently change what published numbers mean.
+        There is no such group, or a name of the user or of a package is already used by us or by another package, which
+        would silently change the meaning of published scores.
 
     Examples
     --------
@@ -104,19 +113,36 @@ def names(group: str) -> dict[str, Path]:
 
 def _files(folder: Path) -> tuple[str, ...]:
     try:
+        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116  (Path's takes longer)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    # A change within the clock's resolution may not change the time, so recently changed folders are always listed.
+    return _listed(folder, changed) if time.time_ns() - changed > _TICK else _list(folder)
+
+
+@cache  # keyed by the folder's modification time; called thousands of times
+def _listed(folder: Path, _changed: int) -> tuple[str, ...]:
+    return _list(folder)
+
+
+def _list(folder: Path) -> tuple[str, ...]:
+    try:
         with os.scandir(folder) as found:
             return tuple(sorted(each.name for each in found if each.name.endswith(".yaml") and each.name[0] != "."))
     except (FileNotFoundError, NotADirectoryError):
         return ()
 
 
-@cache  # by what the folders hold: a list asks for the names a thousand times
+@cache  # keyed by the content of folders; called thousands of times
 def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) -> dict[str, Path]:
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}
     for folder, owner, files in places:
         for path in (folder / group / file for file in files if file[0] != "_"):
             name = path.stem
+            if owner == _REHEARSAL and group in _REPLACED:
+                out[name], owners[name] = path, owner
+                continue
             if name in out and owner and owners[name]:
                 both = f"{owners[name]} has a {group} of this name already; uninstall one of the two"
                 raise HarnessError(f"{path}: {owner}: {both}")
@@ -128,7 +154,7 @@ def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) ->
 
 
 def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
-    """Returns a YAML mapping of at most so many values, every alias written out; faults as `path:line: reason`."""
+    """Parses a YAML mapping with at most `most` values after expanding aliases; faults are `path:line: reason`."""
     try:
         _check_nesting(data, path, most)
         value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
@@ -136,19 +162,19 @@ def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise format_error(path, line, f"not valid YAML: {error.problem or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: a date or number that looks like one and is none.
+        # ValueError: something that looks like a date or number but is invalid.
         raise format_error(path, 0, f"not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(value, dict):
         raise format_error(path, 1, "expected keys and values")
     return value
 
 
-# Kept by content: a file that is edited while the process lives is read anew.
+# Cached by content, so that a file edited during the process is parsed again.
 _parsed = cache(parse)
 
 
 def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
-    """Returns `load` for who checks the keys itself, `name` among them."""
+    """Returns a configuration and its path like `load`, but without checking any key."""
     known = names(group)
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
@@ -168,7 +194,7 @@ def files(group: str, name: str) -> list[Path]:
 
 
 def bases(group: str) -> list[Path]:
-    """Returns the files of a group that others begin with, of all folders."""
+    """Returns the base files of a group in all folders."""
     return [folder / group / file for folder in folders() for file in _files(folder / group) if file[0] == "_"]
 
 
@@ -177,9 +203,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _lineage(group: str, path: Path, above: tuple[Path, ...]) -> list[Path]:
-    """Returns the files that a file begins with by its key `defaults`, in the order of composition, then itself.
+    """Returns the bases of a file (from its key `defaults`) in the order of composition, then the file itself.
 
-    Lists that are more than names of the same group are Hydra's alone.
+    Entries other than names in the same group are left to Hydra.
     """
     if path in above:
         raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1].name}")
@@ -197,15 +223,64 @@ def _lineage(group: str, path: Path, above: tuple[Path, ...]) -> list[Path]:
 
 
 def _composed(group: str, path: Path) -> dict[str, Any]:
-    """Returns a configuration with its bases, merged as Hydra merges them: mappings key by key, anything else whole."""
+    """Merges a configuration with its bases like Hydra: mappings key by key, other values replaced.
+
+    A system whose own file has no key `name` has the name of that file.
+    """
     own = _read(path)
-    if "defaults" not in own or group in ("sweep", "paper"):
+    if group != "system" and ("defaults" not in own or group in ("sweep", "paper")):
         return own
     merged: dict[str, Any] = {}
-    for file in _lineage(group, path, ()):
-        merged = _merged(merged, _read(file))
+    for file in _lineage(group, path, ()) if "defaults" in own else (path,):
+        mapping = _read(file)
+        merged = _merged(merged, _anchored(mapping, file.parent) if group == "system" else mapping)
     merged.pop("defaults", None)
+    if group == "system" and "name" not in own and "state" not in merged:
+        merged["name"] = path.stem
     return merged
+
+
+def anchored(name: str, composed: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a system's configuration composed by Hydra, with its file's paths relative to that file, and its name.
+
+    Relative paths in `conf/system/NAME.yaml` are relative to its folder, as in every configuration; paths in overrides
+    are relative to the current folder. A path is taken to be from the file unless an override changed it. So is the
+    name, which is that of the file if the file has no key `name`.
+
+    Parameters
+    ----------
+    composed : the configuration after overrides.
+    """
+    known = names("system")
+    if name not in known:
+        return dict(composed)
+    found = dict(composed)
+    plain: dict[str, Any] = {}
+    for file in _lineage("system", known[name], ()):
+        plain = _merged(plain, _read(file))
+    loaded = _composed("system", known[name])
+    for key in _WITH_PATHS:
+        if key in found and found[key] == plain.get(key):
+            found[key] = loaded[key]
+    if found.get("name") == plain.get("name") and "name" in loaded:
+        found["name"] = loaded["name"]
+    return found
+
+
+def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns a system's configuration with file paths relative to the current folder."""
+    return {key: _with_paths(value, folder) if key in _WITH_PATHS else value for key, value in mapping.items()}
+
+
+def _with_paths(value: object, folder: Path) -> object:
+    if isinstance(value, list):
+        return [_with_paths(each, folder) for each in value]
+    if isinstance(value, dict):
+        return _anchored(value, folder)
+    if not isinstance(value, str) or not value or value[0] in "/~" or value in names("system"):
+        return value
+    full, here = os.path.abspath(folder / value), Path.cwd()  # noqa: PTH100  (links stay)
+    return os.path.relpath(full) if Path(full).is_relative_to(here) else full
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +292,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_nesting(data: bytes, path: str, most: int) -> None:
-    """Raises FormatError for what would break the loader, which recurses, or fill the memory of who follows aliases."""
+    """Raises FormatError for nesting too deep for the recursive loader, or aliases that expand to too many values."""
     sizes = [0]  # nodes of the whole, then of each collection that is open
     names: list[str | None] = []
     anchors: dict[str | None, int] = {}
@@ -242,17 +317,17 @@ def _check_nesting(data: bytes, path: str, most: int) -> None:
 
 
 def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
-    """Returns a named configuration and the path that messages give for it; `where` is who names it.
+    """Returns a named configuration and its path for messages; `where` is the place that names it.
 
     Raises
     ------
     HarnessError
-        No such name (with the nearest one), a file that is not valid YAML or calls itself otherwise, or one of the
-        keys that lists show (`title`; of a system `extra`, `needs` and `by_hand`) is of another type.
+        There is no such name (the message suggests the nearest one), the file is not valid YAML or has a different
+        `name`, or a key shown in lists (`title`; for systems `extra`, `needs` and `by_hand`) has the wrong type.
     """
     mapping, path = read(group, name, where)
-    # Reports name what they used: a protocol that calls itself by another one's name would mislead. A system's
-    # name is a parameter, the name of its run.
+    # Reports show names, so a protocol with the name of another one would mislead. For systems, `name` is a parameter:
+    # the name of the run.
     if group != "system" and mapping.get("name", name) != name:
         raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     for key in ("title", "extra", "by_hand") if group == "system" else ("title",):

@@ -1,4 +1,4 @@
-"""Lines for a person: results on standard output, progress and faults on standard error."""
+"""Console output: results on standard output, progress and errors on standard error."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from functools import cache
+from textwrap import wrap
 from threading import RLock, Thread
 from typing import Literal, NoReturn, TextIO, TypeVar
 
 from harness.errors import HarnessError, one_line
 
 T = TypeVar("T")
-NO_READER = 141  # exit code, as of a program that SIGPIPE ends
+NO_READER = 141  # exit code of a program ended by SIGPIPE
 QUIET = 2.0  # seconds of work before any progress is shown
 PAUSE = 10.0  # seconds between two lines of progress in a log
 REWRITE = 0.2  # seconds between two states of the line on a terminal
-WATCH = 1.0  # seconds between two looks at work whose items take long
-clock = time.monotonic  # seconds; what progress is timed by
+BAR = 24  # columns of the bar on a terminal
+WORD = 28  # columns of a word that a table does not break
+WATCH = 1.0  # seconds between updates for work whose items take long
+clock = time.monotonic  # clock for progress, in seconds
 _sleep = time.sleep
 
 
 def say(line: str) -> None:
-    """Progress, warnings and faults, apart from results: one line, whatever the names in it hold (see `one_line`)."""
+    """Writes progress, warnings and errors to standard error, as one line (see `one_line`)."""
     _print(one_line(line), sys.stderr)
 
 
@@ -40,7 +43,7 @@ def out(line: str) -> None:
 
 
 def leave_pipe(stream: TextIO) -> NoReturn:
-    """Ends quietly when nobody reads our output any more, with the code a shell gives to programs so ended."""
+    """Exits silently when the reader of the output is gone, with the exit code of SIGPIPE."""
     _give_up(stream)
     sys.exit(NO_READER)
 
@@ -57,21 +60,21 @@ def _print(line: str, stream: TextIO) -> None:
 
 
 def _give_up(stream: TextIO) -> None:
-    # What is left in the stream's buffer goes nowhere; else Python would fail again when it flushes at its end.
+    # Discards the stream's buffer; otherwise Python would fail again when flushing at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class Progress:
-    """How far a piece of work is: nothing for `QUIET` seconds, then lines on standard error.
+    """Progress of a piece of work: nothing for `QUIET` seconds, then lines on standard error.
 
-    On a terminal one line is rewritten, in a log there is a line every `PAUSE` seconds; at the end, one line says what
-    was done in which time. Of several at one time, the one that began last is shown. Made by `progress` and `track`.
+    On a terminal, one line is rewritten; in a log, there is a line every `PAUSE` seconds. The last line reports the
+    work done and its time. Of several concurrent ones, the most recent is shown. Created by `progress` and `track`.
 
     Attributes
     ----------
-    done : how much there is of the work; total : how much there will be, None if nobody knows.
-    unit : what it is counted in, as ` MB`; empty for items.
-    detail : stands behind it in lines on the way.
+    done : amount of work done; total : total amount, None if unknown.
+    unit : unit of both, such as ` MB`; empty for items.
+    detail : text appended to progress lines.
     """
 
     def __init__(self, what: str, total: float | None = None, unit: str = "") -> None:
@@ -87,13 +90,13 @@ class Progress:
             self.show()
 
     def show(self) -> None:
-        """Shows a line, if it is time for one."""
+        """Shows a line if one is due."""
         with _LOCK:
             now = clock()
             if _HIDDEN or now < self._next or not _RUNNING or _RUNNING[-1] is not self:
                 return
             self._next, self._shown = now + (REWRITE if self._terminal else PAUSE), True
-            self._write(self._line(now - self._begin))
+            self._write(self._line(now - self._begin), bar=True)
 
     def finish(self) -> None:
         """Shows the last line, if one was shown before."""
@@ -122,18 +125,37 @@ class Progress:
             return f", {in_time(1 / rate)} each"
         return f", {rate:,.{0 if rate >= 100 else 1 if rate >= 1 else 2}f}{self.unit}/s" if rate else ""
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: str, *, bar: bool = False) -> None:
         if self._terminal:
-            sys.stderr.write(f"\r\x1b[K{one_line(line)}")
+            share = min(self.done / self.total, 1.0) if bar and self.total else None
+            sys.stderr.write(f"\r\x1b[K{_drawn(one_line(line), share)}")
             sys.stderr.flush()
             _LIVE[:] = [self]
         else:
             say(line)
 
 
-_RUNNING: list[Progress] = []  # in the order in which they began
-_LIVE: list[Progress] = []  # whose line stands on the terminal and has no end yet
-_LOCK = RLock()  # of both, and of the lines
+def _drawn(line: str, share: float | None) -> str:
+    """Returns a line of progress for the terminal: a bar if the total is known, then the text cut to the width."""
+    from rich.console import Console
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+    row = Table.grid(padding=(0, 1))
+    bars = [ProgressBar(1.0, share, BAR)] if share is not None and console.width >= 3 * BAR else []
+    for _ in bars:
+        row.add_column(min_width=BAR)
+    row.add_column(no_wrap=True, overflow="ellipsis", max_width=max(console.width - 1 - len(bars) * (BAR + 1), 1))
+    row.add_row(*bars, line)
+    with console.capture() as captured:
+        console.print(row, end="")
+    return captured.get().rstrip(" \n")
+
+
+_RUNNING: list[Progress] = []  # in order of their start
+_LIVE: list[Progress] = []  # the one whose unfinished line is on the terminal
+_LOCK = RLock()  # for both lists and for output
 _HIDDEN: list[bool] = []  # not empty: no progress is shown
 
 
@@ -149,18 +171,19 @@ def in_time(seconds: float) -> str:
 
 
 def hide_progress() -> None:
-    """Shows no progress from now on, for as long as the process lives."""
+    """Hides progress for the rest of the process."""
     _HIDDEN[:] = [True]
 
 
 @contextmanager
 def progress(what: str, total: float | None = None, unit: str = "") -> Iterator[Progress]:
-    """Show how far the work inside the block is, which says `add`; also while it says nothing for long.
+    """Shows the progress of the work inside the block, which calls `add`; also updates while an item takes long.
 
     Parameters
     ----------
-    what : the work, in a few words.
-    total : how much there is to do, if that is known; `unit`: of both, items if empty.
+    what : description of the work, in a few words.
+    total : total amount of work, if known.
+    unit : unit of the amounts; empty for items.
     """
     made, good = Progress(what, total, unit), False
     _RUNNING.append(made)
@@ -179,7 +202,7 @@ def progress(what: str, total: float | None = None, unit: str = "") -> Iterator[
 
 @cache
 def _watched() -> None:
-    """Starts a thread that watches the work, which shows nothing itself while one item takes long."""
+    """Starts a thread that updates progress while a single item takes long."""
     Thread(target=_watch, name="progress", daemon=True).start()
 
 
@@ -190,8 +213,8 @@ def _watch() -> NoReturn:
 
 
 def look() -> None:
-    """Shows how far the work is that began last, if it is time for a line."""
-    with suppress(OSError, ValueError, HarnessError, SystemExit), _LOCK:  # where nobody reads it any more
+    """Shows the progress of the most recent work, if a line is due."""
+    with suppress(OSError, ValueError, HarnessError, SystemExit), _LOCK:  # the reader of the output may be gone
         if _RUNNING:
             _RUNNING[-1].show()
 
@@ -207,7 +230,7 @@ def track(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T
 
 
 def _clear() -> None:
-    """Takes the line of progress from the terminal, so that another one may stand there."""
+    """Removes the progress line from the terminal, so that another line can be written."""
     if _LIVE:
         _LIVE.clear()
         sys.stderr.write("\r\x1b[K")
@@ -215,22 +238,47 @@ def _clear() -> None:
 
 
 def on_terminal() -> bool:
-    """Whether results go to a person's terminal: there tables have bold headings and may be cut to its width."""
+    """Returns whether results go to a terminal, where tables have bold headings and may be cut to its width."""
     return sys.stdout.isatty()
 
 
-def out_left(rows: Sequence[Sequence[str]], *, cut: bool = False, fold: bool = False) -> None:
-    """Columns side by side, all to the left, the first row a heading.
+def width() -> int | None:
+    """Returns the width of the terminal that results go to; None for a pipe or a file."""
+    from rich.console import Console
 
-    On a terminal they are `cut` to its width, or the last column is folded (`fold`).
+    return Console().width if on_terminal() else None
+
+
+def out_wrapped(line: str, label: str = "", indent: int = 0) -> None:
+    """Writes a line of the result after its label; on a terminal it is wrapped at words.
+
+    Parameters
+    ----------
+    indent : spaces before the second and further lines, in addition to the width of the label.
+    """
+    whole = width()
+    if whole is None:
+        out(label + line)
+        return
+    columns, later = max(whole - len(label), 20), " " * indent
+    for part in wrap(line, columns, subsequent_indent=later, break_long_words=False, break_on_hyphens=False):
+        out(label + part)
+        label = " " * len(label)
+
+
+def out_left(rows: Sequence[Sequence[str]], *, cut: bool = False, fold: bool = False) -> None:
+    """Writes a table with left-aligned columns; the first row is the heading.
+
+    On a terminal, columns are cut to its width (`cut`), or all but the first are folded (`fold`); a table that is too
+    wide for it even then becomes a block of lines for each row.
     """
     _table(rows, right=False, cut=cut, fold=fold)
 
 
 def out_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns side by side, the first row a heading: the first column to the left, the others to the right.
+    """Writes a table; the first row is the heading, the first column is left-aligned, the others right-aligned.
 
-    Nothing is cut: half a number would be another one.
+    Nothing is cut, because a truncated number would be wrong.
     """
     _table(rows, right=True)
 
@@ -246,11 +294,19 @@ def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fol
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
-    widths = fitted(widths, console.width) if cut or fold else widths
+    if fold:
+        words = [max(len(word) for row in rows for word in (row[i].split() or [""])) for i in range(len(widths))]
+        # Only words longer than `WORD` are broken.
+        for least in (words, [min(word, WORD) for word in words]):
+            widths = fitted(widths, console.width, least=least)
+        if sum(widths) + 2 * (len(widths) - 1) > console.width:
+            _blocks(rows)
+            return
+    widths = fitted(widths, console.width) if cut else widths
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, (heading, width) in enumerate(zip(rows[0], widths, strict=True)):
         side: Literal["left", "right"] = "right" if right and i else "left"
-        folded = fold and i == len(widths) - 1
+        folded = fold and i > 0
         table.add_column(
             heading, width=width, justify=side, no_wrap=not folded, overflow="fold" if folded else "ellipsis"
         )
@@ -263,18 +319,33 @@ def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fol
         out(line.rstrip())
 
 
-def fitted(widths: Sequence[int], whole: int, gap: int = 2) -> list[int]:
-    """Widths of columns that fit into a line: the widest of all but the first are made smaller.
+def _blocks(rows: Sequence[Sequence[str]]) -> None:
+    """Writes a table that is too wide for the terminal: for each row its first field, then `heading: field`."""
+    heading, *others = rows
+    for first, *fields in others:
+        out_wrapped(first, "", 4)
+        named = [f"{name}: {text}" for name, text in zip(heading[1:], fields, strict=True) if text]
+        if named:
+            out_wrapped("; ".join(named), "    ")
+
+
+def fitted(widths: Sequence[int], whole: int, gap: int = 2, least: Sequence[int] = ()) -> list[int]:
+    """Returns widths of columns that fit in a line, by shrinking the widest ones except the first.
+
+    Parameters
+    ----------
+    least : widths below which columns do not shrink, even if the line is then too long; by default 8.
 
     Examples
     --------
-    >>> fitted([10, 5, 40], 40)
-    [10, 5, 21]
+    >>> fitted([10, 5, 40], 40), fitted([10, 30, 30], 60, least=[10, 9, 26])
+    ([10, 5, 21], [10, 20, 26])
     """
     made = list(widths)
-    while len(made) > 1 and sum(made) + gap * (len(made) - 1) > whole:
-        widest = max(range(1, len(made)), key=lambda column: made[column])
-        if made[widest] <= 8:
+    least = least or [8] * len(made)
+    while sum(made) + gap * (len(made) - 1) > whole:
+        wide = [column for column in range(1, len(made)) if made[column] > least[column]]
+        if not wide:
             break
-        made[widest] -= 1
+        made[max(wide, key=lambda column: made[column])] -= 1
     return made

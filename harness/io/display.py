@@ -1,4 +1,4 @@
-"""What a notebook shows of a value: the table that a report has of it."""
+"""Displays values in notebooks as the tables of their reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ TABLES = "harness.reports.notebook"
 def table_html(value: object) -> str:
     """Returns the table as HTML.
 
-    A report stands above what it is of. This is the one place where a value asks for what is above it, by name, when
-    it is displayed, so that no import goes up.
+    Reports are in a higher layer than the values. Only this function uses that layer, by a lazy import, so that there
+    is no import from a lower to a higher layer.
     """
     found: str = import_module(TABLES).table_html(value)
     return found

@@ -1,6 +1,6 @@
-"""What other packages add by entry points, and code that is named by `module:function`.
+"""Extensions by other packages through entry points, and code named by `module:function`.
 
-Looking for it reads metadata and folders, and imports nothing; `load` imports.
+Discovery reads only metadata and folders; `load` imports the code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.io.console import NO_READER
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 _FOLDER = re.compile(r"(?P<package>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(?P<folder>[\w-]+(?:[./][\w-]+)*))?")
 _GROUPS = "mathir_harness."
-# Parts of paths: what is called before the code of others is (ours, imports, contexts, the reading of arguments).
+# Parts of paths of stack frames above third-party code (our code, imports, contexts, argument parsing).
 _BEFORE = (f"{Path(__file__).parents[1]}{os.sep}", "<frozen", importlib.__file__, contextlib.__file__, "/typer/")
 
 
@@ -48,15 +48,15 @@ class Extension:
 
 
 def extensions(group: str) -> tuple[Extension, ...]:
-    """Returns the entry points of the group `mathir_harness.GROUP`, by distribution and name; nothing is imported.
+    """Returns the entry points of the group `mathir_harness.GROUP`, sorted by distribution and name; imports nothing.
 
-    A package that is installed while the process lives is found; so is one that is gone.
+    Packages installed or removed during the process are taken into account.
     """
     return _extensions(group, tuple(_dated()))
 
 
 def _dated() -> Iterator[tuple[str, int]]:
-    """Yields the folders of modules and when each last changed, as it does when something is installed there."""
+    """Yields the folders of `sys.path` with their modification times, which change at installation."""
     for folder in sys.path:
         try:
             yield folder, Path(folder).stat().st_mtime_ns
@@ -66,7 +66,7 @@ def _dated() -> Iterator[tuple[str, int]]:
 
 @lru_cache(8)
 def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Extension, ...]:
-    # Most often there is none, which the text of the few files that could say so tells in no time.
+    # Usually there is none, which a search in the text of the entry-point files shows quickly.
     header = f"[{_GROUPS}{group}]".encode()
     if not any(header in text for folder, _ in folders for text in _declared(folder)):
         return ()
@@ -81,7 +81,7 @@ def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Exten
 
 
 def _declared(folder: str) -> Iterator[bytes]:
-    """Yields what the packages that are installed in a folder of modules declare; what is damaged there is not ours."""
+    """Yields the entry-point files of packages installed in a folder; skips unreadable ones."""
     try:
         names = os.listdir(folder or ".")  # noqa: PTH208  (Path.glob takes several times as long)
     except OSError:
@@ -110,14 +110,14 @@ def folder(extension: Extension) -> Path:
     top, *inner = match["package"].split(".")
     inner += re.split("[./]", match["folder"] or "")
     try:
-        spec = importlib.util.find_spec(top)  # of a package that is in no other: it is not imported
-    except ValueError:  # of a module that is running and has no file
+        spec = importlib.util.find_spec(top)  # imports nothing for a top-level package
+    except ValueError:  # for a running module without a file
         spec = None
     places = (spec.submodule_search_locations if spec is not None else None) or ()
     for place in places:
         if (found := Path(place, *inner)).is_dir():
             return found
-    raise HarnessError(f"{extension}: {extension.value!r} is no folder of an installed package; install it again")
+    raise HarnessError(f"{extension}: {extension.value!r} is not a folder of an installed package; install it again")
 
 
 def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package has there)
@@ -126,7 +126,7 @@ def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package ha
     Raises
     ------
     HarnessError
-        One line that begins with `what`: the module or name is not there, or the import raises something.
+        The module or name is missing, or the import fails; one line that begins with `what`.
     """
     module, _, attribute = name.partition(":")
     with guarded(what):
@@ -141,11 +141,11 @@ def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package ha
 
 @contextlib.contextmanager
 def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
-    """Makes one line of what code of others raises: `what`, the error, and where in that code it was raised.
+    """Converts exceptions of third-party code to one line: `what`, the error, and its location in that code.
 
     Parameters
     ----------
-    passed : errors that are left as they are, beside those of ours.
+    passed : exceptions that are passed on unchanged, as HarnessError is.
 
     Raises
     ------
@@ -158,10 +158,10 @@ def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator
         raise
     except passed:
         raise
-    except (Exception, SystemExit) as error:  # what reads or is imported does not end the program
+    except (Exception, SystemExit) as error:  # third-party code must not exit the program
         if isinstance(error, SystemExit) and error.code == NO_READER:
             raise
-        if interrupt.stopping():  # only what some library made of it
+        if interrupt.stopping():  # the error is only a consequence of the interrupt
             raise KeyboardInterrupt from None
         import traceback
 
@@ -170,7 +170,7 @@ def guarded(what: str, passed: tuple[type[BaseException], ...] = ()) -> Iterator
 
 
 def _place(error: BaseException) -> str:
-    """Returns where in the code of others an error was raised: in the folder of the file that was called first."""
+    """Returns the location of an error in third-party code: in the folder of its first file in the traceback."""
     import traceback
 
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]

@@ -1,4 +1,4 @@
-"""Reading and writing files: compression, checksums, atomic writes, and where things live."""
+"""Reading and writing files: decompression, checksums, atomic writes, and data folders."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import HarnessError, format_error
+from harness.io import rehearsal
 from harness.io.compression import CHUNK, Unpacked, opened
 
-MOST_BYTES = 1 << 31  # of one file that is read whole; a run of 10 million lines has some 500 MB
+MOST_BYTES = 1 << 31  # maximum size of a file read into memory; a run of 10 million lines has about 500 MB
 MOST_RATIO = 100
 SMALL = 1 << 28  # bytes
 
@@ -22,7 +23,7 @@ SMALL = 1 << 28  # bytes
 def data_root() -> Path:
     """Returns the folder that holds `conf/`, `topics/`, `qrels/` and the embedded `runs/`.
 
-    Inside an installed wheel they travel in `harness/_data`; in a checkout they lie beside the package.
+    In an installed wheel they are in `harness/_data`; in a checkout they are next to the package.
     """
     package = Path(__file__).resolve().parents[1]
     inside = package / "_data"
@@ -30,22 +31,29 @@ def data_root() -> Path:
 
 
 def cache_root() -> Path:
-    """Returns the folder for downloads: `HARNESS_CACHE`, else the user's cache folder (XDG)."""
+    """Returns the folder for downloads: `HARNESS_CACHE`, else the user's cache folder (XDG).
+
+    Raises
+    ------
+    HarnessError
+        It is that of a rehearsal, which holds stand-ins, and this process is not part of the rehearsal.
+    """
     named = os.environ.get("HARNESS_CACHE")
     if named:
+        rehearsal.refuse_resource(Path(named))
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "mathir-harness"
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """Returns the whole content of a file, unpacked if it is compressed; see `harness.io.compression`.
+    """Returns the content of a file, decompressed if necessary; see `harness.io.compression`.
 
     Parameters
     ----------
-    most : the largest content in bytes; default: what the environment variable `HARNESS_MAX_BYTES` says, else
-        `MOST_BYTES`, of which a compressed file may unpack to no more than `MOST_RATIO` times its own size once it is
-        beyond `SMALL`. Run files of real systems unpack to 5 to 20 times their size.
+    most : maximum size of the content in bytes; default: the environment variable `HARNESS_MAX_BYTES`, else
+        `MOST_BYTES`. In the last case, content above `SMALL` must not exceed `MOST_RATIO` times the compressed size.
+        Run files of real systems have a ratio of 5 to 20.
 
     Raises
     ------
@@ -65,8 +73,8 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
             if size > limit:
                 raise format_error(path, 0, f"larger than {limit:,} bytes{raising}")
             raw.seek(0)
-            return raw.read(size) + raw.read()  # of a known size, since a read to the end makes two copies on the way
-        out = io.BytesIO()  # gives its bytes away without copying them
+            return raw.read(size) + raw.read()  # reading a known size avoids copies
+        out = io.BytesIO()  # `getvalue` does not copy
         while chunk := content.read(CHUNK):
             length = out.write(chunk) and out.tell()
             if length > limit:
@@ -77,14 +85,14 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Writes `data` so that `path` holds either its old content or all of the new, never a part; see `write_all`."""
+    """Writes a file atomically: `path` has either its old or its new content; see `write_all`."""
     write_all({path: data})
 
 
 def write_all(files: Mapping[Path, bytes | str]) -> None:
-    """Writes several files so that a fault while writing leaves all of them as they were.
+    """Writes several files so that an error while writing leaves all of them unchanged.
 
-    Everything is written beside its place first; only then are the files put there, each in one step.
+    All content is first written to temporary files, which then replace the targets atomically, one by one.
 
     Raises
     ------
@@ -111,7 +119,7 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
-        # Also when the person stops it; those that were put in their places are gone from here.
+        # Also after an interrupt; files that were moved to their targets no longer exist here.
         for left in staged.values():
             left.unlink(missing_ok=True)
 
@@ -122,9 +130,9 @@ def sha256(data: bytes) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes as they lie on the disk, as 64 hexadecimal digits.
+    """Returns the SHA-256 of a file's bytes on disk, without decompression, as 64 hexadecimal digits.
 
-    Raises `FormatError` if it is missing, is none (such as a device, which might never end), or cannot be read.
+    Raises `FormatError` if it is missing, is not a file (such as an endless device), or cannot be read.
     """
     with opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

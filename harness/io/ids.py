@@ -1,4 +1,4 @@
-"""What names a topic, a document, a formula: one word that can be printed, of bounded length."""
+"""Ids of topics, documents and formulas: one printable word of bounded length."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ LONGEST_ID = 255  # bytes
 
 
 def check_id(name: str, what: str, path: object, line: int) -> None:
-    """Raises `FormatError` unless a name is an id that a run file can hold."""
+    """Raises `FormatError` unless a name is a valid id in a run file."""
     if name.split() != [name] or not name.isprintable():
         raise format_error(path, line, f"{what} id {name!r} is empty or holds blanks or unprintable characters")
     check_length(name, what, path, line)
 
 
 def check_length(name: str, what: str, path: object, line: int) -> None:
-    """Raises `FormatError` if a name is longer than an id may be."""
+    """Raises `FormatError` if a name exceeds the maximum length of an id."""
     length = len(name) if name.isascii() else len(name.encode(errors="replace"))
     if length > LONGEST_ID:
         raise format_error(path, line, f"{what} id of {length} bytes, at most {LONGEST_ID}")

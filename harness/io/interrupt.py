@@ -1,7 +1,7 @@
-"""What an interrupt (Ctrl-C, SIGINT) does: one line on standard error and exit code 130, whatever is going on.
+"""Interrupts (Ctrl-C, SIGINT): one line on standard error and exit code 130, during any work.
 
-Imports next to nothing, so that `begin` stands before anything slow. Before that the interpreter itself starts, and
-what it does then is not ours to decide.
+Imports almost nothing, so that `begin` runs before slow imports. Interrupts during the start of the interpreter itself
+cannot be handled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False  # importing `typing` takes longer than all else here
+TYPE_CHECKING = False  # importing `typing` would take longer than the rest of this module
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -22,7 +22,7 @@ _stopping = False
 
 
 def begin() -> bool:
-    """Lets interrupts end the program from now on; False if they are ignored, as under `nohup`, and stay so."""
+    """Makes interrupts end the program; returns False if they are ignored, as under `nohup`, which is kept."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return False
     signal.signal(signal.SIGINT, leave)
@@ -30,9 +30,9 @@ def begin() -> bool:
 
 
 def work() -> None:
-    """Lets an interrupt raise KeyboardInterrupt from now on, so that work ends in order; a second one ends the program.
+    """Makes an interrupt raise KeyboardInterrupt, for an orderly end; a second one ends the program at once.
 
-    Processes that are forked end silently when they are interrupted, as this one reports it.
+    Forked processes end silently at an interrupt, because this process reports it.
     """
     sys.unraisablehook = _unraisable
     os.register_at_fork(after_in_child=_forked)
@@ -40,46 +40,46 @@ def work() -> None:
 
 
 def end() -> None:
-    """Lets an interrupt end the program at once while the interpreter exits."""
+    """Makes an interrupt end the program at once while the interpreter exits."""
     import atexit
 
     signal.signal(signal.SIGINT, leave)
-    # Python gives the signal its default back then, which would kill the process without a word.
+    # Python then restores the default handler, which would kill the process without a message.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def tell() -> None:
-    """Writes the line, unless it is there already."""
+    """Writes the message once."""
     global _told  # noqa: PLW0603
     if not _told:
         _told = True
         try:  # noqa: SIM105  (contextlib is slow to import)
             os.write(2, _LINE)
-        except OSError:  # nobody reads any more
+        except OSError:  # the reader of standard error is gone
             pass
 
 
 def stopping() -> bool:
-    """Returns whether there was an interrupt: another error may be only what some library made of it."""
+    """Returns whether there was an interrupt; libraries may convert it to other errors."""
     return _stopping
 
 
 def leave(*_: object) -> None:
-    """Ends the program here and now."""
+    """Ends the program immediately."""
     _end_workers()
     tell()
     os._exit(CODE)
 
 
 def quiet_workers() -> None:
-    """Lets processes that libraries start for Python code (multiprocessing, joblib) know nothing of interrupts.
+    """Blocks interrupts in worker processes that libraries start (multiprocessing, joblib).
 
-    An interrupt from a terminal goes to all processes at once, and each of them would print a traceback of its own.
-    They are started with SIGINT blocked, and `_stop` ends them. What runs in them may call `in_worker`.
+    An interrupt from a terminal goes to all processes at once, and each of them would print its own traceback.
+    Workers start with SIGINT blocked, and `_stop` ends them. Code that runs in them may call `in_worker`.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
-    import _posixsubprocess  # the one place through which both start processes; subprocess has its own name for it
+    import _posixsubprocess  # both libraries start processes through it; subprocess keeps its own reference
     import subprocess  # noqa: F401
 
     start: Callable[..., int] = _posixsubprocess.fork_exec
@@ -95,7 +95,7 @@ def quiet_workers() -> None:
 
 
 def in_worker() -> None:
-    """Lets an interrupt end a process of `quiet_workers` silently, with the programs that it started."""
+    """Makes an interrupt silently end a worker of `quiet_workers` and the programs that it started."""
     if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -107,7 +107,7 @@ def _stop(_: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, leave)
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            leave()  # libraries turn what is raised while they are imported into other errors, or swallow it
+            leave()  # libraries convert or swallow exceptions raised while they are imported
         frame = frame.f_back
     _end_workers()
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Temporary files of the cache: locked while their process lives, so that those of killed ones can be deleted."""
+"""Temporary files in the cache: locked while their process runs, so that those of killed processes can be deleted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LEFT = re.compile(r"\.(?:[0-9a-f]{16}\.tmp|[0-9a-f]{64}\.part)")
 
 @contextmanager
 def new_file(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A temporary file in a folder, to be moved to its place before the block ends; else it is deleted then.
+    """Creates a temporary file in a folder; deletes it at the end of the block unless it was moved.
 
-    It is locked until then, so that `clear` can tell it from those of killed processes.
+    It is locked in the block, so that `clear` can distinguish it from files of killed processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     while True:
@@ -30,7 +30,7 @@ def new_file(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
         with path.open("xb") as stream:
             lock(stream.fileno())
             if not os.fstat(stream.fileno()).st_nlink:
-                continue  # `clear` came between
+                continue  # `clear` deleted it before it was locked
             try:
                 yield path, stream
             finally:
@@ -39,9 +39,9 @@ def new_file(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def lock(handle: int, wait: bool = True) -> bool:
-    """Locks an open file or folder until it is closed or the process ends; False if another one has it.
+    """Locks an open file or folder until it is closed or the process ends; returns False if it is locked already.
 
-    Where a file system has no locks, nobody waits, and two downloads that meet fail their checksum and are thrown away.
+    Without file-system locks, processes do not wait; concurrent downloads then fail their checksum and are discarded.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,7 +53,7 @@ def lock(handle: int, wait: bool = True) -> bool:
 
 
 def clear(limit: float) -> None:
-    """Delete from the cache the temporary files of processes that were killed, and downloads broken off before `limit`.
+    """Deletes temporary files of killed processes, and downloads interrupted before `limit`, from the cache.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def clear(limit: float) -> None:
             with _deleting(path):
                 if path.suffix == ".part" and path.stat().st_mtime > limit:
                     continue
-                # Downloads, and folders that are unpacked, lock the folder that they go to; other files are locked.
+                # Downloads and unpacked folders are covered by a lock of their target folder, other files by their own.
                 own = path.suffix == ".tmp" and not path.is_dir()
                 handle = os.open(path if own else path.parent, os.O_RDONLY)
                 try:

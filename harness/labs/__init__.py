@@ -1,1 +1,1 @@
-"""Labs: a folder with the runs that teams submit, their metadata and scores, and the journal that says what counts."""
+"""Labs: a folder with teams' submitted runs, their metadata and scores, and the journal of all submissions."""

@@ -1,4 +1,4 @@
-"""What stands on a leaderboard: plain values, which are written as JSON and read back."""
+"""Leaderboards as plain values, which are written as JSON and read back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Mean:
-    """A run's mean over the `n` topics that count, and its t interval; None where there is none, or it is not told."""
+    """Mean of a run over the `n` topics that count, with its t interval; None if undefined or private."""
 
     measure: str
     value: float | None = None
@@ -27,15 +27,15 @@ class Mean:
 
 @dataclass(frozen=True)
 class Judgments:
-    """How much of a run the judgments know.
+    """Share of a run's results that are judged.
 
     Attributes
     ----------
-    k : the first so many results are meant.
-    judged : the mean share of them that were judged (Judged@k).
-    expected : by how much P@k is expected to be too low: the share of the first k that is unjudged (0 of a topic
+    k : cutoff of `judged`.
+    judged : mean Judged@k.
+    expected : expected bias of P@k by unjudged results: the share of unjudged results among the first k (0 for a topic
         without results) times the precision of the judged ones. None without P@k.
-    depth, covered : Judged@depth at the largest cut that was scored: how much of the whole run the pool covers.
+    depth, covered : the largest scored cutoff, and mean Judged@depth, the share of the whole run that is judged.
     """
 
     k: int
@@ -47,13 +47,13 @@ class Judgments:
 
 @dataclass(frozen=True)
 class Ties:
-    """What a run's tied results leave open.
+    """Effect of tied results on a run's mean and rank.
 
     Attributes
     ----------
-    tied : results with an equal score beside them.
-    low, high : the main mean over all orders of tied results; None: not known.
-    best, worst : the ranks that some orders of all runs' ties would give; None: not known.
+    tied : number of results that share their score with a neighbour.
+    low, high : range of the main mean over all orders of tied results; None if unknown.
+    best, worst : range of the run's rank over all orders of all runs' tied results; None if unknown.
     """
 
     tied: int
@@ -69,10 +69,10 @@ class Standing:
 
     Attributes
     ----------
-    rank : from 1 by the main mean; equal means share a rank. None for a run that is not ranked.
-    rank_low, rank_high, first : bootstrap interval of the rank, and the share of resamples in which it was 1.
-    group : letters; see `Leaderboard.grouping`.
-    missing : topics of the edition that the run does not answer.
+    rank : rank by the main mean, from 1; equal means share a rank. None for a run that is not ranked.
+    rank_low, rank_high, first : bootstrap interval of the rank, and the share of resamples with rank 1.
+    group : letters of significance; see `Leaderboard.grouping`.
+    missing : number of topics of the edition that the run does not answer.
     """
 
     name: str
@@ -91,13 +91,13 @@ class Standing:
     ties: Ties | None = None
 
     def mean(self, measure: str) -> Mean:
-        """The mean of a measure that the leaderboard has."""
+        """Returns the mean of one of the leaderboard's measures."""
         return next(mean for mean in self.means if mean.measure == measure)
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """The smallest mean differences that the tests find with a power of 0.8 at alpha / family, over all of them."""
+    """Smallest mean differences that the tests detect with power 0.8 at level alpha / family, over all tests."""
 
     low: float
     median: float
@@ -110,16 +110,17 @@ class Leaderboard:
 
     Attributes
     ----------
-    measures, main : those shown, diagnostic ones left out; the one that ranks and is tested.
-    topics : of the edition. `clusters`: what topics share that are averaged before they are tested; mostly empty.
-    grouping : `letters`: ranked runs that share a letter do not differ significantly; `best`: those that do not differ
-        from the best have an a, as there are too many pairs for letters; `none`: `why` says why nothing was tested.
-    family : tests that the correction counts: all pairs of ranked runs, or more if more are declared.
-    detectable : None where no test has differences that vary.
-    floor : means of `floor_seeds` random orders of the judged documents; empty if not known.
-    private : the judgments are: means are rounded before they are ranked, and nothing else that the judgments decide is
-        told but the groups and the floor.
-    ranked, others : best first; others are listed, not ranked nor tested.
+    measures : measures shown, without diagnostic ones; main : the measure that ranks and is tested.
+    topics : number of topics of the edition.
+    clusters : attribute by which topics are averaged before testing; usually empty.
+    grouping : `letters`: ranked runs that share a letter do not differ significantly; `best`: runs that do not differ
+        from the best have an a (too many pairs for letters); `none`: nothing was tested, for the reason in `why`.
+    family : number of tests in the correction: all pairs of ranked runs, or the declared number if it is larger.
+    detectable : None if no test has differences that vary.
+    floor : means over `floor_seeds` random orders of the judged documents; empty if unknown.
+    private : whether the judgments are private: means are rounded before ranking, and only means, ranks, groups and the
+        floor are shown.
+    ranked, others : runs, best first; others are listed but neither ranked nor tested.
     """
 
     collection: str
@@ -147,36 +148,40 @@ class Leaderboard:
     why: str = ""
 
     def columns(self) -> tuple[str, ...]:
-        """Names of the values of `rows`."""
+        """Returns the column names of `rows`."""
         return ("collection", "edition", "protocol", "qrels_sha256", *_COLUMNS)
 
     def rows(self) -> tuple[tuple[str | float | bool | None, ...], ...]:
-        """One row for each run and measure."""
+        """Returns one row per run and measure."""
         same = (self.collection, self.edition, self.protocol.name, self.qrels_sha256)
         return tuple(
-            (*same, *(getattr(each, name) for name in _OF_STANDING), *(getattr(mean, name) for name in _OF_MEAN))
+            (
+                *same,
+                *(getattr(each, name) for name in _STANDING_FIELDS),
+                *(getattr(mean, name) for name in _MEAN_FIELDS),
+            )
             for each in (*self.ranked, *self.others)
             for mean in each.means
         )
 
 
-_OF_STANDING = ("name", "team", "kind", "primary", "baseline", "rank", "rank_low", "rank_high", "first", "group")
-_OF_MEAN = ("measure", "n", "value", "low", "high")
-_COLUMNS = ("run", *_OF_STANDING[1:], "measure", "n", "mean", "mean_low", "mean_high")
+_STANDING_FIELDS = ("name", "team", "kind", "primary", "baseline", "rank", "rank_low", "rank_high", "first", "group")
+_MEAN_FIELDS = ("measure", "n", "value", "low", "high")
+_COLUMNS = ("run", *_STANDING_FIELDS[1:], "measure", "n", "mean", "mean_low", "mean_high")
 
 
 def leaderboard_to_json(board: Leaderboard) -> dict[str, Any]:
-    """The leaderboard as plain JSON values, with schema name and version."""
+    """Converts a leaderboard to plain JSON values, with schema name and version."""
     return {"schema": SCHEMA, "version": VERSION, **asdict(board)}
 
 
 def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboard:
-    """The inverse of `leaderboard_to_json`.
+    """Reads a leaderboard from the JSON values of `leaderboard_to_json`.
 
     Raises
     ------
     HarnessError
-        Another schema or version; keys that are unknown, missing or wrong, a line each.
+        The schema or version differs, or keys are unknown, missing or wrong: one line per key.
     """
     content = dict(data) if isinstance(data, Mapping) else {}
     found = (content.pop("schema", None), content.pop("version", None))

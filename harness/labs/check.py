@@ -1,4 +1,4 @@
-"""Whether all of a lab is as it was written, and its scores are what the judgments say: for its organisers."""
+"""Integrity check of a lab for its organisers: files against checksums, scores against the judgments."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.errors import HarnessError, gather
+from harness.errors import HarnessError, gather, refuse
 from harness.experiments.task import Task
 from harness.io.console import track
 from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab, others_may_read
 from harness.labs.storing import means
-from harness.labs.submissions import METADATA, SCORES, Submission, place_of_scores, stored_run, submissions, verified
+from harness.labs.submissions import (
+    SCORES,
+    Submission,
+    file_faults,
+    place_of_scores,
+    stored_run,
+    submissions,
+    verified,
+)
 from harness.scoring.scores import scores_from_json, scores_to_json
 
 
 def check(lab: Lab) -> list[str]:
-    """What is wrong with a lab, a line each; its faults may speak of judgments.
+    """Returns the faults of a lab, one line each; for organisers only, as the lines may reveal judgments.
 
     Every run is scored again from its file.
 
@@ -31,32 +39,40 @@ def check(lab: Lab) -> list[str]:
     faults = [wrong] if (wrong := others_may_read(lab)) else []
     if lab.baseline and not any(each.name == lab.baseline for each in found):
         faults.append(f"baseline {lab.baseline!r} was not submitted yet")
+    stored = not lab.private or (lab.folder / PRIVATE).is_dir()
+    if found and not stored:
+        faults.append(
+            f"{lab.folder / PRIVATE}: no such folder, exact scores are not checked; only the organisers have them"
+        )
     for each in track(found, "checking submissions"):
         with gather(faults):
-            _check_one(lab, each, bench)
-    return [*faults, *_strangers(lab, found)]
+            _check_one(lab, each, bench, stored)
+    return [*faults, *_unknown_folders(lab, found)]
 
 
-def _check_one(lab: Lab, submission: Submission, bench: Task) -> None:
-    verified(submission.run.parent, METADATA, submission.checksum)
-    run = stored_run(submission)
+def _check_one(lab: Lab, submission: Submission, bench: Task, stored: bool) -> None:
+    """Raises HarnessError if files of a submission changed, or its run has other scores; `stored`: scores are here."""
     folder, checksum = place_of_scores(lab, submission)
-    try:
-        kept = scores_from_json(json.loads(verified(folder, SCORES, checksum)))
-    except ValueError as error:
-        raise HarnessError(f"{folder / SCORES}: damaged: {error}") from None
-    scores = replace(bench.scorer(run), run=submission.name)
-    if json.dumps(scores_to_json(kept)) != json.dumps(scores_to_json(scores)):
-        raise HarnessError(f"{folder / SCORES}: the run scores otherwise now; has the collection changed?")
-    said = {name: None if math.isnan(mean) else mean for name, mean in submission.means.items()}
-    if said != means(lab, scores):
-        raise HarnessError(f"{submission.title}: the means in the journal are not those of its scores")
+    refuse(file_faults(submission.run.parent, submission.checksum))
+    if lab.private and stored:
+        refuse(file_faults(folder, checksum))
+    scores = replace(bench.scorer(stored_run(submission)), run=submission.name)
+    if stored:
+        try:
+            kept = scores_from_json(json.loads(verified(folder, SCORES, checksum)))
+        except ValueError as error:
+            raise HarnessError(f"{folder / SCORES}: damaged: {error}") from None
+        if json.dumps(scores_to_json(kept)) != json.dumps(scores_to_json(scores)):
+            raise HarnessError(f"{folder / SCORES}: the run now has other scores; check whether the collection changed")
+    recorded = {name: None if math.isnan(mean) else mean for name, mean in submission.means.items()}
+    if recorded != means(lab, scores):
+        raise HarnessError(f"{submission.title}: the means in the journal differ from those of its scores")
 
 
-def _strangers(lab: Lab, found: Sequence[Submission]) -> Iterator[str]:
-    """Folders of which the journal does not speak."""
+def _unknown_folders(lab: Lab, found: Sequence[Submission]) -> Iterator[str]:
+    """Yields a line for each folder without an entry in the journal."""
     known = {each.folder for each in found}
     for root in (SUBMISSIONS, PRIVATE):
         for folder in sorted((lab.folder / root).glob("[!.]*/*")):
             if folder.relative_to(lab.folder / root).as_posix() not in known:
-                yield f"{folder}: the journal does not speak of it"
+                yield f"{folder}: has no entry in the journal"

@@ -1,4 +1,4 @@
-"""The one form in which runs and scores are kept: what differs in nothing else is the same bytes."""
+"""Canonical form of stored runs and scores: equal content gives equal bytes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NO_TAG = "-"
 
 
 def normal(run: Run, name: str) -> tuple[Run, str]:
-    """The run in the one form that all have, and its text without a tag, whose SHA-256 the run then has.
+    """Converts a run to its canonical form; returns it and its text without a tag, whose SHA-256 it gets.
 
-    Topics are sorted, results stand by score, equal scores in the order of the file. Two files that differ in nothing
-    else have the same text: whatever their tags, ranks, layout and compression.
+    Topics are sorted; results are ordered by score, equal scores as in the file. Files that differ only in tags, ranks,
+    layout or compression have the same canonical text.
 
     Examples
     --------
@@ -41,10 +41,10 @@ def normal(run: Run, name: str) -> tuple[Run, str]:
 
 
 def tagged(text: str, tag: str) -> str:
-    """The text of a run with its tag on every line."""
+    """Puts the tag on every line of a run's canonical text."""
     return text.replace(f"\t{_NO_TAG}\n", f"\t{tag}\n")
 
 
 def kept_scores(scores: Scores) -> str:
-    """Scores as they are kept."""
+    """Serialises scores as they are stored."""
     return json.dumps(scores_to_json(scores), allow_nan=False) + "\n"

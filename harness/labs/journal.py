@@ -1,9 +1,9 @@
-"""The journal of a lab: what happened, a JSON line each, in the order in which it happened.
+"""The journal of a lab: all events in order, one JSON line each.
 
-It alone says what was submitted. A line is appended and flushed to the disk under a lock, after all that it speaks of
-lies in its place; a process that is killed before leaves a line that is cut short at most, which the next one that
-has the lock removes. Each line ends with a checksum of itself and the line before it, so that a line that was changed,
-lost or moved is noticed.
+Only the journal decides what was submitted. A line is appended and flushed to disk under a lock, after the files that
+it refers to be in place. A killed process leaves at most a truncated line, which the next process with the lock
+removes. Each line ends with a checksum of itself and the line before it, so that changed, lost and moved lines are
+detected.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from harness.io.files import sha256
 FILE = "journal.jsonl"
 Kind = Literal["automatic", "manual", "post-hoc"]
 KINDS: tuple[str, ...] = get_args(Kind)
-LONGEST_NAME = 60  # characters of a team, of a label
+LONGEST_NAME = 60  # characters of a team's name or of a label
 NAME_RULE = f"letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most {LONGEST_NAME}"
 _SHA = re.compile("[0-9a-f]{64}")
 
 
 def is_name(text: str) -> bool:
-    """Whether a text may name a team or label, and with them a folder."""
+    """Returns whether a text may name a team or a label, and thus a folder."""
     return len(text) <= LONGEST_NAME and TAG.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A run was submitted.
+    """Event: a run was submitted.
 
     Attributes
     ----------
-    sha256 : of its content: the rankings, whatever their file was called, packed or sorted like.
-    checksum : of the file `SHA256SUMS` in its folder, which has those of all other files.
-    means : measure -> mean; None where no topic counts. Rounded where the judgments are private.
-    answered : topics of the collection that it answers.
-    primary : its team chose it as its primary run.
-    harness : the version that scored it.
-    at : when, UTC.
+    sha256 : of the run's canonical text, independent of the file's name, compression and order.
+    checksum : SHA-256 of the file `SHA256SUMS` in its folder, which lists the other files.
+    means : measure -> mean; None if no topic counts. Rounded if the judgments are private.
+    answered : number of topics of the collection that the run answers.
+    primary : whether the team chose it as its primary run.
+    harness : version of the harness that scored it.
+    at : time of submission, UTC.
     """
 
     team: str
@@ -69,7 +69,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """A version was withdrawn; its folder stays."""
+    """Event: a version was withdrawn; its folder stays."""
 
     team: str
     label: str
@@ -81,7 +81,7 @@ class Withdrawn:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A team chose the label of its primary run."""
+    """Event: a team chose the label of its primary run."""
 
     team: str
     label: str
@@ -95,7 +95,7 @@ _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for
 
 
 def _is_event(body: Mapping[str, Any]) -> bool:
-    """Whether a line says what an event says: a journal of others is no place for paths."""
+    """Returns whether a line has the keys and types of an event; names are checked since they become paths."""
     if body.keys() != _KEYS.get(body["event"], set()):
         return False
     for key, value in body.items():
@@ -119,27 +119,27 @@ def _is_event(body: Mapping[str, Any]) -> bool:
 
 
 class Journal:
-    """The journal of the lab in a folder, read as far as it went when it was last looked at.
+    """Journal of the lab in a folder, as of the last read.
 
     Attributes
     ----------
-    events : in their order.
+    events : events in order.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self.events: list[Event] = []
         self._end = 0  # bytes read
-        self._check = ""  # of the last line read
-        self._handle = -1  # of the journal, while it is locked
+        self._check = ""  # checksum of the last line read
+        self._handle = -1  # file descriptor while the journal is locked
 
     def catch_up(self) -> None:
-        """Read what was added since; a last line without an end is not there yet.
+        """Reads new lines; ignores a last line without a newline, which is still being written.
 
         Raises
         ------
         FormatError
-            There is no journal, or one of its lines is not as it was written.
+            The journal is missing, or one of its lines was changed.
         """
         try:
             with self.path.open("rb") as stream:
@@ -159,16 +159,14 @@ class Journal:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             right = False
         if not right:
-            reason = (
-                "damaged: is not as it was written, or a line before it is missing; restore the journal from a copy"
-            )
+            reason = "damaged: the line was changed, or a line before it is missing; restore the journal from a copy"
             raise format_error(self.path, len(self.events) + 1, reason)
         self._check = str(check)
         return _EVENTS[body["event"]](**body)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Inside of the block nobody else adds anything; a line that a killed process cut short is removed first.
+        """Holds the lock of the journal for the block; first removes a line that a killed process left truncated.
 
         Raises
         ------
@@ -192,14 +190,14 @@ class Journal:
             os.close(handle)
 
     def mend(self) -> None:
-        """With the lock: read what was added, and remove what stands behind the last whole line."""
+        """Reads new lines and removes a truncated last line; requires the lock."""
         self.catch_up()
         if os.fstat(self._handle).st_size > self._end:
             os.ftruncate(self._handle, self._end)
             os.fsync(self._handle)
 
     def append(self, event: Event) -> None:
-        """With the lock: add a line, which is on the disk when this returns; after a fault nothing was added."""
+        """Appends an event and flushes it to disk; requires the lock. On an error nothing is added."""
         line = _line(asdict(event), self._check)
         try:
             done = os.write(self._handle, line) == len(line)
@@ -217,7 +215,7 @@ class Journal:
 
 
 def _line(body: Mapping[str, Any], before: str) -> bytes:
-    """A line, with the checksum of itself and the line before it."""
+    """Formats a line with the checksum of itself and the line before it."""
     text = json.dumps(body, allow_nan=False, sort_keys=True)
     check = sha256(f"{before}\n{text}".encode())[:16]
     return f'{text[:-1]}, "check": "{check}"}}\n'.encode()

@@ -1,4 +1,4 @@
-"""A lab: a folder in which teams submit runs on one collection, and what its `lab.yaml` says of how they are scored."""
+"""A lab: a folder in which teams submit runs on one collection, with its settings in `lab.yaml`."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ from harness.scoring.protocol import Protocol, load_protocol
 FILE = "lab.yaml"
 SUBMISSIONS, PRIVATE = "submissions", "private"
 Required = Literal["description", "code", "external_data"]
-MOST_BYTES = 1 << 29  # of a run, unpacked
+MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed
 
 
 def _known(key: str, value: object) -> str:
-    """The name of a configuration, of the group that is called as the key is."""
+    """Checks that a value names a configuration of the group `key`; returns it."""
     if not isinstance(value, str):
         raise HarnessError(f"key {key!r} is {value!r}, expected text")
     known = config.names(key)
     if value not in known and not (key == "collection" and value.startswith(PREFIX)):
-        raise HarnessError(f"{key} {value!r} is unknown; {suggestion(value, known)}")
+        near = suggestion(value, known)
+        near = f"; {near}" if near.startswith("did you mean") else ""  # a list of all helps nobody who lacks the file
+        missing = f"conf/{key}/{value}.yaml is missing; participants get it from the organisers"
+        raise HarnessError(f"{key} {value!r} is unknown: {missing}{near}")
     return value
 
 
 def moment(key: str, value: object) -> datetime:
-    """A moment with its time zone, such as `2026-09-01T23:59:59+02:00`."""
+    """Parses a date and time with its time zone, such as `2026-09-01T23:59:59+02:00`; raises HarnessError otherwise."""
     expected = "expected date, time and time zone such as 2026-09-01T23:59:59+02:00 (Z for UTC, -12:00 for AoE)"
     try:
         found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
@@ -83,7 +86,7 @@ _Count = Annotated[int, partial(whole, low=1)]
 
 @dataclass(frozen=True)
 class LabFile:
-    """`lab.yaml`; `Lab` says what the keys mean."""
+    """Keys of `lab.yaml`; see `Lab` for their meaning."""
 
     title: Words
     collection: Annotated[str, _known]
@@ -107,21 +110,22 @@ class LabFile:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab as its folder says.
+    """Settings of a lab.
 
     Attributes
     ----------
-    collection, edition, corpus, protocol, measures : what runs are scored by, as in `harness.task`; the first measure
-        decides. Private judgments are never shown by measures of what is judged, such as Judged@k.
-    baseline : the submission that others are compared with, as `team / label`; empty for none.
-    alpha, correction, family : of tests; `family` is how many of them to correct for, None for those made together.
-    deadline : after it, only post-hoc runs are taken; None for no end.
-    cap : how many submissions a team has, withdrawn ones too; None for no limit.
-    results : the most results of a topic; most_bytes : of a run's file, unpacked.
-    decimals : to which means are shown.
-    private : participants see rounded means, ranks and significance, and nothing else that the judgments decide.
-    per_topic : whether participants see the values of topics.
-    require : what a submission must say besides its team.
+    collection, edition, corpus, protocol, measures : as in `harness.task`; the first measure ranks. Measures of what is
+        judged, such as Judged@k, are dropped if the judgments are private.
+    baseline : submission that others are compared with, as `team / label`; empty for none.
+    alpha, correction : level and correction of the tests; family : number of tests to correct for, None for those
+        made together.
+    deadline : time after which only post-hoc runs are accepted; None for no deadline.
+    cap : maximum number of submissions per team, including withdrawn ones; None for no limit.
+    results : maximum number of results per topic; most_bytes : maximum size of a run's file, uncompressed.
+    decimals : decimals of the means shown.
+    private : whether the judgments are private: participants see only rounded means, ranks and significance.
+    per_topic : whether participants see scores per topic.
+    require : fields that a submission must fill in: description, code, external_data.
 
     Examples
     --------
@@ -151,47 +155,50 @@ class Lab:
     require: tuple[str, ...]
 
     def task(self) -> Task:
-        """What its runs are scored by. Its faults may speak of judgments: see `guarded`."""
+        """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
         return task(self.collection, self.corpus, edition=self.edition, protocol=self.protocol, measures=self.measures)
 
     def shown(self, value: float) -> float:
-        """A mean as it may be shown: where the judgments are private, rounded."""
+        """Rounds a mean if the judgments are private."""
         return round(value, self.decimals) if self.private else value
 
     def text(self, value: float | None) -> str:
-        """A mean in words: its decimals, or `n/a`."""
+        """Formats a mean with the lab's decimals; `n/a` if undefined."""
         return "n/a" if value is None or math.isnan(value) else f"{value:.{self.decimals}f}"
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """What is raised inside may speak of judgments: where they are private, it is told without saying why."""
+        """Hides the reasons of errors in the block if the judgments are private, since they may reveal judgments."""
         if not self.private:
             yield
             return
         try:
             yield
         except Exception:
-            reason = "the reason may speak of private judgments; the organisers see it with 'harness lab check'"
+            reason = "the reason may reveal private judgments; organisers see it with 'harness lab check'"
+            with suppress(HarnessError):
+                if load_collection(self.collection).withheld(self.edition):
+                    reason = "the judgments are private and not here; send your run to the organisers, who submit it"
             raise HarnessError(f"{self.folder}: runs cannot be scored at present; {reason}") from None
 
 
 def read_lab(folder: Path) -> Lab:
-    """The lab in a folder, checked.
+    """Reads and checks the lab in a folder.
 
     Raises
     ------
     HarnessError
-        There is none; keys of `lab.yaml` that are unknown, missing or wrong: all of them, a line each.
+        The folder is not a lab, or keys of `lab.yaml` are unknown, missing or wrong: one line per key.
     """
     path = folder / FILE
     if not path.is_file():
-        made = "; 'harness lab new' makes one" if not folder.exists() else ""
-        raise HarnessError(f"{folder}: is no lab: there is no {FILE} in it{made}")
+        hint = "; create a lab with 'harness lab new'" if not folder.exists() else ""
+        raise HarnessError(f"{folder}: not a lab: the file {FILE} is missing{hint}")
     lab = _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
     if not lab.private and (folder / PRIVATE).is_dir():
-        # What private judgments decided would go on in public.
-        made = f"the lab was made with private judgments, whose scores are in {folder / PRIVATE}"
-        raise HarnessError(f"{path}: key 'private' is false, and {made}; say private: true, or make another lab")
+        # Scores from private judgments would become public.
+        created = f"the lab was created with private judgments, whose scores are in {folder / PRIVATE}"
+        raise HarnessError(f"{path}: key 'private' is false, but {created}; set private: true, or create another lab")
     return lab
 
 
@@ -210,7 +217,7 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     protocol = load_protocol(found.protocol or collection.protocol)
     measures = found.measures or tuple(str(each) for each in parse_measures(protocol.measures))
     if private:
-        faults += [f"{where}: {fault}" for fault in _telling(found, protocol)]
+        faults += [f"{where}: {fault}" for fault in _faults_of_privacy(found, protocol)]
         measures = tuple(measure for measure in measures if not redacted.tells(measure))
     refuse(faults)
     return Lab(
@@ -236,36 +243,36 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     )
 
 
-def _telling(found: LabFile, protocol: Protocol) -> Iterator[str]:
-    """What in a lab with private judgments would tell them."""
+def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
+    """Yields a line for each setting that would reveal private judgments."""
     if found.cap is None:
-        reason = "the judgments are private, and unlimited submissions would tell them"
-        yield f"key 'cap' is missing: {reason}; say how many a team has"
+        reason = "the judgments are private, and unlimited submissions would reveal them"
+        yield f"key 'cap' is missing: {reason}; set the number of submissions per team (--cap N)"
     if (found.decimals or 0) > redacted.MOST_DECIMALS:
-        most = f"at most {redacted.MOST_DECIMALS} where judgments are private: a single result shows in more of them"
+        most = f"expected at most {redacted.MOST_DECIMALS} with private judgments: more decimals reveal single results"
         yield f"key 'decimals' is {found.decimals}, {most}"
     if reason := redacted.telling(protocol):
         yield reason
     for measure in filter(redacted.tells, found.measures or ()):
-        yield f"measure {measure}: tells how many documents are judged, and the judgments are private; leave it out"
+        yield f"measure {measure}: reveals how many documents are judged, but the judgments are private; remove it"
     if all(map(redacted.tells, protocol.measures)) and not found.measures:
-        yield f"protocol {protocol.name}: has no measure that may be shown; name some with the key 'measures'"
+        yield f"protocol {protocol.name}: no measure may be shown with private judgments; set key 'measures'"
 
 
 def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
-    """Make a lab: all of its folder, or nothing.
+    """Creates a lab atomically.
 
     Parameters
     ----------
-    settings : keys of `lab.yaml`; those that are None are left to their defaults.
+    settings : keys of `lab.yaml`; None means the default.
 
     Raises
     ------
     HarnessError
-        The folder is there already or cannot be made, a setting is wrong, or the judgments cannot be read.
+        The folder exists or cannot be created, a setting is wrong, or the judgments cannot be read.
     """
     if folder.exists() or folder.is_symlink():
-        raise HarnessError(f"{folder}: is there already; give the lab another name")
+        raise HarnessError(f"{folder}: exists already; choose another folder")
     given = {key: value for key, value in settings.items() if value not in (None, ())}
     lab = _lab(folder, given, f"{folder / FILE}")
     lab.task()
@@ -281,7 +288,7 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
         making.chmod(folder_mode())
         making.rename(folder)
     except OSError as error:
-        raise HarnessError(f"{error.filename or folder}: cannot be made: {error.strerror or error}") from None
+        raise HarnessError(f"{error.filename or folder}: cannot be created: {error.strerror or error}") from None
     finally:
         if making is not None:
             shutil.rmtree(making, ignore_errors=True)
@@ -289,39 +296,39 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
 
 
 def folder_mode() -> int:
-    """The mode of folders that others may read, as far as the user's mask lets them."""
+    """Returns the mode of a new folder under the user's umask."""
     mask = os.umask(0)
     os.umask(mask)
     return 0o777 & ~mask
 
 
-_SAID = {
+_KEY_COMMENTS = {
     "title": "",
     "collection": "what runs are scored on; see 'harness list'",
-    "edition": "of its judgments; default: the collection's",
-    "corpus": "cut the judgments to the documents of this corpus",
+    "edition": "edition of the judgments; default: the collection's",
+    "corpus": "limit the judgments to the documents of this corpus",
     "protocol": "default: the collection's",
-    "measures": "a list, the first one decides; default: the protocol's",
-    "baseline": "the submission that others are compared with, as team / label",
+    "measures": "a list; the first one ranks; default: the protocol's",
+    "baseline": "submission that others are compared with, as team / label",
     "alpha": "level of significance",
-    "correction": "of tests: holm, bonferroni or none",
-    "family": "tests to correct for; default: those that are made together",
-    "deadline": "with its time zone, such as 2026-09-01T23:59:59+02:00; afterwards only post-hoc runs are taken",
-    "cap": "submissions of a team, withdrawn ones too",
-    "results": "the most results of a topic",
-    "most_bytes": "of a run's file, unpacked",
-    "decimals": "of means; default: 4, or 2 with private judgments",
-    "private": "participants see rounded means, ranks and significance alone",
-    "per_topic": "whether participants see the values of topics; default: true, or false with private judgments",
-    "require": "what a submission must say: any of description, code, external_data",
+    "correction": "correction for multiple tests: holm, bonferroni or none",
+    "family": "number of tests to correct for; default: those made together",
+    "deadline": "with time zone, such as 2026-09-01T23:59:59+02:00; later only post-hoc runs are accepted",
+    "cap": "maximum submissions per team, including withdrawn ones",
+    "results": "maximum results per topic",
+    "most_bytes": "maximum size of a run's file, uncompressed",
+    "decimals": "decimals of means; default: 4, or 2 with private judgments",
+    "private": "participants see only rounded means, ranks and significance",
+    "per_topic": "whether participants see scores per topic; default: true, or false with private judgments",
+    "require": "fields a submission must fill in: any of description, code, external_data",
 }
 
 
 def lab_text(settings: dict[str, Any]) -> str:
-    """The content of `lab.yaml`: these settings, the other keys in comments."""
+    """Returns the content of `lab.yaml`: these settings, and the other keys as comments."""
     lines = ["# Settings of a lab. Once there are submissions, change only title, baseline, deadline and caps."]
-    for key, said in _SAID.items():
-        comment = f"  # {said}" if said else ""
+    for key, text in _KEY_COMMENTS.items():
+        comment = f"  # {text}" if text else ""
         if key in settings:
             value = settings[key]
             plain = value.isoformat() if isinstance(value, datetime) else value
@@ -334,7 +341,7 @@ def lab_text(settings: dict[str, Any]) -> str:
 
 
 def others_may_read(lab: Lab) -> str:
-    """What is wrong with the mode of the private folder, in one line; empty if nothing is, or there is none."""
+    """Returns a line if others may read the private folder, else an empty text."""
     path = lab.folder / PRIVATE
     if not lab.private or not path.is_dir():
         return ""

@@ -1,6 +1,6 @@
-"""Leaderboards: runs that were scored alike, ranked, with what the topics can and cannot tell about the ranks.
+"""Leaderboards: ranked runs of one task, with significance, rank intervals and the effect of ties.
 
-They need no lab, so that any runs can have one.
+A leaderboard needs no lab; any scored runs can have one.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle
 
-MOST_LETTERED = 60  # ranked runs of which every pair is tested
+MOST_LETTERED = 60  # most ranked runs for which every pair is tested
 MOST_LETTERS = 500
 FLOOR_SEEDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A run that is to stand on a leaderboard.
+    """A run for a leaderboard.
 
     Attributes
     ----------
-    name : shown, and unique on the leaderboard, such as `team / label`.
-    kind : such as `automatic` or `manual`; empty if nobody said.
-    primary : ranked and tested; others are listed below.
-    bounds : measure -> lowest and highest mean over the orders of tied results, where they differ. None: not known.
+    name : unique name on the leaderboard, such as `team / label`.
+    kind : such as `automatic` or `manual`; empty if unknown.
+    primary : whether the run is ranked and tested; other runs are listed below.
+    bounds : measure -> lowest and highest mean over the orders of tied results, where they differ; None if unknown.
     """
 
     name: str
@@ -62,17 +62,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a leaderboard declares beside its runs.
+    """Settings of a leaderboard.
 
     Attributes
     ----------
-    main : the measure that ranks; None: the first.
-    baseline : the name of an entry.
-    family : tests to correct for, if they are more than the pairs of ranked runs.
-    clusters, cluster : topic -> its cluster, and what the clusters are called; None if topics are independent.
+    main : measure that ranks; None for the first.
+    baseline : name of an entry.
+    family : number of tests to correct for, if it exceeds the pairs of ranked runs.
+    clusters : topic -> its cluster; None if topics are independent; cluster : name of the clustering attribute.
     floor : scores of random orders of the judged documents; see `floor`.
-    private : the judgments are; see `Leaderboard`.
-    decimals : of means as they are shown, and to which they are rounded if the judgments are private.
+    private : whether the judgments are private; see `Leaderboard`.
+    decimals : decimals of means as shown; private means are rounded to them.
     """
 
     main: str | None = None
@@ -91,12 +91,12 @@ class Settings:
 
 
 def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> tuple[Leaderboard, ...]:
-    """One leaderboard for each collection, edition, protocol and checksum of judgments among the entries.
+    """Makes a leaderboard for each collection, edition, protocol and checksum of judgments among the entries.
 
     Raises
     ------
     HarnessError
-        There are no entries, the baseline is none of them, and as `leaderboard` does.
+        There are no entries, the baseline is not an entry, or `leaderboard` raises.
     """
     how = settings or Settings()
     if not entries:
@@ -117,21 +117,21 @@ def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> 
 
 
 def _identity(scores: Scores) -> tuple[object, ...]:
-    """What scores that share a table have in common; as `common_identity` has it."""
+    """Returns the values that scores on one leaderboard must share; see `common_identity`."""
     settings = (getattr(scores.protocol, each.name) for each in fields(Protocol))
-    left = {"title", "measures"}
-    shared = (value for each, value in zip(fields(Protocol), settings, strict=True) if each.name not in left)
+    ignored = {"title", "measures"}
+    shared = (value for each, value in zip(fields(Protocol), settings, strict=True) if each.name not in ignored)
     return (scores.collection, scores.edition, scores.protocol.name, scores.qrels_sha256, *shared)
 
 
 def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> Leaderboard:
-    """The leaderboard of runs that were scored alike; the same for any order of the entries.
+    """Makes the leaderboard of runs of one task; independent of the order of the entries.
 
     Raises
     ------
     HarnessError
-        Runs of unlike collection, edition, protocol or judgments, or of one name; no primary run; a main measure that
-        is diagnostic or that a run lacks; an option out of its range.
+        The runs differ in collection, edition, protocol or judgments, or two share a name; no run is primary; the main
+        measure is diagnostic or missing from a run; or a setting is out of range.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     scores = [replace(entry.scores, run=entry.name) for entry in entries]
     common_identity(scores)
     if not any(entry.primary for entry in entries):
-        raise HarnessError("leaderboard: none of the runs is primary")
+        raise HarnessError("leaderboard: no run is primary")
     if not 0 < how.alpha < 1:
         raise HarnessError(f"alpha: {how.alpha:g} is not between 0 and 1")
     if not 0 <= how.decimals <= 12:
@@ -160,14 +160,14 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     if how.private:
         measures = tuple(name for name in measures if not tells(name))
         if first.protocol.topics != "all":
-            reason = "averages over answered topics alone, which tells private values of topics"
+            reason = "averages over answered topics only, which reveals private scores of topics"
             raise HarnessError(f"leaderboard: protocol {first.protocol.name} {reason}; score with 'topics: all'")
     if not measures:
-        raise HarnessError("leaderboard: no measure to rank by was scored for all runs")
+        raise HarnessError("leaderboard: the runs have no measure in common to rank by")
     main = how.main or without_diagnostics(first.measures)[0]
     if main not in measures:
         common_measures(scores, [main])  # names the run that lacks it
-        raise HarnessError(f"leaderboard: measure {main!r} ranks no runs; {suggestion(main, measures)}")
+        raise HarnessError(f"leaderboard: measure {main!r} cannot rank runs; {suggestion(main, measures)}")
     means = _means(scores, measures, how)
     at = measures.index(main)
     main_means = np.array([math.nan if each[at].value is None else float(each[at].value or 0.0) for each in means])
@@ -177,12 +177,12 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     ranks[~primary] = places(main_means[~primary])
     order = sorted(range(len(entries)), key=lambda i: (ranks[i], i))  # equal ranks by name
     ranked = [i for i in order if primary[i]]
-    spread = None if how.private else _spread([scores[i] for i in ranked], main, how)
+    spread = None if how.private else _rank_intervals([scores[i] for i in ranked], main, how)
     groups = _groups([scores[i] for i in ranked], main, how)
     ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
     standings = {}
     for i in order:
-        here = ranked.index(i) if primary[i] else None
+        position = ranked.index(i) if primary[i] else None
         standings[i] = Standing(
             name=entries[i].name,
             means=means[i],
@@ -190,19 +190,19 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
             kind=entries[i].kind,
             primary=bool(primary[i]),
             baseline=entries[i].name == how.baseline,
-            rank=None if here is None else int(ranks[i]),
-            rank_low=None if here is None or spread is None else int(spread.low[here]),
-            rank_high=None if here is None or spread is None else int(spread.high[here]),
-            first=None if here is None or spread is None else float(spread.first[here]),
-            group="" if here is None else groups.letters.get(entries[i].name, ""),
+            rank=None if position is None else int(ranks[i]),
+            rank_low=None if position is None or spread is None else int(spread.low[position]),
+            rank_high=None if position is None or spread is None else int(spread.high[position]),
+            first=None if position is None or spread is None else float(spread.first[position]),
+            group="" if position is None else groups.letters.get(entries[i].name, ""),
             missing=None if how.private else len(scores[i].missing),
             judgments=None if how.private else _judgments(scores[i]),
-            ties=None if here is None else ties[here],
+            ties=None if position is None else ties[position],
         )
     return Leaderboard(
         collection=first.collection,
         edition=first.edition,
-        qrels_sha256="" if how.private else first.qrels_sha256,  # by which a guess could be proven
+        qrels_sha256="" if how.private else first.qrels_sha256,  # would confirm guessed judgments
         protocol=first.protocol,
         measures=measures,
         main=main,
@@ -227,20 +227,20 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
 
 
 def _aligned(scores: Scores, measure: str) -> Floats:
-    """The values of a measure in the order of the topics' ids, which all runs share."""
+    """Returns a measure's values in the order of sorted topic ids, which all runs share."""
     return scores.column(measure)[np.argsort(np.array(scores.topics))]
 
 
 def _clusters(scores: Scores, how: Settings) -> list[int] | None:
     if how.clusters is None:
         return None
-    of = [how.clusters[topic] for topic in sorted(scores.topics)]
-    number = {name: at for at, name in enumerate(dict.fromkeys(of))}
-    return [number[name] for name in of]
+    names = [how.clusters[topic] for topic in sorted(scores.topics)]
+    number = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    return [number[name] for name in names]
 
 
-def _spread(scores: Sequence[Scores], main: str, how: Settings) -> RankIntervals:
-    """The bootstrap intervals of the ranks of runs."""
+def _rank_intervals(scores: Sequence[Scores], main: str, how: Settings) -> RankIntervals:
+    """Computes bootstrap intervals of the runs' ranks."""
     values = np.stack([_aligned(each, main) for each in scores])
     clusters = _clusters(scores[0], how)
     return rank_intervals(values, clusters, resamples=how.resamples, seed=how.seed, confidence=how.confidence)
@@ -253,10 +253,10 @@ def _rounded(value: float, how: Settings) -> float | None:
 
 
 def _means(scores: Sequence[Scores], measures: Sequence[str], how: Settings) -> list[tuple[Mean, ...]]:
-    """The means of each run, measure by measure.
+    """Computes the means of each run, measure by measure.
 
-    Intervals of private scores are not told: where all topics but one count 0, their width tells twice as much as the
-    mean; so would intervals of ranks, of runs that differ in one topic.
+    Private scores get no intervals: if all topics but one score 0, the width reveals that topic's score more precisely
+    than the rounded mean. Rank intervals of runs that differ in one topic would do the same.
     """
     if how.private:
         return [tuple(Mean(name, _rounded(each.mean(name), how)) for name in measures) for each in scores]
@@ -283,11 +283,11 @@ class _Groups:
 
 
 def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
-    """Which of the ranked runs, best first, do not differ significantly."""
+    """Groups ranked runs, best first, that do not differ significantly."""
     tested = scores if how.clusters is None else [each.by_cluster(how.clusters) for each in scores]
     names = [each.run for each in scores]
     if len(tested) < 2:
-        return _Groups("none", why="there is one ranked run")
+        return _Groups("none", why="there is only one ranked run")
     counted = np.stack([~np.isnan(_aligned(each, main)) for each in tested])
     if _least_common(counted) < 2:
         return _Groups("none", why="some runs have fewer than two topics in common")
@@ -310,15 +310,15 @@ def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
 
 
 def _family(runs: int, how: Settings) -> int:
-    """How many tests are corrected for.
+    """Returns the number of tests to correct for.
 
-    All pairs, also where only those of the best run are tested, which was chosen by the scores that are tested.
+    All pairs count even if only those with the best run are tested, since the same scores selected the best run.
     """
     return max(how.family or 0, math.comb(runs, 2))
 
 
 def _least_common(counted: Bools) -> float:
-    """The smallest number of topics that count for both runs of a pair."""
+    """Returns the smallest number of topics that count for both runs of a pair."""
     both = counted.astype(np.float32) @ counted.T.astype(np.float32)
     return float(both.min())
 
@@ -352,10 +352,10 @@ def _judgments(scores: Scores) -> Judgments | None:
 
 
 def _expected(scores: Scores, k: int, judged: str) -> float | None:
-    """(1 - Judged@k) times the precision of judged results, which is P@k itself where unjudged ones are removed.
+    """Estimates the bias of P@k: (1 - Judged@k) times the precision of judged results.
 
-    A topic without results has nothing unjudged: it adds 0 to the mean over the topics that count for P@k, and it
-    has no part in the precision. None where no result was judged, so that the precision is not known.
+    With unjudged results removed (prime measures), that precision is P@k itself. A topic without results adds 0 to the
+    mean over the topics that count for P@k and is ignored in the precision. None if no result was judged.
     """
     if f"P@{k}" not in scores.measures or not scores.n(f"P@{k}"):
         return None
@@ -363,7 +363,7 @@ def _expected(scores: Scores, k: int, judged: str) -> float | None:
     counted = ~np.isnan(precision)
     found = counted & ~np.isnan(share)
     total = float(np.count_nonzero(found) if scores.protocol.prime else share[found].sum())
-    # With unjudged results removed, P@k is of judged ones from below k too; if it is 0 as well, none may be judged.
+    # Prime P@k also covers judged results below rank k; if it is 0 too, possibly nothing is judged.
     if not total or not (share[found].any() or precision[found].any()):
         return None
     unjudged = float((1.0 - share[found]).sum()) / np.count_nonzero(counted)
@@ -371,7 +371,7 @@ def _expected(scores: Scores, k: int, judged: str) -> float | None:
 
 
 def _ties(entries: Sequence[Entry], main: str, means: Floats) -> list[Ties | None]:
-    """What tied results leave open, run by run."""
+    """Computes the effect of tied results for each run."""
     spans: list[tuple[float, float] | None] = []
     for entry, mean in zip(entries, means.tolist(), strict=True):
         tied = entry.scores.counts.get("tied results", 0)
@@ -392,9 +392,9 @@ def _ties(entries: Sequence[Entry], main: str, means: Floats) -> list[Ties | Non
 
 
 def floor(task: Task, seeds: int = FLOOR_SEEDS) -> tuple[Scores, ...]:
-    """Scores of random orders of each topic's judged documents: what a run of these documents has without knowledge.
+    """Scores random orders of each topic's judged documents: the level that the judged pool alone reaches.
 
-    The orders are those of the system `shuffle`; no corpus is needed. One document stands for each key (visual id).
+    The orders come from the system `shuffle`; no corpus is needed. One document represents each key (visual id).
     """
     one_of = {key: doc for doc, key in sorted((task.keys or {}).items(), reverse=True)}
     pool = judged_pool(task.scorer.qrels, {doc: key for key, doc in one_of.items()})

@@ -1,4 +1,4 @@
-"""The metadata of a submission as ir_metadata: what its team says of it, with what made the run if that is known."""
+"""Metadata of a submission as ir_metadata: the team's details, and the run's provenance if known."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from harness.labs.journal import Kind
 from harness.labs.lab import Lab
 from harness.store import sidecar
 
-MOST_BYTES = 1 << 21  # of a side file that is read
+MOST_BYTES = 1 << 21  # limit on a metadata file
 _TAKEN = ("platform", "research goal", "implementation", "method", "data")
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a team says of a submission, checked."""
+class Details:
+    """Details of a submission given by its team, checked."""
 
     team: str
     label: str
@@ -32,69 +32,72 @@ class Said:
 
     @property
     def name(self) -> str:
-        """What the run is called: `team / label`."""
+        """Name of the run: `team / label`."""
         return f"{self.team} / {self.label}"
 
     @property
     def tag(self) -> str:
-        """What its lines are tagged with."""
+        """Tag on each line of the run: `team-label`."""
         return f"{self.team}-{self.label}"
 
 
 def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
-    """What the side file of a run says of how it was made, and a remark if that is left out.
+    """Reads a run's provenance from its metadata file; returns it and a note if the metadata file is ignored.
 
     Parameters
     ----------
-    path : the run's file; its side file is the one that `harness run` writes, or any other of ir_metadata.
+    path : the run's file; its metadata file is written by `harness run` or is any other ir_metadata file.
     """
     file = sidecar.beside(path)
     if not file.is_file():
         return {}, ""
     if file.stat().st_size > MOST_BYTES:
-        return {}, f"{file}: larger than {MOST_BYTES:,} bytes; left out"
+        return {}, f"{file}: larger than {MOST_BYTES:,} bytes; ignored"
     try:
         found = sidecar.read(file)
     except HarnessError as error:
-        return {}, f"{error.lines[0]}; left out"
+        return {}, f"{error.lines[0]}; ignored"
     if "harness" in found and sidecar.claimed(file)[1] != run.sha256:
-        return {}, f"{file}: is not of this run, or was changed; left out"
+        return {}, f"{file}: belongs to another run, or the run was changed; ignored"
     return {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}, ""
 
 
 def of_judged_alone(path: Path, run: Run) -> bool:
-    """Whether the side file of a run says that it ranks the judged documents and no others."""
-    said = sidecar.said(sidecar.beside(path))
-    return said is not None and said.pool is True and said.sha256 == run.sha256
+    """Returns whether a run's metadata file says that it ranks judged documents only."""
+    claims = sidecar.said(sidecar.beside(path))
+    return claims is not None and claims.pool is True and claims.sha256 == run.sha256
 
 
-def text(lab: Lab, said: Said, run: Run, made: Mapping[str, Any]) -> str:
-    """The content of the file: nothing in it depends on judgments.
+def text(lab: Lab, details: Details, run: Run, made: Mapping[str, Any]) -> str:
+    """Returns the content of the metadata file; nothing in it depends on judgments.
 
     Parameters
     ----------
-    run : in the form in which it is kept.
-    made : what `beside` found.
+    run : in canonical form.
+    made : provenance from `beside`.
     """
     found = {name: dict(made.get(name, {})) for name in _TAKEN}
     if lab.private:
-        found["data"].pop("training data", None)  # the checksum of judgments, by which a guess could be proven
-    found["method"]["automatic"] = said.kind == "automatic"
+        found["data"].pop("training data", None)  # a checksum of judgments would confirm guesses
+    found["method"]["automatic"] = details.kind == "automatic"
     found["data"]["test collection"] = {"name": lab.collection, "edition": lab.edition}
-    if said.external_data:
-        found["data"]["external data"] = said.external_data
-    if said.code:
+    if details.external_data:
+        found["data"]["external data"] = details.external_data
+    if details.code:
         source = found["implementation"].get("source")
-        found["implementation"]["source"] = {**(source if isinstance(source, Mapping) else {}), "repository": said.code}
+        found["implementation"]["source"] = {
+            **(source if isinstance(source, Mapping) else {}),
+            "repository": details.code,
+        }
     document = {
-        "tag": said.tag,
+        "tag": details.tag,
         **{name: part for name, part in found.items() if part},
-        "actor": {"team": said.team},
+        "actor": {"team": details.team},
         "lab": {
             "title": lab.title,
-            "run": said.name,
-            "kind": said.kind,
-            **({"description": said.description} if said.description else {}),
+            "run": details.name,
+            "kind": details.kind,
+            **({"description": details.description} if details.description else {}),
             "content sha256": run.sha256,
         },
     }

@@ -1,4 +1,4 @@
-"""How a submission compares with the baseline, with the best run so far and with its team's earlier ones."""
+"""Comparison of a submission with the baseline, the best run so far and its team's earlier runs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from harness.scoring import compare as stats
 from harness.scoring.bootstrap import places
 from harness.scoring.scores import Scores
 
-MOST_EARLIER = 10  # earlier runs of a team that a submission is compared with, the latest ones
+MOST_EARLIER = 10  # latest earlier runs of its team that a submission is compared with
 
 
 @dataclass(frozen=True)
 class Against:
-    """A submission against another one, by the first measure.
+    """Comparison of a submission with another one by the first measure.
 
     Attributes
     ----------
-    roles : what the other one is: `baseline`, `best so far`, `earlier run`; it may be several of them.
-    mean, difference : of the other one, and from it; where judgments are private, of rounded means.
-    p : corrected; None if it is undefined or not told.
-    significant : whether the corrected p is below the lab's alpha; None if it is undefined.
+    name : of the other submission.
+    roles : roles of the other submission: `baseline`, `best so far`, `earlier run`, or several of them.
+    mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
+        private.
+    p : corrected p; None if undefined or private.
+    significant : whether the corrected p is below the lab's alpha; None if undefined.
     """
 
     name: str
@@ -41,16 +43,16 @@ class Against:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a submission stands.
+    """Rank and comparisons of a submission.
 
     Attributes
     ----------
-    measure : the first one, which decides.
-    rank, runs : its rank among the current runs of all teams, as leaderboards have it: equal means share a rank, and
-        a run without a mean is last.
-    rows : the comparisons.
-    tests : how p was corrected, in words; empty without comparisons.
-    omitted : earlier runs that it was not compared with.
+    measure : the first measure, which ranks.
+    rank, runs : rank among the current runs of all teams, and their number; equal means share a rank, runs without a
+        mean are last, as on leaderboards.
+    rows : comparisons with other submissions.
+    tests : description of test and correction; empty without comparisons.
+    omitted : number of earlier runs without a comparison.
     """
 
     measure: str
@@ -62,18 +64,18 @@ class Standing:
 
 
 def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, found: Sequence[Submission]) -> Standing:
-    """Compare a submission with those it is told about.
+    """Ranks a submission and compares it with the baseline, the best run so far and its team's earlier runs.
 
     Parameters
     ----------
-    scores : its own; those of others are the kept ones.
+    scores : of this submission; those of others are read from the lab.
     bench : the lab's task.
     found : all submissions up to this one.
 
     Raises
     ------
     HarnessError
-        Kept scores are damaged, or runs cannot be compared.
+        Stored scores are damaged, or runs cannot be compared.
     """
     measure = scores.measures[0]
     current = [each for each in found if each.current]
@@ -96,7 +98,7 @@ def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, foun
                 measures=[measure],
                 alpha=lab.alpha,
                 family=max(lab.family or 0, len(others)),
-                permutations=1,  # of the randomization test, which is not shown
+                permutations=1,  # the randomization test is not shown
             )
         rows = tuple(
             _against(lab, submission, other, roles[other.place], row, measure)
@@ -113,7 +115,7 @@ _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correct
 def _others(
     lab: Lab, submission: Submission, measure: str, found: Sequence[Submission]
 ) -> tuple[dict[int, tuple[str, ...]], int]:
-    """What a submission is compared with (place in the journal -> what it is), and how many earlier runs are not."""
+    """Selects submissions to compare with; returns place in the journal -> roles, and the number of omitted runs."""
     roles: dict[int, tuple[str, ...]] = {}
     known = [each for each in found if each.place != submission.place and not each.withdrawn]
     baseline = baseline_of(lab, known)
@@ -141,13 +143,13 @@ def _against(
     }[lab.correction]
     mine, theirs = submission.means[measure], other.means[measure]
     if lab.private:
-        # An exact difference, or its p, would tell what a single result changed; rounded means tell no more.
+        # An exact difference, or its p, would reveal the effect of a single result.
         return Against(other.title, roles, theirs, round(mine - theirs, lab.decimals), None, significant)
     return Against(other.title, roles, theirs, row.difference, p, significant)
 
 
 def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> None:
-    """Raise HarnessError if the lab now scores otherwise than when its first run was submitted."""
+    """Raises HarnessError if judgments, protocol or measures changed since the first submission."""
     if not found:
         return
     first = scores_of(lab, found[0])
@@ -158,7 +160,7 @@ def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> 
         "protocol": "protocol",
         "measures": "measures",
     }
-    changed = [said for said, key in keys.items() if getattr(first, key) != getattr(scores, key)]
+    changed = [name for name, key in keys.items() if getattr(first, key) != getattr(scores, key)]
     if changed:
-        reason = f"{' and '.join(changed)} changed since the first submission, whose scores could not be compared"
-        raise HarnessError(f"{lab.folder}: {reason}; restore what it was, or make another lab")
+        reason = f"{' and '.join(changed)} changed since the first submission; scores would not be comparable"
+        raise HarnessError(f"{lab.folder}: {reason}; undo the change, or create another lab")

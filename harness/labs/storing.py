@@ -1,8 +1,8 @@
-"""How a submission is kept: the files of its folder, and their way into place.
+"""Storage of a submission: the files of its folder, and their atomic move into place.
 
-A folder is written aside, under a lock of its own, and moved into its place when all of it is there; then the journal
-gets its line. Beside the folder stands where it is to go (`PLACE`). Whoever has the journal's lock next finds what a
-killed process left aside: if the journal does not speak of its place, that is cleared, and nothing was submitted.
+A folder is written in a staging area under its own lock and moved into place when it is complete; then the journal gets
+its line. The file `PLACE` in the staging folder names the target. The next holder of the journal's lock cleans up after
+killed processes: a target without an entry in the journal is deleted, as nothing was submitted.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ from harness.io.files import sha256, write_all, write_atomic
 from harness.labs.form import kept_scores, tagged
 from harness.labs.journal import Event, Journal, Submitted
 from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab
-from harness.labs.metadata import Said
+from harness.labs.metadata import Details
 from harness.labs.submissions import MEANS, METADATA, RUN, SCORES, SUMS, TOPICS, folder_of, sums_text
 from harness.scoring.scores import Scores
 
-ASIDE = ".staging"
+STAGING = ".staging"
 PLACE = "place"
 _PLACE = re.compile(rf"{TAG.pattern}/{TAG.pattern}\.v[1-9][0-9]*")
 
 
 def means(lab: Lab, scores: Scores) -> dict[str, float | None]:
-    """The means as they may be shown; None where no topic counts."""
+    """Returns measure -> mean as it may be shown; None if no topic counts."""
     found = {measure: scores.mean(measure) for measure in scores.measures}
     return {measure: None if math.isnan(mean) else lab.shown(mean) for measure, mean in found.items()}
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a submission: name -> content. `private` stays with the organisers."""
+    """Files of a submission, name -> content; only organisers may read `private`."""
 
     public: Mapping[str, str]
     private: Mapping[str, str]
 
     @property
     def checksum(self) -> str:
-        """Of the list of the public files."""
+        """SHA-256 of the checksum list of the public files."""
         return sha256(self.public[SUMS].encode())
 
 
-def files_of(lab: Lab, said: Said, text: str, metadata: str, scores: Scores) -> Files:
-    """The files of a submission; `text` and `scores` as `normal` and the lab's task gave them."""
-    public = {RUN: tagged(text, said.tag), METADATA: metadata}
+def files_of(lab: Lab, details: Details, text: str, metadata: str, scores: Scores) -> Files:
+    """Returns the files of a submission; `text` is canonical (`normal`), `scores` come from the lab's task."""
+    public = {RUN: tagged(text, details.tag), METADATA: metadata}
     private = {}
     if lab.private:
         private = {SCORES: kept_scores(scores)}
         private[SUMS] = sums_text(private)
-        public[MEANS] = json.dumps({"run": said.name, "means": means(lab, scores)}, allow_nan=False) + "\n"
+        public[MEANS] = json.dumps({"run": details.name, "means": means(lab, scores)}, allow_nan=False) + "\n"
         if lab.per_topic:
             public[TOPICS] = _topics_text(lab, scores)
     else:
@@ -71,7 +71,7 @@ def files_of(lab: Lab, said: Said, text: str, metadata: str, scores: Scores) -> 
 
 
 def _topics_text(lab: Lab, scores: Scores) -> str:
-    """The values of topics, rounded, as CSV."""
+    """Formats scores per topic, rounded, as CSV."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(("topic", *scores.measures))
@@ -80,19 +80,19 @@ def _topics_text(lab: Lab, scores: Scores) -> str:
     return out.getvalue()
 
 
-# ---- on the way into place ----------------------------------------------------------------------------------------
+# ---- staging ------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def aside(lab: Lab, files: Files) -> Iterator[Path]:
-    """A folder aside with the files, locked; what is left of it when the block ends is deleted.
+def staged(lab: Lab, files: Files) -> Iterator[Path]:
+    """Writes the files to a locked staging folder; deletes the folder at the end of the block.
 
     Raises
     ------
     HarnessError
-        It cannot be written.
+        The folder cannot be written.
     """
-    folder, handle = _locked_folder(lab.folder / ASIDE)
+    folder, handle = _locked_folder(lab.folder / STAGING)
     try:
         _write(folder / SUBMISSIONS, files.public)
         if lab.private:
@@ -105,16 +105,16 @@ def aside(lab: Lab, files: Files) -> Iterator[Path]:
 
 
 def _private(lab: Lab, folder: Path) -> Path:
-    """Where the private files of a folder aside are: below the one folder that others may not read."""
-    return lab.folder / PRIVATE / ASIDE / folder.name
+    """Returns the staging folder of the private files, below the folder that others may not read."""
+    return lab.folder / PRIVATE / STAGING / folder.name
 
 
 def _make_private(lab: Lab) -> None:
-    """The folder that others may not read, in a lab that became private after it was made."""
+    """Creates the private folder in a lab that became private after its creation."""
     try:
         (lab.folder / PRIVATE).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise HarnessError(f"{lab.folder / PRIVATE}: cannot be made: {error.strerror or error}") from None
+        raise HarnessError(f"{lab.folder / PRIVATE}: cannot be created: {error.strerror or error}") from None
 
 
 def _locked_folder(root: Path) -> tuple[Path, int]:
@@ -122,7 +122,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         root.mkdir(exist_ok=True)
         while True:
             folder = Path(tempfile.mkdtemp(dir=root))
-            with suppress(FileNotFoundError):  # somebody who clears this place may come between
+            with suppress(FileNotFoundError):  # another process may be clearing the staging area
                 handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 if folder.exists():
@@ -137,25 +137,25 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _delete(lab: Lab, folder: Path) -> None:
-    """Delete a folder aside; what is public last, since it is found by that."""
+    """Deletes a staging folder; the public part last, since cleanup finds the folder by it."""
     if lab.private:
         shutil.rmtree(_private(lab, folder), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def commit(lab: Lab, journal: Journal, folder: Path, event: Submitted) -> None:
-    """With the journal's lock: move a folder aside into its place, and write the line that makes it count.
+    """Moves a staging folder into place and appends the event to the journal; requires the journal's lock.
 
     Raises
     ------
     HarnessError
-        Something is in its place already, or cannot be written; then nothing was submitted.
+        The target exists or cannot be written; then nothing was submitted.
     """
     place = folder_of(event.team, event.label, event.version)
     try:
         for root in _roots(lab):
             if (root / place).exists():
-                raise HarnessError(f"{root / place}: is there already, and the journal does not speak of it; move it")
+                raise HarnessError(f"{root / place}: exists without an entry in the journal; move it elsewhere")
         write_atomic(folder / PLACE, place)
         if lab.private:
             _move(_private(lab, folder), lab.folder / PRIVATE / place)
@@ -185,7 +185,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def settle(lab: Lab, journal: Journal, folder: Path) -> None:
-    """With the journal's lock: what a submission that did not end left in its place is deleted."""
+    """Deletes the target of an unfinished submission; requires the journal's lock."""
     try:
         place = (folder / PLACE).read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -197,22 +197,22 @@ def settle(lab: Lab, journal: Journal, folder: Path) -> None:
 
 
 def submitted(events: list[Event]) -> set[str]:
-    """The places of the folders of which a journal speaks."""
+    """Returns the folders of all submissions in a journal."""
     return {folder_of(each.team, each.label, each.version) for each in events if isinstance(each, Submitted)}
 
 
 def clear(lab: Lab, journal: Journal) -> None:
-    """With the journal's lock: delete what killed processes left; those that live have locked theirs."""
-    for folder in _listed(lab.folder / ASIDE):
+    """Deletes staging folders of killed processes; requires the journal's lock. Running processes lock theirs."""
+    for folder in _listed(lab.folder / STAGING):
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            continue  # it just ended
+            continue  # its process has just finished
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             settle(lab, journal, folder)
             _delete(lab, folder)
-        except OSError:  # it lives
+        except OSError:  # its process is running
             continue
         finally:
             os.close(handle)

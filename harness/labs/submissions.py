@@ -1,4 +1,4 @@
-"""What was submitted to a lab: the journal read as submissions, and their kept scores."""
+"""Submissions of a lab, from its journal, and their stored runs and scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.data.trec import Run, parse_run
-from harness.errors import FormatError, HarnessError, format_error, suggestion
+from harness.errors import FormatError, HarnessError, format_error, gather, suggestion
 from harness.io.console import say
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.form import kept_scores, normal, tagged
@@ -19,7 +19,7 @@ from harness.scoring.scores import Scores, scores_from_json
 
 RUN, METADATA, SCORES, SUMS = "run.txt", "run.ir-metadata.yml", "scores.json", "SHA256SUMS"
 MEANS, TOPICS = "means.json", "topics.csv"
-MOST_BYTES = 1 << 28  # of kept scores
+MOST_BYTES = 1 << 28  # limit on a stored file
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class Submission:
 
     Attributes
     ----------
-    version : from 1, of the same team and label.
+    version : from 1, among submissions of the same team and label.
     kind : `automatic`, `manual` or `post-hoc`.
-    sha256 : of the run's content, whatever its file was like.
-    submitted : when, UTC.
-    place : from 0, in the order of the journal.
-    run : its file, in the one form that all have.
-    means : measure -> mean, NaN where no topic counts; rounded where the judgments are private.
-    answered : topics of the collection that it answers.
+    sha256 : of the run's canonical text.
+    submitted : time, UTC.
+    place : position in the journal among all submissions, from 0.
+    run : file of the run, in canonical form.
+    means : measure -> mean, NaN if no topic counts; rounded if the judgments are private.
+    answered : number of topics of the collection that it answers.
     checksum : of the list of its folder's files.
-    current : it is the latest version of its label that was not withdrawn.
-    primary : it is its team's primary run.
-    withdrawn : it was withdrawn, for `reason`.
+    current : whether it is the latest version of its label that was not withdrawn.
+    primary : whether it is its team's primary run.
+    withdrawn : whether it was withdrawn, for `reason`.
     """
 
     team: str
@@ -63,27 +63,27 @@ class Submission:
 
     @property
     def name(self) -> str:
-        """What the run is called: `team / label`."""
+        """Name of the run: `team / label`."""
         return f"{self.team} / {self.label}"
 
     @property
     def title(self) -> str:
-        """The name, with the version if it is not the first."""
+        """Name of the run, with the version from the second on."""
         return self.name if self.version == 1 else f"{self.name}, version {self.version}"
 
     @property
     def folder(self) -> str:
-        """Where it lies below `submissions/`, and below `private/`."""
+        """Its folder relative to `submissions/` and `private/`."""
         return folder_of(self.team, self.label, self.version)
 
 
 def folder_of(team: str, label: str, version: int) -> str:
-    """The folder of a version, below `submissions/`."""
+    """Returns the folder of a version relative to `submissions/`."""
     return f"{team}/{label}.v{version}"
 
 
 def submissions(lab: Lab) -> tuple[Submission, ...]:
-    """All submissions in the order of the journal, withdrawn ones and older versions too.
+    """Reads all submissions in the order of the journal, including withdrawn ones and older versions.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def submissions(lab: Lab) -> tuple[Submission, ...]:
 
 
 def from_events(events: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
-    """The submissions of a lab in `folder` of which a journal tells."""
+    """Builds the submissions of the lab in `folder` from the events of its journal."""
     made: dict[tuple[str, str, int], Submitted] = {}
     withdrawn: dict[tuple[str, str, int], str] = {}
     versions: dict[tuple[str, str], int] = {}
@@ -114,11 +114,13 @@ def from_events(events: Sequence[Event], folder: Path) -> tuple[Submission, ...]
         at = (event.team, event.label, event.version)
         if isinstance(event, Withdrawn):
             if at not in made or at in withdrawn:
-                raise _odd(folder, number, f"withdraws {folder_of(*at)}, which is not there")
+                raise _inconsistency(folder, number, f"withdraws {folder_of(*at)}, which does not exist")
             withdrawn[at] = event.reason
             continue
         if event.version != versions.get(at[:2], 0) + 1:
-            raise _odd(folder, number, f"version {event.version} of {event.team} / {event.label} is out of its order")
+            raise _inconsistency(
+                folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
+            )
         versions[at[:2]] = event.version
         made[at] = event
         if event.primary:
@@ -155,17 +157,17 @@ def from_events(events: Sequence[Event], folder: Path) -> tuple[Submission, ...]
     )
 
 
-def _odd(folder: Path, number: int, reason: str) -> FormatError:
+def _inconsistency(folder: Path, number: int, reason: str) -> FormatError:
     return format_error(Journal(folder).path, number, f"damaged: {reason}; restore the journal from a copy")
 
 
 def find(found: Iterable[Submission], team: str, label: str, version: int | None = None) -> Submission:
-    """A version, or the latest one that was not withdrawn, of a team's label.
+    """Returns a version of a team's label, by default the latest one that was not withdrawn.
 
     Raises
     ------
     HarnessError
-        There is none.
+        The team, label or version does not exist, or every version was withdrawn.
     """
     listed = tuple(found)
     teams = {each.team for each in listed}
@@ -178,7 +180,7 @@ def find(found: Iterable[Submission], team: str, label: str, version: int | None
     if version is None:
         standing = [each for each in versions if not each.withdrawn]
         if not standing:
-            raise HarnessError(f"{team} / {label} is withdrawn")
+            raise HarnessError(f"{team} / {label} was withdrawn already")
         return standing[-1]
     if not 1 <= version <= len(versions):
         raise HarnessError(f"{team} / {label} has no version {version}; it has {len(versions)}")
@@ -186,72 +188,90 @@ def find(found: Iterable[Submission], team: str, label: str, version: int | None
 
 
 def baseline_of(lab: Lab, found: Iterable[Submission]) -> Submission | None:
-    """The submission that others are compared with; None if the lab has none, or it was not submitted yet."""
+    """Returns the lab's baseline; None if the lab has none or it was not submitted yet."""
     return next((each for each in found if each.current and each.name == lab.baseline), None)
 
 
-# ---- what is kept is what was written ----------------------------------------------------------------------------
+# ---- integrity of stored files -----------------------------------------------------------------------------------
 
 
 def sums_text(files: Mapping[str, str]) -> str:
-    """A list of checksums as `sha256sum -c` reads it; `files`: content of each."""
+    """Formats checksums of files (name -> content) for `sha256sum -c`."""
     return "".join(f"{sha256(content.encode())}  {name}\n" for name, content in sorted(files.items()))
 
 
 def verified(folder: Path, name: str, checksum: str | None = None) -> bytes:
-    """A file of a stored folder, if it is as it was written.
+    """Reads a file of a stored folder and verifies its checksum.
 
     Parameters
     ----------
-    checksum : of the folder's list, as the journal has it; None for the list of private scores, which only says it.
+    checksum : of the folder's checksum list, from the journal; None for private scores, whose list the journal lacks.
 
     Raises
     ------
     FormatError
-        It is missing or damaged.
+        The file or the list is missing or damaged.
     """
     expected = _listed(folder, checksum).get(name)
     data = read_bytes(folder / name, most=MOST_BYTES)
     if sha256(data) != expected:
-        raise format_error(folder / name, 0, "damaged: is not as it was written")
+        raise format_error(folder / name, 0, "damaged: the checksum differs")
     return data
 
 
 def _listed(folder: Path, checksum: str | None) -> dict[str, str]:
-    """The list of checksums in a stored folder: file -> SHA-256."""
+    """Reads the checksum list of a stored folder: file -> SHA-256."""
     listed = read_bytes(folder / SUMS, most=1 << 16)
     if checksum is not None and sha256(listed) != checksum:
-        raise format_error(folder / SUMS, 0, "damaged: is not as it was written")
+        raise format_error(folder / SUMS, 0, "damaged: the checksum differs")
     pairs = (line.partition("  ") for line in listed.decode("utf-8", "replace").splitlines())
     return {file: digest for digest, _, file in pairs}
 
 
+def file_faults(folder: Path, checksum: str | None) -> list[str]:
+    """Returns a line for each file of a stored folder that is missing, changed or not in its checksum list.
+
+    Parameters
+    ----------
+    checksum : as for `verified`.
+    """
+    faults: list[str] = []
+    with gather(faults):
+        listed = _listed(folder, checksum)
+        for name in listed:
+            with gather(faults):
+                verified(folder, name, checksum)
+        foreign = (path for path in sorted(folder.iterdir()) if path.name not in {*listed, SUMS})
+        faults += [f"{path}: is not listed in {SUMS}" for path in foreign]
+    return faults
+
+
 def place_of_scores(lab: Lab, submission: Submission) -> tuple[Path, str | None]:
-    """The folder of a submission's scores, and the checksum of the list of its files, if the journal has it."""
+    """Returns the folder of a submission's scores, and the checksum of its list if the journal has it."""
     below, checksum = (PRIVATE, None) if lab.private else (SUBMISSIONS, submission.checksum)
     return lab.folder / below / submission.folder, checksum
 
 
 def scores_of(lab: Lab, submission: Submission) -> Scores:
-    """The kept scores of a submission under its name `team / label`, verified; damaged ones are made again.
+    """Reads and verifies a submission's scores; recomputes damaged ones from the run.
 
     Raises
     ------
     HarnessError
-        They are damaged, and so is the run; or the judgments are private and only with the organisers.
+        Both the scores and the run are damaged, or the judgments are private and this copy of the lab lacks them.
     """
     folder, checksum = place_of_scores(lab, submission)
     if lab.private and not (lab.folder / PRIVATE).is_dir():
-        raise HarnessError(f"{lab.folder / PRIVATE}: is not here: scores of topics are with the organisers alone")
+        raise HarnessError(f"{lab.folder / PRIVATE}: missing: only the organisers have scores per topic")
     try:
         found = scores_from_json(json.loads(verified(folder, SCORES, checksum)))
     except (HarnessError, ValueError) as error:
-        found = _again(lab, submission, error)
+        found = _rescored(lab, submission, error)
     return replace(found, run=submission.name)
 
 
-def _again(lab: Lab, submission: Submission, error: Exception) -> Scores:
-    """The scores of a run whose kept ones are damaged, which take their place."""
+def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
+    """Scores a stored run again and replaces its damaged scores."""
     folder, checksum = place_of_scores(lab, submission)
     run = stored_run(submission)
     with lab.guarded():
@@ -261,9 +281,11 @@ def _again(lab: Lab, submission: Submission, error: Exception) -> Scores:
         write_atomic(folder / SCORES, text)
         write_atomic(folder / SUMS, sums_text({SCORES: text}))
     else:
-        # The same judgments, and the same code, give the same bytes; others are not written.
+        # Only scores equal to the recorded checksum replace damaged ones.
         if sha256(text.encode()) != _listed(folder, checksum).get(SCORES):
-            raise format_error(folder / SCORES, 0, "damaged, and the run scores otherwise now; restore it from a copy")
+            raise format_error(
+                folder / SCORES, 0, "damaged, and the run now has other scores; restore the file from a copy"
+            )
         write_atomic(folder / SCORES, text)
     line = error.lines[0] if isinstance(error, HarnessError) else str(error)
     say(f"{line}; scored again from {submission.run}")
@@ -271,12 +293,12 @@ def _again(lab: Lab, submission: Submission, error: Exception) -> Scores:
 
 
 def stored_run(submission: Submission) -> Run:
-    """The run of a submission, if it is as it was submitted.
+    """Reads a submission's run and verifies it.
 
     Raises
     ------
     FormatError
-        Its file is missing or damaged.
+        The file is missing or damaged.
     """
     data = read_bytes(submission.run)
     second = data.split(b"\n", 1)[0].split(b"\t")[1:2]
@@ -289,5 +311,5 @@ def stored_run(submission: Submission) -> Run:
         text = ""
     tag = f"{submission.team}-{submission.label}"
     if not text or run.sha256 != submission.sha256 or tagged(text, tag).encode() != data:
-        raise format_error(submission.run, 0, "damaged: is not as it was submitted") from None
+        raise format_error(submission.run, 0, "damaged: differs from the submitted run") from None
     return run

@@ -1,4 +1,4 @@
-"""What teams do in a lab: submit a run, withdraw it, choose their primary one."""
+"""Actions of teams in a lab: submit a run, withdraw it, choose the primary run."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run
 from harness.errors import HarnessError, gather, refuse, shortened, suggestion
 from harness.experiments.task import Task
+from harness.io import rehearsal
 from harness.io.files import read_bytes
 from harness.labs import metadata
 from harness.labs.form import normal
 from harness.labs.journal import KINDS, NAME_RULE, Chosen, Journal, Kind, Submitted, Withdrawn, is_name
 from harness.labs.lab import Lab, new_lab, others_may_read
-from harness.labs.metadata import Said
+from harness.labs.metadata import Details
 from harness.labs.standing import Standing, refuse_if_changed, standing
-from harness.labs.storing import aside, clear, commit, files_of, means
+from harness.labs.storing import clear, commit, files_of, means, staged
 from harness.labs.submissions import Submission, find, from_events
 from harness.version import __version__
 
-LONGEST_TEXT = 2_000  # characters of a description, of what is said of external data
+LONGEST_TEXT = 2_000  # characters of a description
 LONGEST_ADDRESS = 500
-BASELINE = "baseline"  # the team of the run that a lab begins with
+BASELINE = "baseline"  # team of the baseline run
 _ADDRESS = re.compile(r"https?://[^\s/?#]+\.[^\s/?#]+(/\S*)?|https?://[^\s/?#]+\.[^\s/?#]+[?#]\S*")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A run as its team brings it, unchecked.
+    """A run offered by a team, unchecked.
 
     Attributes
     ----------
-    label : default: the tag of the run.
-    code : the address of the code that made it.
-    external_data : what it was made from besides the collection, in words.
-    primary : it is to be the team's primary run.
-    format : the layout of its file; default: recognised.
+    label : None for the tag of the run.
+    code : address of the code that made the run.
+    external_data : description of data used besides the collection.
+    primary : whether it becomes the team's primary run.
+    format : layout of the file; None to detect it.
     """
 
     run: Path
@@ -58,7 +59,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What came of a submission: where it stands, unless that could not be found out, and remarks, a line each."""
+    """Result of a submission.
+
+    Attributes
+    ----------
+    made : number of submissions of the team so far.
+    standing : rank and comparisons; None if they could not be computed.
+    notes : remarks for the team, one line each.
+    """
 
     submission: Submission
     made: int
@@ -67,17 +75,17 @@ class Receipt:
 
 
 def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
-    """Check, score and keep a run; all of it is kept or nothing.
+    """Checks, scores and stores a run atomically.
 
     Parameters
     ----------
-    bench : the lab's task, if it is at hand.
-    now : when it was submitted; default: the present.
+    bench : the lab's task, if already loaded.
+    now : time of submission; default: now.
 
     Raises
     ------
     HarnessError
-        All faults of the submission, a line each.
+        The submission is refused: one line per fault.
 
     Examples
     --------
@@ -95,12 +103,12 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     read = None
     with gather(faults):
         read = _read(lab, offer)
-    said = _said(lab, offer, read, faults)
+    details = _details(lab, offer, read, faults)
     journal = Journal(lab.folder)
     journal.catch_up()
-    kept = None if read is None else normal(read, said.name)
+    kept = None if read is None else normal(read, details.name)
     found = from_events(journal.events, lab.folder)
-    faults += _standing_faults(lab, said, offer, kept and kept[0].sha256, found, now)
+    faults += _refusals(lab, details, offer, kept and kept[0].sha256, found, now)
     if read is None or kept is None or faults:
         raise HarnessError(*dict.fromkeys(faults))
     run, text = kept
@@ -109,7 +117,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         bench = bench or lab.task()
         judged = set(bench.scorer.qrels.topics)
     if not judged & set(run.topics):
-        raise HarnessError(f"{offer.run}: answers none of the topics that are judged")
+        raise HarnessError(f"{offer.run}: answers none of the judged topics")
     with lab.guarded():
         scores = bench.scorer(run)
     refuse_if_changed(lab, scores, found)
@@ -117,20 +125,20 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         notes.append(f"answers {len(judged) - len(scores.missing)} of {len(judged)} topics")
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
-    files = files_of(lab, said, text, metadata.text(lab, said, run, made), scores)
-    with aside(lab, files) as folder, journal.locked():
+    files = files_of(lab, details, text, metadata.text(lab, details, run, made), scores)
+    with staged(lab, files) as folder, journal.locked():
         clear(lab, journal)
         found = from_events(journal.events, lab.folder)
-        refuse(_standing_faults(lab, said, offer, run.sha256, found, now))
-        version = 1 + sum((each.team, each.label) == (said.team, said.label) for each in found)
+        refuse(_refusals(lab, details, offer, run.sha256, found, now))
+        version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
         event = Submitted(
-            said.team,
-            said.label,
+            details.team,
+            details.label,
             version,
-            said.kind,
-            said.description,
-            said.code,
-            said.external_data,
+            details.kind,
+            details.description,
+            details.code,
+            details.external_data,
             run.sha256,
             files.checksum,
             means(lab, scores),
@@ -141,24 +149,24 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         )
         commit(lab, journal, folder, event)
         found = from_events(journal.events, lab.folder)
-    submission = next(each for each in found if (each.name, each.version) == (said.name, version))
+    submission = next(each for each in found if (each.name, each.version) == (details.name, version))
     where = None
     try:
         where = standing(lab, submission, scores, bench, found)
-    except HarnessError as error:  # it is kept all the same
+    except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
-    return Receipt(submission, sum(each.team == said.team for each in found), where, tuple(notes))
+    return Receipt(submission, sum(each.team == details.team for each in found), where, tuple(notes))
 
 
 def withdraw(
     lab: Lab, team: str, label: str, version: int | None = None, reason: str = "", *, now: datetime | None = None
 ) -> Submission:
-    """Withdraw a version, or the latest one, of a run; it stays in the journal and in its folder.
+    """Withdraws a version of a run, by default the latest; journal and folder keep it.
 
     Raises
     ------
     HarnessError
-        There is none, it is withdrawn already, or the reason cannot be kept.
+        The version does not exist or was withdrawn before, or the reason is too long or unprintable.
     """
     faults: list[str] = []
     reason = _words("reason", reason, faults)
@@ -168,18 +176,18 @@ def withdraw(
         clear(lab, journal)
         chosen = find(from_events(journal.events, lab.folder), _nfc(team), _nfc(label), version)
         if chosen.withdrawn:
-            raise HarnessError(f"{chosen.title} is withdrawn already")
+            raise HarnessError(f"{chosen.title} was withdrawn already")
         journal.append(Withdrawn(chosen.team, chosen.label, chosen.version, reason, _stamp(now or datetime.now(UTC))))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
 def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = None) -> Submission:
-    """Make a team's run its primary one, in its latest version.
+    """Makes the latest version of a team's run its primary run.
 
     Raises
     ------
     HarnessError
-        There is no such run, it is withdrawn, or it is post-hoc.
+        The run does not exist, was withdrawn, or is post-hoc.
     """
     journal = Journal(lab.folder)
     with journal.locked():
@@ -199,30 +207,31 @@ def _stamp(now: datetime) -> str:
 
 
 def _nfc(name: str) -> str:
-    """A name in the one spelling of its letters."""
+    """Normalises a name to Unicode form NFC."""
     return unicodedata.normalize("NFC", name)
 
 
 def _read(lab: Lab, offer: Offer) -> Run:
-    """The run as its file has it."""
+    """Reads the offered run and checks it against the limits of the lab."""
     with lab.guarded():
         collection = load_collection(lab.collection)
         known = collection.known_topics()
         topics = collection.topics().ids() if lab.private else frozenset()
+    rehearsal.refuse(offer.run)
     data = read_bytes(offer.run, most=lab.most_bytes)
-    # A label stands in for the tag, which need not fit then.
+    # A label replaces the tag, which then may have any form.
     name = None if offer.label is None else "run"
     run = parse_run(data, str(offer.run), name=name, format=offer.format, known_topics=known)
     if lab.results is not None:
         _check_results(lab.results, run)
     if lab.private and 2 * len(topics.intersection(run.topics)) < len(topics):
-        # The mean of a run of few topics would tell their values, and whether they are judged at all.
+        # The mean of a run with few topics would reveal their scores, and whether they are judged.
         some = f"answers {len(topics.intersection(run.topics))} of {len(topics)} topics"
-        raise HarnessError(f"{offer.run}: {some}; where judgments are private, a run must answer half of them")
+        raise HarnessError(f"{offer.run}: {some}; with private judgments, a run must answer at least half of them")
     if lab.private and metadata.of_judged_alone(offer.run, run):
-        # All may read the run, and with it the ids of what is judged.
+        # The run is public and would reveal the ids of judged documents.
         raise HarnessError(
-            f"{offer.run}: ranks the judged documents alone, by its side file; the judgments are private"
+            f"{offer.run}: its metadata file says that it ranks judged documents only, but the judgments are private"
         )
     return run
 
@@ -233,40 +242,44 @@ def _check_results(most: int, run: Run) -> None:
         counts[topic] += 1
     if deep := [topic for topic, count in zip(run.topics, counts, strict=True) if count > most]:
         many = f" ({len(deep)} such topics)" if len(deep) > 1 else ""
-        raise HarnessError(f"{run.source}: topic {deep[0]!r} has {max(counts):,} results, at most {most:,}{many}")
+        raise HarnessError(
+            f"{run.source}: topic {deep[0]!r} has {max(counts):,} results, expected at most {most:,}{many}"
+        )
 
 
-def _said(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Said:
-    """What a team says, with its faults; of a run that cannot be read, the label may be missing."""
+def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Details:
+    """Checks the details of an offer and appends their faults; without a readable run, the label may be unknown."""
     given = offer.label if offer.label is not None else run.name if run is not None else "unknown"
     team, label = _nfc(offer.team), _nfc(given)
     if not is_name(team):
-        faults.append(f"team {team!r}: expected {NAME_RULE}" if team.strip() else "team: is empty; say whose run it is")
+        faults.append(
+            f"team {team!r}: expected {NAME_RULE}" if team.strip() else "team: is empty; expected the name of the team"
+        )
     if not is_name(label):
-        tag = " (the run's tag; --label gives it another one)" if offer.label is None else ""
+        tag = " (the run's tag; use --label to set another)" if offer.label is None else ""
         faults.append(f"label {label!r}{tag}: expected {NAME_RULE}" if label.strip() else "label: is empty")
     if offer.kind not in KINDS:
         faults.append(f"kind {offer.kind!r} is unknown; {suggestion(offer.kind, KINDS)}")
-    said = {
+    texts = {
         "description": _words("description", offer.description, faults),
         "code": _address(offer.code, faults),
         "external_data": _words("external data", offer.external_data, faults),
     }
     for key in lab.require:
         if getattr(offer, key) is None:
-            faults.append(f"{key.replace('_', ' ')}: is missing; this lab asks for it (--{key.replace('_', '-')})")
-    return Said(team, label, cast(Kind, offer.kind), **said)
+            faults.append(f"{key.replace('_', ' ')}: is missing, but this lab requires it (--{key.replace('_', '-')})")
+    return Details(team, label, cast(Kind, offer.kind), **texts)
 
 
-def _words(what: str, given: str | None, faults: list[str]) -> str:
-    """Text of a few sentences on one line."""
+def _words(field: str, given: str | None, faults: list[str]) -> str:
+    """Normalises a text to one line and appends its faults."""
     text = " ".join(_nfc(given or "").split())
-    if (given and not text) or (given == "" and what != "reason"):
-        faults.append(f"{what}: is empty; say it in a sentence, or leave it out")
+    if (given and not text) or (given == "" and field != "reason"):
+        faults.append(f"{field}: is empty; give a sentence, or omit the option")
     if len(text) > LONGEST_TEXT:
-        faults.append(f"{what}: has {len(text):,} characters, at most {LONGEST_TEXT:,}")
+        faults.append(f"{field}: has {len(text):,} characters, expected at most {LONGEST_TEXT:,}")
     if not text.isprintable():
-        faults.append(f"{what}: {shortened(text, 80)!r} holds characters that cannot be printed")
+        faults.append(f"{field}: {shortened(text, 80)!r} contains unprintable characters")
     return text
 
 
@@ -279,58 +292,62 @@ def _address(given: str | None, faults: list[str]) -> str:
     return given
 
 
-# Greek and Cyrillic letters whose small or capital form is that of a Latin one.
+# Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
 _LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
 
 
-def _alike(one: str, other: str) -> tuple[str, str] | None:
-    """Two names, as messages show them, that people would take for one; None if they would not."""
+def _confusable(one: str, other: str) -> tuple[str, str] | None:
+    """Returns two names as messages show them if people would confuse them, else None."""
     if one.casefold() == other.casefold():
         return repr(one), repr(other)
     first, second = (unicodedata.normalize("NFKC", name).casefold().translate(_LATIN) for name in (one, other))
-    return (ascii(one), ascii(other)) if first == second else None  # on a page they look the same
+    return (ascii(one), ascii(other)) if first == second else None  # they look the same when printed
 
 
-def _standing_faults(
-    lab: Lab, said: Said, offer: Offer, digest: str | None, found: Sequence[Submission], now: datetime
+def _refusals(
+    lab: Lab, details: Details, offer: Offer, digest: str | None, found: Sequence[Submission], now: datetime
 ) -> list[str]:
-    """What speaks against a submission where others were made before it."""
+    """Returns the faults of a submission with regard to earlier ones, the deadline and the cap."""
     faults = []
-    for team in {each.team for each in found} - {said.team}:
-        if alike := _alike(said.team, team):
+    for team in {each.team for each in found} - {details.team}:
+        if alike := _confusable(details.team, team):
             faults.append(
-                f"team {alike[0]}: there is a team {alike[1]} already; spell it alike, or choose another name"
+                f"team {alike[0]}: resembles the existing team {alike[1]}; use its spelling, or choose another name"
             )
-    mine = [each for each in found if each.team == said.team]
-    for label in {each.label for each in mine} - {said.label}:
-        if alike := _alike(said.label, label):
-            faults.append(f"label {alike[0]}: the team has a run {alike[1]} already; spell it alike, or otherwise")
-    if lab.deadline is not None and now > lab.deadline and said.kind != "post-hoc":
-        there = now.astimezone(lab.deadline.tzinfo)
-        over = f"the deadline was {lab.deadline.isoformat()}, and now it is {there.isoformat(timespec='seconds')}"
-        faults.append(f"{over}; runs that come later are submitted with --kind post-hoc")
-    if offer.primary and said.kind == "post-hoc":
+    mine = [each for each in found if each.team == details.team]
+    for label in {each.label for each in mine} - {details.label}:
+        if alike := _confusable(details.label, label):
+            faults.append(
+                f"label {alike[0]}: resembles the team's run {alike[1]}; use its spelling, or choose another label"
+            )
+    if lab.deadline is not None and now > lab.deadline and details.kind != "post-hoc":
+        local = now.astimezone(lab.deadline.tzinfo)
+        over = f"the deadline was {lab.deadline.isoformat()}, the time is {local.isoformat(timespec='seconds')}"
+        faults.append(f"{over}; submit later runs with --kind post-hoc")
+    if offer.primary and details.kind == "post-hoc":
         faults.append(f"primary: {_NOT_PRIMARY}")
     other = [
-        each for each in mine if each.label == said.label and (each.kind == "post-hoc") != (said.kind == "post-hoc")
+        each
+        for each in mine
+        if each.label == details.label and (each.kind == "post-hoc") != (details.kind == "post-hoc")
     ]
     if other:
-        kinds = f"version {other[-1].version} is {other[-1].kind}, this one {said.kind}"
-        faults.append(f"label {said.label!r}: {kinds}; give a post-hoc run a label of its own")
+        kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
+        faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
     if lab.cap is not None and len(mine) >= lab.cap:
-        faults.append(f"team {said.team}: has made {len(mine)} submissions of {lab.cap}; withdrawn ones count")
+        faults.append(f"team {details.team}: has made {len(mine)} of {lab.cap} submissions, including withdrawn ones")
     for each in found:
         if each.sha256 == digest and not each.withdrawn:
-            own = each.team == said.team
+            own = each.team == details.team
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"
-            faults.append(f"{offer.run}: the same rankings were submitted {whose}; nothing is stored")
+            faults.append(f"{offer.run}: the same rankings were submitted before {whose}; nothing was stored")
     return faults
 
 
 def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None) -> Lab:
-    """Make a lab, with a run as its baseline: all of it or nothing; see `harness.labs.lab.new_lab`.
+    """Creates a lab atomically, optionally with a baseline run; see `harness.labs.lab.new_lab`.
 
-    The baseline is submitted by the team `baseline` under its tag.
+    The team `baseline` submits the baseline under its tag.
 
     Examples
     --------
@@ -342,7 +359,7 @@ def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = Non
         return new_lab(folder, settings)
     name = f"{BASELINE} / {read_run(baseline).name}"
     lab = new_lab(folder, {**settings, "baseline": name})
-    offer = Offer(baseline, BASELINE, description="The run that others are compared with.")
+    offer = Offer(baseline, BASELINE, description="Baseline of the lab.")
     try:
         submit(replace(lab, require=(), deadline=None), offer)
     except BaseException:

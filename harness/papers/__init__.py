@@ -1,1 +1,1 @@
-"""Published numbers and what becomes of them when recomputed."""
+"""Published numbers and their recomputation."""

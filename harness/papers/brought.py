@@ -1,4 +1,4 @@
-"""Runs beside the archived ones: those that a person brings, complete re-runs made here, and fusions of both."""
+"""Runs besides the archived ones: user-supplied runs, complete re-runs on this machine, and fusions of both."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ from harness.systems.keys import decisive
 from harness.systems.states import ABOUT
 
 Say = Callable[[str], None]
+_OF_COLLECTIONS = ("collections", "validate_on", "leave_out")  # settings of fine-tuning
 Origin = Literal["brought", "made here", "fused"]
 
 
 @dataclass(frozen=True)
 class BroughtRun:
-    """A run that stands for a row on a collection (a key in `Scored.collections`).
+    """A run for a row of a paper on a collection (a key in `Scored.collections`).
 
     Attributes
     ----------
-    origin : `brought` as a file of a map, `made here` by the row's own command, or `fused` from other rows' runs.
-    source : its file; of a fusion the names of what was fused.
+    origin : `brought` (a file in the map), `made here` (by the row's command), or `fused` (from other rows' runs).
+    source : path of the file; for a fusion, names of the fused runs.
     """
 
     row: PaperRow
@@ -58,21 +59,21 @@ class BroughtRun:
 
     @property
     def name(self) -> str:
-        """That of the run."""
+        """Name of the run."""
         return self.run.name
 
 
 @dataclass(frozen=True)
 class Brought:
-    """All of them for one paper.
+    """User-supplied, re-run and fused runs of one paper.
 
     Attributes
     ----------
-    runs : each row and collection once; several of one row where its numbers are means over seeds.
-    lacking : (collection, name of a row's run) -> why a fusion was not computed although it could be.
-    notes : what a reader must know of the map.
-    keys : document -> key of de-duplication, if the map names a file of them.
-    rows : (table, group, system) of each row of the paper that runs are scored for.
+    runs : one per row and collection; several for a row whose numbers are means over seeds.
+    lacking : (collection, name of a row's run) -> missing input of a fusion that could otherwise be computed.
+    notes : remarks on the map for the report.
+    keys : document -> de-duplication key, if the map names a file of keys.
+    rows : (table, group, system) -> row, for the rows of the paper that runs are scored for.
     """
 
     runs: tuple[BroughtRun, ...] = ()
@@ -83,39 +84,39 @@ class Brought:
 
 
 def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambda _: None) -> Brought:
-    """The runs of a folder, by its map, and complete re-runs below `runs`; with them fusions whose inputs are here.
+    """Reads the runs of a folder by its map and complete re-runs below `runs`, and computes fusions of both.
 
     Parameters
     ----------
-    folder : holds `map.yaml` (see `harness.papers.map`), which is written if the names of its files say enough.
-    runs : where `harness run` keeps runs; None if they are not to be looked at.
-    say : gets what was found out on the way, a line at a time.
+    folder : contains `map.yaml` (see `harness.papers.map`), which is written first if file names identify the rows.
+    runs : folder of runs made by `harness run`; None to ignore them.
+    say : called with progress messages, one line each.
 
     Raises
     ------
     HarnessError
-        No run can be scored for the paper; every fault of the map and of the files that it names, a line each.
+        Runs cannot be scored for this paper, or the map or its files have faults: one line per fault.
     """
     scored = paper.scored
     if scored is None:
         if folder is not None:
-            why = str(paper.config.state or "its numbers are none of runs").strip()
+            why = str(paper.config.state or "its numbers do not come from runs").strip()
             raise HarnessError(f"key 'brought': runs cannot be scored for paper {paper.key} ({why})")
         return Brought()
     entries: tuple[Entry, ...] = ()
     columns: KeyColumns | None = None
     faults: list[str] = []
     if folder is not None:
-        entries, columns = _mapped(paper, folder, say, faults)
-    notes = _shared(entries)
+        entries, columns = _mapped_entries(paper, folder, say, faults)
+    notes = _shared_files(entries)
     for note in notes:
         say(note)
     given = {(entry.row.name, entry.collection) for entry in entries}
-    here = [] if runs is None else [entry for entry in _made_here(paper, runs, say) if _at(entry) not in given]
-    if not entries and not here:
+    local = [] if runs is None else [entry for entry in _made_here(paper, runs, say) if _place(entry) not in given]
+    if not entries and not local:
         refuse(faults)
         return Brought()
-    used = {entry.collection for entry in (*entries, *here)}
+    used = {entry.collection for entry in (*entries, *local)}
     collections = {key: load_collection(scored.collections[key].collection) for key in used}
     wanted = [file for collection in collections.values() for file in collection.files()]
     try:
@@ -126,14 +127,14 @@ def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambd
         how = load_protocol(scored.collections[key].protocol or scored.protocol)
         if how.deduplicate and collection.key_file is None and columns is None:
             example = "keys: {file: FILE, id_column: COLUMN, key_column: COLUMN}"
-            lacking = f"protocol {how.name} maps documents to keys, and {key} has no map of them; add {example}"
+            lacking = f"protocol {how.name} maps documents to keys, but {key} has no file of keys; add {example}"
             faults.append(f"{folder and folder / MAP}: key 'keys' is missing: {lacking}")
     keys: Mapping[str, str] | None = None
-    if columns is not None and os.path.isfile(columns.file):  # noqa: PTH113  (Path's raises for names too long)
+    if columns is not None and os.path.isfile(columns.file):  # noqa: PTH113  (Path.is_file raises for names that are too long)
         with gather(faults):
             keys = read_keys(Path(columns.file), columns.id_column, columns.key_column)
     found: list[BroughtRun] = []
-    for entry in (*entries, *here):
+    for entry in (*entries, *local):
         with gather(faults):
             found += _read(paper, entry, collections[entry.collection].known_topics())
     refuse(faults)
@@ -143,36 +144,38 @@ def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambd
     return Brought((*found, *fused), absent, notes, keys, by_cell)
 
 
-def _at(entry: Entry) -> tuple[str, str]:
+def _place(entry: Entry) -> tuple[str, str]:
     return entry.row.name, entry.collection
 
 
-def _mapped(paper: Paper, folder: Path, say: Say, faults: list[str]) -> tuple[tuple[Entry, ...], KeyColumns | None]:
-    """What the map of a folder says (see `read_map`); the map is written first if there is none."""
+def _mapped_entries(
+    paper: Paper, folder: Path, say: Say, faults: list[str]
+) -> tuple[tuple[Entry, ...], KeyColumns | None]:
+    """Reads the map of a folder (see `read_map`); writes the map first if it is missing."""
     if not folder.is_dir():
         raise HarnessError(f"key 'brought': {folder}: no such folder")
     if not (folder / MAP).exists():
         path, fitted, rest = write_map(paper, folder)
         left = (
-            f"; {len(rest)} files fit no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
+            f"; {len(rest)} files match no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
             if rest
             else ""
         )
-        say(f"{path}: written, {fitted} files by their names{left}")
+        say(f"{path}: written; {fitted} files were matched by their names{left}")
     return read_map(paper, folder / MAP, faults)
 
 
-def _shared(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Files that stand for several runs, which may be meant."""
+def _shared_files(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Returns a note for each file that is the run of several rows, which may be intended."""
     by_file: dict[Path, list[str]] = {}
     for entry in entries:
         for file in entry.files:
             by_file.setdefault(file.resolve(), []).append(f"{entry.row.label} on {entry.collection}")
-    return tuple(f"{file}: is the run of several rows: {', '.join(of)}" for file, of in by_file.items() if of[1:])
+    return tuple(f"{file}: is the run of several rows: {', '.join(rows)}" for file, rows in by_file.items() if rows[1:])
 
 
 def _read(paper: Paper, entry: Entry, known_topics: frozenset[str] | None) -> list[BroughtRun]:
-    """The runs of an entry, checked against the topics, and their side files against what the paper used."""
+    """Reads the runs of an entry; checks their topics, and their metadata files against the paper's corpus."""
     faults: list[str] = []
     found = []
     for name, path in zip(entry.row.runs(), entry.files, strict=False):
@@ -180,30 +183,30 @@ def _read(paper: Paper, entry: Entry, known_topics: frozenset[str] | None) -> li
             run = read_run(path, name=name, known_topics=known_topics)
             said = sidecar.said(sidecar.beside(path))
             if said is not None and said.sha256 == run.sha256 and (why := _partial(paper, said)):
-                raise HarnessError(f"{entry.where}: {path}: {why}, so that none of its numbers can be the paper's")
+                raise HarnessError(f"{entry.where}: {path}: {why}, so its numbers cannot be the paper's")
             found.append(BroughtRun(entry.row, entry.collection, run, entry.origin, str(path)))
     refuse(faults)
     return found
 
 
 def _partial(paper: Paper, said: sidecar.Said) -> str:
-    """Why a run is not one over all that the paper searched, by its side file; empty if nothing there says so."""
+    """Returns why a run did not search the paper's whole corpus, by its metadata file; empty if it did or may have."""
     if paper.corpus and said.corpus and said.corpus != paper.corpus:
-        return f"was made on corpus {said.corpus}, not on {paper.corpus}"
+        return f"searched corpus {said.corpus} instead of {paper.corpus}"
     if said.pool and paper.scored is not None and not paper.scored.rerank:
-        return "ranks the judged documents alone"
+        return "ranks judged documents only"
     return ""
 
 
 def _made_here(paper: Paper, runs: Path, say: Say) -> list[Entry]:
-    """The runs below `runs` that the commands of the paper's rows made on the whole collection; others are told."""
+    """Finds runs below `runs` made by the rows' commands on the whole collection; reports other runs to `say`."""
     available, scored = paper.available, paper.scored
     if available is None or scored is None:
         return []
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known = paper_rows(paper)
     found: dict[tuple[str, str], Entry] = {}
-    told = set()
+    reported = set()
     for row in available.rows:
         # Fusions are computed from their inputs.
         if row.registered() or row.inputs or row.run != (row.table, row.label):
@@ -213,32 +216,32 @@ def _made_here(paper: Paper, runs: Path, say: Say) -> list[Entry]:
             if not path.is_file():
                 continue
             if why := _unproven(paper, row, name, path):
-                if path not in told:
-                    say(f"{path}: is not counted as the run of {row.label!r}: {why}")
-                    told.add(path)
+                if path not in reported:
+                    say(f"{path}: not used as the run of {row.label!r}: {why}")
+                    reported.add(path)
                 continue
             entry = Entry(known[row.table, row.label], keys[name], (path,), str(path), "made here")
-            found.setdefault(_at(entry), entry)
+            found.setdefault(_place(entry), entry)
     return list(found.values())
 
 
 def _unproven(paper: Paper, row: Row, collection: str, path: Path) -> str:
-    """Why a run's side file does not prove that a row's command made it on the whole collection; empty if it does."""
+    """Returns why a metadata file does not prove that the row's command made the run on the whole collection, or ""."""
     said = sidecar.said(sidecar.beside(path))
     if said is None:
-        return "it has no side file that says how it was made, or a damaged one"
+        return "its metadata file, which says how it was made, is missing or damaged"
     if said.sha256 != sha256(read_bytes(path)):
-        return "its side file is another run's"
+        return "its metadata file belongs to another run"
     if said.collection != collection:
         return f"it was made for collection {said.collection}"
     if why := _partial(paper, replace(said, corpus=said.corpus or "none")):
         return f"it {why}"
     if said.digest != load_corpus(paper.corpus).declared():
-        return f"it was made on another state of corpus {paper.corpus}"
+        return f"it was made on another version of corpus {paper.corpus}"
     if said.pool is not False:
-        return "its side file does not say that it ranked the whole corpus; make it again with reuse=false"
+        return "its metadata file does not say that it ranked the whole corpus; make it again with reuse=false"
     if said.trained:
-        return "it learnt from judgments"
+        return "its system learnt from judgments"
     meant, made = _parameters({**row.configuration, **dict(row.settings)}), _parameters(said.system)
     if other := sorted(key for key in {*meant, *made} if meant.get(key) != made.get(key)):
         return f"it was made with another {', '.join(other)}"
@@ -246,19 +249,22 @@ def _unproven(paper: Paper, row: Row, collection: str, path: Path) -> str:
 
 
 def _parameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides a run; which collections are left out of a training depends on the one that is ranked.
+    """Returns the parameters that affect a run.
 
-    Of language models' answers, it does not matter whether they were asked for or kept.
+    The collections of fine-tuning are ignored, as they depend on the ranked collection; so is whether language models'
+    answers were requested or cached.
     """
     others = (*ABOUT, "name", "device", "mode", "cache", "budget")
     found = {key: value for key, value in decisive(configuration).items() if key not in others}
     if isinstance(found.get("training"), Mapping):
-        found["training"] = {k: v for k, v in found["training"].items() if k not in ("leave_out", "collections")}
+        found["training"] = {key: value for key, value in found["training"].items() if key not in _OF_COLLECTIONS}
+    if isinstance(found.get("first"), Mapping):
+        found["first"] = _parameters(found["first"])
     return found
 
 
 def _fusions(paper: Paper, found: Sequence[BroughtRun]) -> tuple[list[BroughtRun], dict[tuple[str, str], str]]:
-    """Rows that fuse other rows, from the runs of these; and what keeps the others from being computed."""
+    """Computes rows that fuse other rows' runs; also returns the missing inputs of those that cannot be computed."""
     available, scored = paper.available, paper.scored
     if available is None or scored is None:
         return [], {}
@@ -290,28 +296,28 @@ def _fused(
     runs: Mapping[tuple[str, str], Run],
     collections: tuple[str, str],
 ) -> Run:
-    """The run of a row that fuses others, on the second collection; a rule that learns does so on the first.
+    """Computes the fused run of a row on the second of two collections; a rule that learns is trained on the first.
 
     Raises
     ------
     HarnessError
-        What it lacks.
+        An input is missing; the message names it.
     """
     before, key = collections
 
     def inputs(on: str) -> list[Run]:
-        absent = [item.short for item, of in zip(row.inputs, names, strict=True) if (of, on) not in runs]
+        absent = [item.short for item, run in zip(row.inputs, names, strict=True) if (run, on) not in runs]
         if absent:
             raise HarnessError(f"the run{'s' * (len(absent) > 1)} of {', '.join(absent)} on {on}")
-        return [runs[of, on] for of in names]
+        return [runs[run, on] for run in names]
 
     built = load_system(row.system, **{**dict(row.settings), "runs": list(names)}).system
     if not isinstance(built, Fusion):
-        raise HarnessError(f"its run: system {row.system} is no fusion of runs")
+        raise HarnessError(f"its run: system {row.system} does not fuse runs")
     training = None
     if built.learns:
         if not before or paper.scored is None:
-            raise HarnessError(f"judgments that its rule can learn from: the paper has no collection before {key}")
+            raise HarnessError(f"training judgments for its rule: the paper has no collection before {key}")
         judged = paper.scored.collections[before]
         training = (inputs(before), training_judgments([f"{judged.collection}/{judged.edition}"]))
     return built.fused(inputs(key), training, name)

@@ -1,4 +1,4 @@
-"""Published numbers: read, and judged against recomputed values."""
+"""Published numbers: reading them, and verdicts against recomputed values."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ HEADER += ["value", "std", "significant", "baseline", "note"]
 class Cell:
     """A published number with its coordinates; the columns of `conf/paper/cells/PAPER.csv`.
 
-    `value` and `std` are kept as printed, so that their digits are known. `significant` is None where the
-    table has no test.
+    `value` and `std` are strings as printed, which keeps the digits. `significant` is None if the table has no test.
     """
 
     paper: str
@@ -43,26 +42,26 @@ class Cell:
 
     @property
     def place(self) -> str:
-        """The row, collection, slice and measure of the number, in one line."""
+        """Row, collection, slice and measure of the number, in one line."""
         return ", ".join(part for part in (self.row, self.collection, self.slice, self.metric) if part)
 
     @property
     def row(self) -> str:
-        """Its row, with the table."""
+        """Table, group and system of the number, in one line."""
         table = f"Table {self.table}" if self.table[:1].isdigit() else self.table
         return ", ".join(part for part in (table, self.group, self.system) if part)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a cell.
+    """Verdict on a published cell.
 
     Attributes
     ----------
-    value : the recomputed value; None if there is none.
-    run, collection, edition, protocol, measure : what it was computed from.
-    n : topics that its mean is over (1 for a single topic).
-    cause : why it differs or was not recomputed (`config.state`), or how the cell was found.
+    value : recomputed value; None if it was not recomputed.
+    run, collection, edition, protocol, measure : inputs of the recomputation.
+    n : number of topics in the mean (1 for a single topic).
+    cause : why the value differs or was not recomputed (`config.state`), or how the cell was identified.
     """
 
     cell: Cell
@@ -78,20 +77,20 @@ class Verdict:
 
 
 def judge(printed: str, value: float) -> Judgement:
-    """`exact` if the value rounds to the printed digits, `close` within two units of the last, else `differs`.
+    """Returns `exact` if the value rounds to the printed digits, `close` within two units of the last, else `differs`.
 
-    A value in the very middle of two roundings counts as either of them.
+    A value halfway between two roundings counts as both.
     """
     unit = 10.0 ** -len(printed.partition(".")[2])
     distance = abs(value - float(printed)) / unit
-    slack = 1e-6  # a mean's own rounding must not decide
+    slack = 1e-6  # tolerance for the rounding errors of a mean
     if distance <= 0.5 + slack:
         return "exact"
     return "close" if distance <= 2 + slack else "differs"
 
 
 def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
-    """The cells of a CSV file; faults as `path:line: reason`."""
+    """Reads the cells of a CSV file; raises FormatError (`path:line: reason`)."""
     cells: list[Cell] = []
     try:
         rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
@@ -103,7 +102,7 @@ def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
         for row in rows:
             cell = _cell(row, path, number)
             if seen.setdefault(replace(cell, value="", std="", note=""), number) != number:
-                raise format_error(path, number, f"this cell ({cell.place}) is on an earlier line already")
+                raise format_error(path, number, f"this cell ({cell.place}) occurs on an earlier line")
             cells.append(cell)
             number = rows.line_num + 1
     except UnicodeDecodeError as error:

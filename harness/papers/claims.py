@@ -1,4 +1,4 @@
-"""What a paper says about its numbers in words, tested again on the recomputed scores."""
+"""Claims of a paper about its numbers, tested on the recomputed scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POOLED = "all topics"
 
 @dataclass(frozen=True)
 class Test:
-    """One test of a claim: `collection` of the paper (or all its topics pooled), and the comparison."""
+    """One test of a claim on a collection of the paper, or on all topics pooled."""
 
     collection: str
     row: Row
@@ -29,9 +29,9 @@ class Claim:
 
     Attributes
     ----------
-    expect : `no difference` (no test is significant) or `first better` (each is, in favour of the first run).
-    tests : collection by collection, then over all topics pooled; each of the two is a family of its own.
-    family, family_pooled : how many tests Bonferroni's correction counts.
+    expect : `no difference` (no test is significant) or `first better` (every test is, in favour of the first run).
+    tests : per collection, then over all topics pooled; the two groups are separate families.
+    family, family_pooled : number of tests in the Bonferroni correction of each group.
     """
 
     title: str
@@ -42,19 +42,19 @@ class Claim:
     alpha: float
 
     def count(self, *, corrected: bool, among_pooled: bool) -> tuple[int, int]:
-        """How many tests agree with the claim, and how many there are."""
+        """Returns the number of tests that agree with the claim, and the number of tests."""
         chosen = [test for test in self.tests if (test.collection == POOLED) == among_pooled]
         agree = [test.supported_corrected if corrected else test.supported for test in chosen]
         return sum(value is True for value in agree), len(chosen)
 
 
 def check_claims(reproduction: Reproduction, alpha: float = 0.05, seed: int = 0) -> tuple[Claim, ...]:
-    """Test every claim of the paper's configuration, collection by collection and over all topics.
+    """Tests every claim in the paper's configuration, per collection and over all topics.
 
     Raises
     ------
     HarnessError
-        A claim names a run that the archive lacks.
+        A claim names a run that is not in the archive.
     """
     where = f"{reproduction.paper.where}: claims"
     out = []
@@ -83,7 +83,7 @@ def check_claims(reproduction: Reproduction, alpha: float = 0.05, seed: int = 0)
 
 
 def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Scores]]:
-    """The scores of the runs that the pairs name, by collection."""
+    """Groups the scores of the runs in `pairs` by collection."""
     wanted = {run for pair in pairs for run in pair}
     out: dict[str, list[Scores]] = {}
     for (collection, run), score in scores.items():

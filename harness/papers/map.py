@@ -1,4 +1,4 @@
-"""The map from the rows of a paper's tables to run files that a person brings."""
+"""The map from the rows of a paper's tables to user-supplied run files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.systems.crosslingual.languages import NLLB
 from harness.systems.crosslingual.scripts import NAMES, tag
 
 MAP = "map.yaml"
-_MOST_FILES = 10_000  # that are looked at in a folder without a map
+_MOST_FILES = 10_000  # limit for a folder without a map
 _MOST_BYTES = 1 << 22
 _ENDINGS = frozenset({".run", ".txt", ".tsv", ".csv", ".res", ".trec", ".out", ".dat", ".gz", ".xz", ".zst"})
 _SEEDS = re.compile(r"mean_(\d+)_seeds")
@@ -33,14 +33,14 @@ _SEEDS = re.compile(r"mean_(\d+)_seeds")
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A row whose numbers are computed from runs.
+    """A row of a paper's table whose numbers are computed from runs.
 
     Attributes
     ----------
-    name : what its run is called here; rows that print the numbers of one run share it.
-    collections : the paper's name of each collection that it has numbers on -> the key in `Scored.collections`.
-    seeds : how many runs its numbers are means over.
-    names : what else its run is called: by the archive, by the system that makes it.
+    name : name of its run; rows that print the numbers of one run share it.
+    collections : the paper's name of each collection with numbers in this row -> the key in `Scored.collections`.
+    seeds : number of runs that its numbers are means over.
+    names : other names of its run: in the archive, and of the system that makes it.
     """
 
     table: str
@@ -51,13 +51,13 @@ class PaperRow:
     names: tuple[str, ...] = ()
 
     def runs(self) -> tuple[str, ...]:
-        """The names of its runs: one, or one a seed."""
+        """Returns the names of its runs: one, or one per seed."""
         return (self.name,) if self.seeds == 1 else tuple(f"{self.name}-{n}" for n in range(1, self.seeds + 1))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The files of a row's run on a collection (a key in `Scored.collections`); messages call the entry `where`."""
+    """Files of a row's run on a collection (a key in `Scored.collections`); `where` names the entry in messages."""
 
     row: PaperRow
     collection: str
@@ -68,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """A file of documents and keys of de-duplication, for collections of formulas that have none of their own."""
+    """File of documents and de-duplication keys, for collections of formulas without their own."""
 
     file: str
     id_column: Words
@@ -77,7 +77,7 @@ class KeyColumns:
 
 @dataclass(frozen=True)
 class Map:
-    """`map.yaml`: table -> row -> collection -> file (or a list of files, one a seed)."""
+    """Content of `map.yaml`: table -> row -> collection -> file, or a list of files, one per seed."""
 
     tables: Mapping[str, Mapping[str, Mapping[str, Any]]]
     paper: Words = ""
@@ -85,7 +85,7 @@ class Map:
 
 
 def label_of(paper: Paper) -> dict[tuple[str, str, str], str]:
-    """(table, group, system) of each row of a paper -> its label; see `rows.labels`."""
+    """Returns (table, group, system) -> label for each row of a paper; see `rows.labels`."""
     by_table: dict[str, dict[tuple[str, str], None]] = {}
     for cell in paper.cells:
         by_table.setdefault(cell.table, {})[cell.group, cell.system] = None
@@ -95,7 +95,7 @@ def label_of(paper: Paper) -> dict[tuple[str, str, str], str]:
 
 
 def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
-    """(table, label) -> row, for the rows whose numbers are computed from runs, and those that the text names alone.
+    """Returns (table, label) -> row for rows computed from runs and rows that only the paper's text mentions.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
 
 
 def _named(places: Iterable[tuple[str, str]], used: Iterable[str]) -> dict[tuple[str, str], str]:
-    """(table, label) -> a name for its run that fits a file name; the table is a part of it where labels are shared."""
+    """Returns (table, label) -> a name that is valid for files; includes the table if several tables share a label."""
 
     def plain(text: str) -> str:
         return re.sub(r"[^\w.+]+", "-", text).strip("-.+")[:100] or "row"
@@ -152,23 +152,23 @@ def _named(places: Iterable[tuple[str, str]], used: Iterable[str]) -> dict[tuple
 
 
 def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, ...], KeyColumns | None]:
-    """The entries of a map file that are right.
+    """Reads the valid entries of a map file.
 
     Parameters
     ----------
-    faults : gets a line for each table, row or collection that is unknown, missing file, and run with two files.
+    faults : receives a line for each unknown table, row or collection, missing file, and run with two files.
 
     Raises
     ------
     HarnessError
-        It is no map at all: its own keys are unknown, missing or wrong.
+        The keys of the map itself are unknown, missing or wrong.
     """
     mapping, where = config.parse(read_bytes(path, most=_MOST_BYTES), str(path)), str(path)
     found = typed(Map, mapping, where)
-    numbers = {str(table) for table in mapping["tables"] if isinstance(table, float)}  # 4.10 would be 4.1
+    numbers = {str(table) for table in mapping["tables"] if isinstance(table, float)}  # YAML reads 4.10 as 4.1
     faults += [f"{where}: tables: {table} is read as a number; put it in quotes" for table in numbers]
     if found.paper and found.paper != paper.key:
-        faults.append(f"{where}: key 'paper' is {found.paper!r}, and the paper here is {paper.key!r}")
+        faults.append(f"{where}: key 'paper' is {found.paper!r}, expected {paper.key!r}")
     known = paper_rows(paper)
     by_table: dict[str, dict[str, PaperRow]] = {}
     for (table, label), row in known.items():
@@ -178,7 +178,7 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, 
         if table in numbers:
             continue
         if table not in by_table:
-            why = "prints no number that runs are scored for" if _is_table(paper, table) else "is unknown"
+            why = "has no number computed from runs" if _is_table(paper, table) else "is unknown"
             faults.append(f"{where}: tables: table {table!r} {why}; {suggestion(table, by_table)}")
             continue
         for label, of_row in of_table.items():
@@ -197,7 +197,7 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, 
                     entries.append(Entry(row, row.collections[name], paths, f"{at}: {name}"))
     keys = found.keys
     if keys is not None:
-        file = _place(path.parent, keys.file)
+        file = _resolved(path.parent, keys.file)
         keys = KeyColumns(str(file), keys.id_column, keys.key_column)
         if not _is_file(file):
             faults.append(f"{where}: keys: {file}: no such file")
@@ -210,45 +210,45 @@ def _is_table(paper: Paper, table: str) -> bool:
 
 
 def _paths(files: object, row: PaperRow, folder: Path, where: str) -> tuple[Path, ...]:
-    """The files of an entry."""
+    """Resolves the files of an entry; raises HarnessError if they are wrong or missing."""
     given = files if isinstance(files, list) else [files]
     listed = [name for name in given if isinstance(name, str) and name]
     if not listed or len(listed) < len(given):
-        raise HarnessError(f"{where}: found {files!r}, expected a run file, or a list of run files, one a seed")
+        raise HarnessError(f"{where}: found {files!r}, expected a run file, or a list of run files, one per seed")
     if len(listed) > 1 and row.seeds == 1:
-        raise HarnessError(f"{where}: {len(listed)} files, and the row's numbers are of one run")
+        raise HarnessError(f"{where}: {len(listed)} files, but the row's numbers come from one run")
     if len(listed) > row.seeds:
-        raise HarnessError(f"{where}: {len(listed)} files, and the row's numbers are means over {row.seeds} seeds")
-    paths = tuple(_place(folder, name) for name in listed)
+        raise HarnessError(f"{where}: {len(listed)} files, but the row's numbers are means over {row.seeds} seeds")
+    paths = tuple(_resolved(folder, name) for name in listed)
     if len({os.path.realpath(path) if _is_file(path) else str(path) for path in paths}) < len(paths):
-        raise HarnessError(f"{where}: one file is listed twice; each seed has a run of its own")
+        raise HarnessError(f"{where}: one file is listed twice; expected a different run for each seed")
     missing = [path for path in paths if not _is_file(path)]
     known = [file.relative_to(folder).as_posix() for file in run_files(folder)] if missing else []
     refuse([f"{where}: {path}: no such file; {suggestion(path.name, known)}" for path in missing])
     return paths
 
 
-def _place(folder: Path, name: str) -> Path:
-    """The file that a map names: relative to the map, or of a user's home."""
+def _resolved(folder: Path, name: str) -> Path:
+    """Resolves a file name in a map: relative to the map, or in a user's home."""
     try:
         return folder / Path(name).expanduser()
-    except RuntimeError:  # `~name` of a user that there is not
+    except RuntimeError:  # `~name` of an unknown user
         return folder / name
 
 
 def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113  (Path's raises for what is too long to be a file's name)
+    return os.path.isfile(path)  # noqa: PTH113  (Path.is_file raises for names that are too long)
 
 
 def _contradictions(entries: Iterable[Entry]) -> list[str]:
-    """Rows that print the numbers of one run, and are given different files."""
+    """Returns a fault for rows that print the numbers of one run but have different files."""
     first: dict[tuple[str, str], Entry] = {}
     faults = []
     for entry in entries:
         before = first.setdefault((entry.row.name, entry.collection), entry)
         if before.files != entry.files:
             same = f"row {before.row.label!r} of table {before.row.table}"
-            faults.append(f"{entry.where}: prints the numbers of one run with {same}, which has another file")
+            faults.append(f"{entry.where}: prints the numbers of the same run as {same}, which has another file")
     return faults
 
 
@@ -260,12 +260,12 @@ def _distinct(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def run_files(folder: Path) -> list[Path]:
-    """The files of a folder, and of those in it, that may be runs: neither hidden, nor side files, nor maps.
+    """Lists the files in a folder and its subfolders that may be runs; skips hidden files, metadata files and maps.
 
     Raises
     ------
     HarnessError
-        There are more than anybody brings.
+        There are more than 10,000 such files.
     """
     found: list[Path] = []
     for path in folder.rglob("*"):
@@ -273,26 +273,26 @@ def run_files(folder: Path) -> list[Path]:
         if not hidden and path.is_file() and path.suffix in _ENDINGS | {""} and not path.name.endswith(sidecar.ENDING):
             found.append(path)
         if len(found) > _MOST_FILES:
-            raise HarnessError(f"{folder}: more than {_MOST_FILES:,} files; name a folder of runs alone")
+            raise HarnessError(f"{folder}: more than {_MOST_FILES:,} files; give a folder that contains only runs")
     return sorted(found)
 
 
 def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]], list[Path]]:
-    """Files whose names are those of one row and one collection, in any spelling of both; and the others.
+    """Matches files by name to one row and one collection, in any spelling; returns matches and other files.
 
-    `arqmath-3/msm-2-tf-idf.run`, `TF-IDF-auto-both-A_arqmath-3.tsv` and the names of the archive's own files fit, as do
-    those that `harness run` gives, where no two rows share them. The run of a topic language may name language,
+    `arqmath-3/msm-2-tf-idf.run`, `TF-IDF-auto-both-A_arqmath-3.tsv`, names of the archive's files and names given by
+    `harness run` match unless two rows share them. The name of a run in a topic language may combine language,
     translator, model and collection in any order: `Croatian_NLLB-Bi-encoder_arqmath-1.tsv`.
 
     Raises
     ------
     HarnessError
-        Two files have names of the same run; a line for each such run names both.
+        Two files match the same run; one line per such run.
     """
     scored, known = paper.scored, list(paper_rows(paper).values())
     if scored is None:
         return {}, run_files(folder)
-    first: dict[str, PaperRow] = {}  # of the rows that print the numbers of one run
+    first: dict[str, PaperRow] = {}  # run -> first of the rows that print its numbers
     for row in known:
         first.setdefault(row.name, row)
     names: dict[str, set[tuple[str, str]]] = {}
@@ -323,7 +323,7 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
             files.setdefault(next(iter(found)), []).append(path)
     refuse(
         [
-            f"{folder}: {' and '.join(str(path.relative_to(folder)) for path in paths)} have names of the same run, "
+            f"{folder}: {' and '.join(str(path.relative_to(folder)) for path in paths)} match the same run, "
             f"{first[at[0]].label!r} ({at[0]}) on {at[1]}; keep one, or write {folder / MAP}"
             for at, paths in files.items()
             if len(paths) > 1
@@ -334,10 +334,10 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
 
 
 def _parts(paper: Paper, row: PaperRow) -> Iterator[list[frozenset[str]]]:
-    """What the name of a run says in parts, each in all its spellings: topic language, translator, model.
+    """Yields the parts of a run's name, each with all its spellings: topic language, translator, model.
 
-    Only for papers whose archive groups runs by topic language; the parts are those of the row's label, and those of
-    the archive's own name (`hrv-NLLB-bi`).
+    Only for papers whose archive groups runs by topic language. The parts come from the row's label and from the
+    archive's name (`hrv-NLLB-bi`).
     """
     language = next((run.group for run in paper.runs if run.name == row.name and run.group in NAMES), None)
     if language is None:
@@ -350,7 +350,7 @@ def _parts(paper: Paper, row: PaperRow) -> Iterator[list[frozenset[str]]]:
 
 
 def _made_of(words: Sequence[str], parts: Sequence[frozenset[str]]) -> bool:
-    """Whether words are the parts, each once and in any order; a part may take several words.
+    """Returns whether the words are exactly the parts in any order; a part may span several words.
 
     >>> _made_of(["bi", "encoder", "nllb"], [frozenset({"nllb"}), frozenset({"bi", "biencoder"})])
     True
@@ -365,24 +365,24 @@ def _made_of(words: Sequence[str], parts: Sequence[frozenset[str]]) -> bool:
 
 
 def recognised(paper: Paper) -> str:
-    """Which names of files are recognised, with examples of the paper's own.
+    """Describes the file names that are recognised, with examples from the paper.
 
     Examples
     --------
     >>> from harness.papers.paper import load_paper
     >>> recognised(load_paper("mathlib4"))
-    'recognised are names of a row and a collection, such as mathlib4/Moogle.run'
+    'recognised names have a row and a collection, such as mathlib4/Moogle.run'
     """
     known = list(paper_rows(paper).values())
     first = f"{next(iter(known[0].collections))}/{known[0].name}.run"
-    said = f"recognised are names of a row and a collection, such as {first}"
+    text = f"recognised names have a row and a collection, such as {first}"
     parted = (row for row in known if len(next(_parts(paper, row), ())) > 2)
     if (row := next(parted, None)) is None:
-        return said
+        return text
     group = next(run.group for run in paper.runs if run.name == row.name)
     model = row.label.replace(" + ", "-")
     example = f"{NAMES[group]}_{model}_{next(iter(row.collections))}.tsv"
-    return f"{said}, or language (name or ISO code), translator, model and collection in any order: {example}"
+    return f"{text}, or language (name or ISO code), translator, model and collection in any order: {example}"
 
 
 def _stem(path: Path) -> str:
@@ -392,30 +392,30 @@ def _stem(path: Path) -> str:
 
 
 def _plain(words: str) -> str:
-    """Words in lower case with one dash between them, however they are spelt."""
+    """Returns the words in lower case, separated by single dashes."""
     return re.sub(r"[\W_]+", "-", words.casefold()).strip("-")
 
 
 def _joined(words: str) -> str:
-    """Words in lower case with nothing between them: `Bi-encoder` is `biencoder`."""
+    """Returns the words in lower case without separators: `Bi-encoder` becomes `biencoder`."""
     return _plain(words).replace("-", "")
 
 
 def write_map(paper: Paper, folder: Path) -> tuple[Path, int, list[Path]]:
-    """Write the map of a folder without one, from the names of its files: its path, the files in it, and the others.
+    """Writes the map of a folder from its file names; returns its path, the number of matched files, and the others.
 
     Raises
     ------
     HarnessError
-        No file's name fits a row, two files' names fit one run, or the map cannot be written.
+        No file matches a row, two files match one run, or the map cannot be written.
     """
     fits, rest = fitting(paper, folder)
     known = paper_rows(paper)
     if not fits:
         row = next(iter(known.values()))
-        found = f"{len(rest)} files, and none is called" if rest else "no run files, of which one is called"
+        found = f"none of {len(rest)} files is named after" if rest else "no run file is named after"
         raise HarnessError(
-            f"{folder}: no {MAP}; {found} like a row of paper {paper.key}; {recognised(paper)}; rename them, or write "
+            f"{folder}: no {MAP}; {found} a row of paper {paper.key}; {recognised(paper)}; rename the files, or write "
             f"{folder / MAP}: tables: {{{row.table!r}: {{{row.label!r}: {{{next(iter(row.collections))}: FILE}}}}}}"
         )
     tables: dict[str, dict[str, dict[str, str]]] = {}
@@ -423,9 +423,9 @@ def write_map(paper: Paper, folder: Path) -> tuple[Path, int, list[Path]]:
         collection = next(name for name, key in row.collections.items() if key == place)
         tables.setdefault(row.table, {}).setdefault(row.label, {})[collection] = path.relative_to(folder).as_posix()
     head = [
-        "# table -> row -> collection -> run file, relative to this file; a list of files, one a seed, where a",
-        "# number is a mean over seeds. Written from the names of the files: check it; it is not written again.",
-        *(f"# no row fits: {path.relative_to(folder).as_posix()!r}" for path in rest),
+        "# table -> row -> collection -> run file, relative to this file; a list of files, one per seed, if the",
+        "# number is a mean over seeds. Generated from file names: please check it; it is never overwritten.",
+        *(f"# no matching row: {path.relative_to(folder).as_posix()!r}" for path in rest),
     ]
     ordered = {
         table: {label: tables[table][label] for t, label in known if t == table and label in tables[table]}

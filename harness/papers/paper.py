@@ -1,4 +1,4 @@
-"""Published numbers: tables as cells, cells recomputed, and a verdict for each."""
+"""Papers: published tables as cells, archived runs, and the configuration of their recomputation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.systems.crosslingual.authors import Script
 
 @dataclass(frozen=True)
 class ArchivedRun:
-    """A run file that the authors published, for one collection of their paper."""
+    """Run file published by the authors, for one collection of their paper."""
 
     name: str
     group: str
@@ -35,12 +35,12 @@ class ArchivedRun:
 
 @dataclass(frozen=True)
 class Judged:
-    """The collection and edition of ours that a paper's collection is.
+    """Our collection and edition for a collection of the paper.
 
     Attributes
     ----------
-    suffix : a part of the names of its files in the archive.
-    protocol : instead of the paper's.
+    suffix : part of the names of its files in the archive.
+    protocol : protocol that replaces the paper's; empty for none.
     """
 
     collection: Words
@@ -51,7 +51,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class File:
-    """A run of the archive: one file a collection, `{suffix}` in its path."""
+    """A run in the archive: one file per collection, with `{suffix}` in its path."""
 
     name: Words
     group: Words
@@ -68,7 +68,7 @@ def _coordinates(key: str, value: object) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Identified:
-    """Cells of these coordinates, the run and the topic whose value they print, and how that was found."""
+    """Identification of cells: the run and the topic whose value they print, and how this was found out."""
 
     cell: Annotated[Mapping[str, str], _coordinates]
     run: Words
@@ -88,15 +88,15 @@ def _slices(key: str, value: object) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """How runs of a paper's rows are scored.
+    """Scoring of the runs of a paper's rows.
 
     Attributes
     ----------
-    measures : ours, by the paper's metrics.
-    collections : by the paper's names; with `/TASK` at the end where the paper has several tasks on one collection.
-    slices : the paper's name of a set of topics -> their attributes; none for all of them.
-    corpus : the one of ours that a run must have searched, if a side file says which one it did; empty for any.
-    rerank : whether the paper's runs rank the judged documents alone.
+    measures : the paper's metric -> our measure.
+    collections : the paper's name -> our collection; ends with `/TASK` if the paper has several tasks on a collection.
+    slices : the paper's name of a set of topics -> attributes of these topics; no attributes mean all topics.
+    corpus : our corpus that a run must have searched, if its metadata file names one; empty for any.
+    rerank : whether the paper's runs rank judged documents only.
     """
 
     protocol: Words
@@ -107,7 +107,7 @@ class Scored:
     rerank: bool = False
 
     def place(self, cell: Cell) -> str:
-        """The key in `collections` of what a cell was measured on; empty if it is not there, or not such a measure."""
+        """Returns the key in `collections` for a cell; empty if its collection or its metric is not scored."""
         of_task = f"{cell.collection}/{cell.task}"
         key = of_task if of_task in self.collections else cell.collection
         return key if key in self.collections and cell.metric in self.measures else ""
@@ -115,7 +115,7 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(Scored):
-    """What the authors published."""
+    """Runs published by the authors, and how they are scored."""
 
     source: Words
     runs: tuple[File, ...]
@@ -129,8 +129,8 @@ def _pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A claim in words, and what is to be found if it holds, for each pair of runs."""
+class ClaimSettings:
+    """A claim in words, and the expected outcome of the test of each pair of runs."""
 
     title: Words
     expect: Literal["no difference", "first better"]
@@ -139,7 +139,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Language:
-    """Topics in another language: its name, and their file."""
+    """Topics in another language: the name of the language, and their file."""
 
     title: Words
     path: Words
@@ -147,28 +147,28 @@ class Language:
 
 @dataclass(frozen=True)
 class Translations:
-    """Files of a source: the English topics, and by ISO 639-3 code the translated ones."""
+    """Files of a source: the English topics, and the translated ones by ISO 639-3 code."""
 
     source: Words
     english: Words
     languages: Mapping[str, Language]
 
     def file(self, path: str, where: str) -> Resource | Path:
-        """One of its files."""
+        """Returns one of its files."""
         return catalogue.resource({"source": self.source, "path": path}, where)
 
 
 @dataclass(frozen=True)
-class Again:
-    """What makes archived runs again: a bi-encoder, and what it reads.
+class RerunSettings:
+    """Settings of the re-run of archived runs: a bi-encoder and its input.
 
     Attributes
     ----------
-    title : of the model and the documents, in words.
-    column : of the corpus, which is encoded of each document.
-    runs : those that are compared with it, each with the function of the authors that translated its topics (`nllb`,
-        `mbart`; see `harness.systems.crosslingual.authors`).
-    cost : how long it takes at the first time, in words.
+    title : description of model and documents.
+    column : column of the corpus that is encoded.
+    runs : archived run -> the authors' function that translated its topics (`nllb`, `mbart`; see
+        `harness.systems.crosslingual.authors`).
+    cost : duration of the first re-run, in words.
     """
 
     title: Words
@@ -181,7 +181,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Means of some runs over the topics of each value of an attribute."""
+    """Settings of a breakdown: means of some runs over the topics with each value of an attribute."""
 
     title: Words
     attribute: Words
@@ -204,7 +204,7 @@ class _RowThere(_Row):
 
 @dataclass(frozen=True)
 class Twice:
-    """Two rows that print the values of one run; the second may be another paper's."""
+    """Two rows that print the values of one run; the second may belong to another paper."""
 
     here: _Row
     there: _RowThere
@@ -223,17 +223,18 @@ def _link(key: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class Config:
-    """`conf/paper/KEY.yaml`.
+    """Configuration of a paper, `conf/paper/KEY.yaml`.
 
     Attributes
     ----------
-    state, states : why values are not recomputed (`checks.state`): of the paper, and by table.
-    metric_notes : what is odd about a metric, by its name in the cells.
-    also : further protocols that the runs are scored by.
-    baselines : the end of a run's name -> the run that it is tested against.
+    state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
+    metric_notes : metric, as named in the cells -> remark on its definition.
+    also : further protocols that runs are scored by.
+    baselines : end of a run's name -> the run that it is tested against.
     available : see `rows.parse`.
-    scored : of a paper without an archive: how runs that are brought for its rows are scored.
-    rerun : what makes runs of the archive again, from the English topics of `translations`.
+    experiments : experiment -> tables whose values it computes.
+    scored : for a paper without an archive: how user-supplied runs are scored.
+    rerun : settings to re-run runs of the archive from the English topics of `translations`.
     """
 
     key: Words
@@ -245,10 +246,11 @@ class Config:
     metric_notes: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     baselines: Mapping[str, Words] = field(default_factory=dict)
-    claims: tuple[Said, ...] = ()
+    experiments: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
+    claims: tuple[ClaimSettings, ...] = ()
     breakdown: Breakdown | None = None
     translations: Translations | None = None
-    rerun: Again | None = None
+    rerun: RerunSettings | None = None
     remarks: tuple[Words, ...] = ()
     available: rows.Listed | None = None
     printed_twice: tuple[Twice, ...] = ()
@@ -263,8 +265,8 @@ class Paper:
 
     Attributes
     ----------
-    available : what of its tables can be run here; None if the configuration does not say.
-    twice : cells of this paper, each with the cell that prints the same value elsewhere: in another table or paper.
+    available : rows of its tables that can be run; None if the configuration does not say.
+    twice : pairs of cells that print the same value; the second is in another table or paper.
     """
 
     key: str
@@ -278,18 +280,18 @@ class Paper:
 
     @property
     def scored(self) -> Scored | None:
-        """How runs of its rows are scored; None if nothing says so."""
+        """Scoring of the runs of its rows; None if the configuration does not say."""
         return self.config.archive or self.config.scored
 
     @property
     def corpus(self) -> str:
-        """The corpus of ours that is the paper's; empty if nothing says which one."""
+        """Our corpus that equals the paper's; empty if the configuration does not say."""
         if self.available is not None:
             return self.available.corpus
         return "" if self.scored is None else self.scored.corpus
 
     def files(self) -> list[Resource]:
-        """Every fetched file that recomputing from its archive needs."""
+        """Returns every fetched file needed to recompute the paper from its archive."""
         out = [run.file for run in self.runs]
         if self.config.archive is not None:
             for entry in self.config.archive.collections.values():
@@ -301,34 +303,37 @@ class Paper:
         return out
 
     def licence(self) -> str:
-        """The licence of the archived runs; empty if there are none."""
+        """Returns the licence of the archived runs; empty without archived runs."""
         return self.runs[0].file.licence if self.runs else ""
 
     def state(self) -> str:
-        """`here`, `fetchable`, or what keeps its numbers from being recomputed."""
+        """Returns `here`, `fetchable`, or why its numbers cannot be recomputed."""
         if not self.runs:
             return str(self.config.state).strip()
         return "fetchable" if "fetchable" in {state(file) for file in self.files()} else "here"
 
 
 def load_paper(key: str) -> Paper:
-    """A paper by its key.
+    """Loads a paper by its key.
 
     Raises
     ------
     HarnessError
-        Unknown key, or a configuration or cells file with a fault.
+        The key is unknown, or the configuration or the file of cells has a fault.
     """
     mapping, where = config.load("paper", key)
     found = checks.typed(Config, mapping, where)
     if found.key != key:
-        raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected the file's name {key!r}")
+        raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected {key!r}, the name of the file")
     cells = _cells(key)
     runs = () if found.archive is None else tuple(_archived_runs(found.archive, where))
     _check_states(found, {cell.table for cell in cells}, where)
+    _check_experiments(found, {cell.table for cell in cells}, where)
     _check_runs(found, {run.name for run in runs}, where)
     if found.archive is not None and found.scored is not None:
-        raise HarnessError(f"{where}: key 'scored' has no use beside 'archive', which says how runs are scored")
+        raise HarnessError(
+            f"{where}: key 'scored' conflicts with 'archive', which also says how runs are scored; remove it"
+        )
     available = None if found.available is None else rows.parse(found.available, cells, f"{where}: available")
     twice = tuple(pair for entry in found.printed_twice for pair in _twice(entry, cells, where))
     return Paper(key, found.title, cells, runs, found, where, available, twice)
@@ -340,11 +345,11 @@ def _cells(key: str) -> tuple[Cell, ...]:
 
 
 def _twice(entry: Twice, cells: Sequence[Cell], where: str) -> list[tuple[Cell, Cell]]:
-    """The values that two tables print for one run: those of one measure, collection and slice."""
-    here = f"{where}: printed_twice"
+    """Returns pairs of cells of two rows with the same measure, collection and slice."""
+    place = f"{where}: printed_twice"
     named = entry.there.paper
     if named is not None and named not in paper_names():
-        raise HarnessError(f"{here}: paper {named!r} is unknown; {suggestion(named, paper_names())}")
+        raise HarnessError(f"{place}: paper {named!r} is unknown; {suggestion(named, paper_names())}")
     first_row, second_row = (
         {key: value for key, value in asdict(row).items() if value is not None} for row in (entry.here, entry.there)
     )
@@ -357,12 +362,12 @@ def _twice(entry: Twice, cells: Sequence[Cell], where: str) -> list[tuple[Cell, 
     first, second = row(first_row, cells), row(second_row, _cells(named) if named else cells)
     pairs = [(first[at], second[at]) for at in first if at in second]
     if not pairs:
-        raise HarnessError(f"{here}: {first_row} and {second_row} share no measure on a collection")
+        raise HarnessError(f"{place}: {first_row} and {second_row} share no measure on a collection")
     return pairs
 
 
 def paper_names() -> list[str]:
-    """Keys of all papers: the configurations that have a file of cells beside them."""
+    """Returns the keys of all papers: configurations with a file of cells."""
     return [key for key, path in config.names("paper").items() if (path.parent / "cells" / f"{key}.csv").is_file()]
 
 
@@ -381,7 +386,7 @@ def _archived_runs(archive: Archive, where: str) -> list[ArchivedRun]:
 
 
 def _check_states(found: Config, tables: Collection[str], where: str) -> None:
-    """Raise HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
+    """Raises HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
     if found.state is not None or found.archive is None:
         checks.state(found.state, where)
     for table, text in found.states.items():
@@ -390,8 +395,16 @@ def _check_states(found: Config, tables: Collection[str], where: str) -> None:
         checks.state(text, f"{where}: states: {table}")
 
 
+def _check_experiments(found: Config, tables: Collection[str], where: str) -> None:
+    """Raises HarnessError for an unknown experiment or table in a paper's `experiments`."""
+    for name, wanted in found.experiments.items():
+        checks.choice(f"{where}: experiments", name, config.names("experiment"))
+        for table in wanted:
+            checks.choice(f"{where}: experiments: {name}", table, tables)
+
+
 def _check_runs(found: Config, runs: Collection[str], where: str) -> None:
-    """Names of runs in the parts beside the tables, before anything is fetched for them."""
+    """Raises HarnessError for a run that the configuration names but the archive lacks, before anything is fetched."""
     named = [(f"baselines: {ending}", run) for ending, run in found.baselines.items()]
     if found.archive is not None:
         named += [("archive: identified", entry.run) for entry in found.archive.identified]

@@ -1,4 +1,4 @@
-"""A paper's numbers recomputed from its archived runs."""
+"""Recomputes a paper's numbers from its archived runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.io.files import read_bytes
+from harness.papers import rehearsed
 from harness.papers.brought import Brought, BroughtRun
 from harness.papers.cells import KINDS, Cell, Judgement, Verdict, judge
 from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored, Translations
@@ -40,15 +41,15 @@ class Reproduction:
 
     Attributes
     ----------
-    scores : (collection of the paper, run name) -> scores under the paper's protocol.
-    also : protocol -> the same under another protocol, on the same editions.
+    scores : (the paper's collection, run) -> scores by the paper's protocol.
+    also : further protocol -> scores as in `scores`, on the same editions.
     bounds : (collection, run) -> measure -> lowest and highest mean over the orders of ties, where they differ.
-    topics : collection of the paper -> its topics with attributes.
-    translations : language -> what a check of its translated topics found.
-    warnings : what readers of the run files reported.
-    again : archived runs beside those made here; empty unless that was asked for.
-    brought : runs in place of archived ones, or for rows that have none.
-    files : name -> SHA-256 of every file that was read.
+    topics : the paper's collection -> its topics with attributes.
+    translations : results of the check of translated topics, by language.
+    warnings : warnings of the readers of run files.
+    again : comparisons of archived runs with re-runs; empty unless requested.
+    brought : runs that replace archived ones, or serve rows without an archived run.
+    files : name -> SHA-256 of every file read.
     """
 
     paper: Paper
@@ -66,50 +67,50 @@ class Reproduction:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def count(self, verdict: Judgement) -> int:
-        """How many cells got a verdict."""
+        """Counts the cells with a verdict."""
         return sum(v.verdict == verdict for v in self.verdicts)
 
     @property
     def line(self) -> str:
-        """The outcome in one line."""
+        """Outcome in one line."""
         tables = [v for v in self.verdicts if v.cell.table[:1].isdigit()]
         exact = sum(v.verdict == "exact" for v in tables)
         parts = [f"{exact} of {len(tables)} table cells exact"] if tables else []
         rest = [v for v in self.verdicts if not v.cell.table[:1].isdigit()]
         if rest:
             parts.append(f"{sum(v.verdict == 'exact' for v in rest)} of {len(rest)} values of its text exact")
-        said = {"needs": "need a resource"}
-        parts += [f"{self.count(kind)} {said.get(kind, kind)}" for kind in KINDS[1:] if self.count(kind)]
+        phrases = {"needs": "need a resource"}
+        parts += [f"{self.count(kind)} {phrases.get(kind, kind)}" for kind in KINDS[1:] if self.count(kind)]
         return f"{self.paper.key}: {', '.join(parts)}"
 
 
-def in_silence(runs: Sequence[Source], _: str) -> Iterable[Source]:
-    """Show no progress."""
+def without_progress(runs: Sequence[Source], _: str) -> Iterable[Source]:
+    """Shows no progress."""
     return runs
 
 
 def reproduce(
     paper: Paper,
     say: Say = lambda _: None,
-    track: Track = in_silence,
+    track: Track = without_progress,
     *,
     rerun: bool = False,
     brought: Brought | None = None,
 ) -> Reproduction:
-    """Recompute every cell that can be recomputed.
+    """Recomputes every cell that can be recomputed.
 
     Parameters
     ----------
-    say : gets what is being done, a line at a time.
-    track : goes through the runs and shows how far it is, as `console.track`.
-    rerun : make archived runs again as well, if the paper's configuration says how.
-    brought : see `harness.papers.brought.bring`; such a run takes the place of the archived one of its row.
+    say : called with progress messages, one line each.
+    track : iterates over the runs and shows progress, such as `console.track`.
+    rerun : also re-runs archived runs, if the paper's configuration says how.
+    brought : runs from `harness.papers.brought.bring`; they replace archived runs of the same rows.
 
     Raises
     ------
     HarnessError
-        A file cannot be had or is not what its checksum says. Missing runs of papers without an archive are
-        verdicts (`config.state`), not errors.
+        A file is unavailable or its checksum differs. Missing runs of papers without an archive are verdicts
+        (`config.state`), not errors.
     """
     brought = brought or Brought()
     scored = paper.scored
@@ -117,7 +118,7 @@ def reproduce(
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
     settings = paper.config.rerun if rerun else None
     if settings is not None:
-        from harness.papers.rerun import check, made_again
+        from harness.papers.rerun import check, rerun_archived
 
         check(settings)
     sources = _sources(paper, brought)
@@ -160,7 +161,7 @@ def reproduce(
     again: tuple[Agreement, ...] = ()
     if settings is not None and paper.config.translations is not None:
         english = _topics(paper, paper.config.translations, paper.config.translations.english, "eng")
-        again = made_again(settings, english, remade, scorers)
+        again = rerun_archived(settings, english, remade, scorers)
     read = {file.name: file.sha256 for file in files}
     read |= {run.source: run.run.sha256 for run in brought.runs if run.origin != "fused"}
     found = (scores, also, bounds, topics, checks, tuple(warnings), scorers, rankings, again)
@@ -168,7 +169,7 @@ def reproduce(
 
 
 def _sources(paper: Paper, brought: Brought) -> list[Source]:
-    """The runs to score: those of the archive, in the order of its configuration, and others behind them."""
+    """Returns the runs to score: those of the archive in the order of its configuration, then the others."""
     given = {(run.collection, run.name): run for run in brought.runs}
     archived = {(run.collection, run.name): run for run in paper.runs}
     return [
@@ -178,7 +179,7 @@ def _sources(paper: Paper, brought: Brought) -> list[Source]:
 
 
 def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Brought) -> Scorer:
-    """The protocol of a paper's collection comes before that of the paper."""
+    """Returns the scorer of a collection; its own protocol takes precedence over the paper's."""
     how = load_protocol(entry.protocol or protocol)
     return collection.scorer(entry.edition, how, keys=brought.keys if how.deduplicate else None)
 
@@ -201,25 +202,35 @@ def _topics(paper: Paper, entry: Translations, path: str, language: str) -> Topi
 
 
 def _not_recomputed(paper: Paper, cell: Cell, needs: str = "") -> Verdict:
-    """Why a cell has no value: what its row lacks, if a command makes its run, else what the configuration says.
+    """Returns the verdict on a cell without a value: what its row lacks, or the reason in the configuration.
 
-    `needs` is what it lacks beside the runs that were brought.
+    `needs` is the missing input if the user supplied some of the runs.
     """
     if needs:
-        return Verdict(cell, "needs", cause=needs + _note(paper, cell))
+        return Verdict(cell, "needs", cause=needs + _rehearsed(paper, cell) + _note(paper, cell))
     if paper.available is not None and (lack := paper.available.lack(cell)):
         return Verdict(cell, lack[0], cause=lack[1] + _note(paper, cell))
     if paper.available is not None and (lacking := paper.available.lacks(cell)):
-        return Verdict(cell, "needs", cause=lacking + _note(paper, cell))
+        return Verdict(cell, "needs", cause=lacking + _rehearsed(paper, cell) + _note(paper, cell))
     text = paper.config.states.get(cell.table) or paper.config.state
     if not text:
-        raise HarnessError(f"{paper.where}: no run recomputes {cell.place}, and key 'state' does not say why")
+        raise HarnessError(f"{paper.where}: no run recomputes {cell.place}; give the reason in key 'state'")
     kind, why = checks.state(text, paper.where)
-    return Verdict(cell, kind, cause=why + _note(paper, cell))
+    tried = _rehearsed(paper, cell) if kind == "needs" else ""
+    return Verdict(cell, kind, cause=why + tried + _note(paper, cell))
+
+
+def _rehearsed(paper: Paper, cell: Cell) -> str:
+    """Returns at which version the recipe of the cell's row passed on stand-ins, to append to a cause."""
+    labels = (cell.system, *(f"{a}{sign}{b}" for a, sign, b in (
+        (cell.group, " / ", cell.system), (cell.group, ", ", cell.system), (cell.system, ", ", cell.group)
+    )))  # fmt: skip
+    found = rehearsed.version(paper.key, cell.table, labels)
+    return f" (rehearsed at {found})" if found else ""
 
 
 def _note(paper: Paper, cell: Cell) -> str:
-    """What is odd about the paper's definition of the cell's measure, as the end of a cause."""
+    """Returns the remark on the paper's definition of the cell's metric, to append to a cause."""
     note = paper.config.metric_notes.get(cell.metric)
     return f"; {note}" if note else ""
 
@@ -241,7 +252,7 @@ def _verdict(
     if not found or measure is None:
         return _not_recomputed(paper, cell, brought.lacking.get((collection, "".join(names[:1])), ""))
     if len(found) < len(names):
-        return _not_recomputed(paper, cell, f"{len(names)} runs, one a seed, of which {len(found)} are here")
+        return _not_recomputed(paper, cell, f"{len(names)} runs, one per seed, of which {len(found)} are available")
     if (wanted := scored.slices.get(cell.slice)) is not None:
         part = {t.id for t in topics[collection] if wanted.items() <= t.attributes.items()}
         found = [one.select(part) for one in found]
@@ -265,7 +276,7 @@ def _verdict(
 
 
 def _runs_of(paper: Paper, cell: Cell, brought: Brought) -> tuple[str, ...]:
-    """The names of the runs that a cell is of, scored or not: mostly one, or one a seed."""
+    """Returns the names of the runs behind a cell, scored or not: usually one, or one per seed."""
     for run in paper.runs:
         if (run.group, run.system) == (cell.group, cell.system):
             return (run.name,)
@@ -274,7 +285,7 @@ def _runs_of(paper: Paper, cell: Cell, brought: Brought) -> tuple[str, ...]:
 
 
 def _fused_from(brought: Brought, collection: str, names: Sequence[str]) -> str:
-    """How the value of a fusion was found; empty for other runs."""
+    """Returns which runs a fused run was made from; empty for other runs."""
     found = (
         run for run in brought.runs if run.origin == "fused" and (run.collection, run.name) == (collection, *names)
     )

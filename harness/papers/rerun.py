@@ -1,7 +1,7 @@
-"""Archived runs made again: their model over the documents that are here, and how far its scores are the authors'.
+"""Re-runs archived runs with their model and compares its scores with the authors'.
 
-The documents are those judged answers that an archived run and a corpus both have; topics and documents go through the
-model as they went through the authors' pipeline. What is compared are scores of the same pairs of topic and document.
+The documents are the judged answers in both the archived run and a local corpus. Topics and documents are preprocessed
+as in the authors' pipeline. The comparison is between the scores of the same pairs of topic and document.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.formulas.text.masking import PREFIX
 from harness.io.files import cache_root, sha256
-from harness.papers.paper import Again
+from harness.papers.paper import RerunSettings
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
 from harness.store import code
@@ -32,16 +32,16 @@ from harness.systems.crosslingual.authors import Script
 from harness.systems.dense import encoder, engines, models, vectors
 
 Floats = npt.NDArray[np.float64]
-SAME = 0.001  # scores closer than this are taken for those of the same texts
+SAME = 0.001  # scores closer than this are considered those of the same texts
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A topic and a document with two scores, `theirs` archived and `ours` made here.
+    """A topic and a document with their archived score, `theirs`, and the score of the re-run, `ours`.
 
     Attributes
     ----------
-    formulas : of the document.
+    formulas : number of formulas in the document.
     """
 
     topic: str
@@ -52,17 +52,17 @@ class Pair:
 
     @property
     def difference(self) -> float:
-        """How far the score made here is above the archived one."""
+        """Score of the re-run minus the archived score."""
         return self.ours - self.theirs
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """One archived run of one collection beside what was made here, on the documents that both have.
+    """Comparison of an archived run with its re-run on one collection, on the documents that both have.
 
     Attributes
     ----------
-    theirs, ours : both scored by the judgments of exactly these documents.
+    theirs, ours : scores of both, by the judgments of exactly these documents.
     left : topics whose bodies the authors' function returned untranslated.
     """
 
@@ -75,11 +75,11 @@ class Agreement:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics, in the order of their pairs."""
+        """Topics in the order of their pairs."""
         return tuple(dict.fromkeys(pair.topic for pair in self.pairs))
 
     def plain(self) -> tuple[Pair, ...]:
-        """The pairs with documents without formulas, whose texts are the authors': only topics can differ."""
+        """Returns the pairs whose documents have no formulas: only the texts of topics can differ from the authors'."""
         return tuple(pair for pair in self.pairs if not pair.formulas)
 
     def untranslated(self, whether: bool) -> tuple[Pair, ...]:
@@ -87,9 +87,9 @@ class Agreement:
         return tuple(pair for pair in self.pairs if (pair.topic in self.left) == whether)
 
     def same_topics(self) -> tuple[Pair, ...]:
-        """Pairs with formulas, of topics that read as they did there: only formulas can differ.
+        """Returns pairs with formulas whose topics have the same text in both runs: only formulas can differ.
 
-        These are the topics whose documents without formulas all have the same score (`SAME`) here and there.
+        A topic has the same text if all its documents without formulas have the same score (`SAME`) in both runs.
         """
         plain = self.plain()
         off = {pair.topic for pair in plain if abs(pair.difference) >= SAME}
@@ -97,7 +97,7 @@ class Agreement:
         return tuple(pair for pair in self.pairs if pair.topic in good and pair.formulas)
 
     def near(self, most: float) -> tuple[Pair, ...]:
-        """The pairs of topics whose median difference is below `most`."""
+        """Returns the pairs of topics whose median absolute difference is below `most`."""
         good = {
             topic
             for topic, (theirs, ours) in _by_topic(self.pairs).items()
@@ -107,12 +107,12 @@ class Agreement:
 
 
 def correlation(pairs: Iterable[Pair], kind: str) -> tuple[float, int]:
-    """A correlation of the two scores, topic by topic: its mean, and the number of topics that it is over.
+    """Computes the correlation of the two scores per topic; returns its mean and the number of topics.
 
     Parameters
     ----------
-    kind : `tau` (Kendall's tau-b) or `r` (Pearson's). A topic of one document has none, and one whose scores are all
-        equal has none either.
+    kind : `tau` (Kendall's tau-b) or `r` (Pearson's). Undefined for topics with one document or with equal scores;
+        these are skipped.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def correlation(pairs: Iterable[Pair], kind: str) -> tuple[float, int]:
 
 
 def differences(pairs: Sequence[Pair]) -> tuple[float, float]:
-    """Median and largest difference of a score, without their signs; not a number if there is no pair.
+    """Returns the median and the largest absolute difference; NaN without pairs.
 
     Examples
     --------
@@ -145,11 +145,11 @@ def differences(pairs: Sequence[Pair]) -> tuple[float, float]:
 
 
 def swapped(pairs: Iterable[Pair], gap: float = 0.0) -> tuple[int, int]:
-    """How many couples of documents of a topic stand in another order, and how many couples there are.
+    """Counts the pairs of a topic's documents that both runs rank in opposite order, and all such pairs.
 
     Parameters
     ----------
-    gap : only couples whose archived scores differ by more.
+    gap : only pairs whose archived scores differ by more than this count.
     """
     wrong = count = 0
     for theirs, ours in _by_topic(pairs).values():
@@ -165,16 +165,16 @@ def _by_topic(pairs: Iterable[Pair]) -> dict[str, tuple[Floats, Floats]]:
     for pair in pairs:
         found.setdefault(pair.topic, []).append(pair)
     return {
-        topic: (np.array([pair.theirs for pair in of]), np.array([pair.ours for pair in of]))
-        for topic, of in found.items()
+        topic: (np.array([pair.theirs for pair in own]), np.array([pair.ours for pair in own]))
+        for topic, own in found.items()
     }
 
 
 def query(topic: Topic, script: Script) -> str:
-    """Returns a topic's title, a blank, and its body, as the authors' function gives them if no word is translated.
+    """Returns a topic's title and body as the authors' translation function would leave them untranslated.
 
-    What their function does besides translating stays: sentences lose their marks (nllb), and formulas come back
-    inside each other's placeholders.
+    The side effects of their function remain: `nllb` drops punctuation between sentences, and formulas may swap
+    placeholders.
 
     Examples
     --------
@@ -196,18 +196,18 @@ def agreement(
     formulas: Mapping[str, int],
     left: frozenset[str] = frozenset(),
 ) -> Agreement:
-    """An archived run beside other scores: topic -> document -> score.
+    """Compares an archived run with `ours` (topic -> document -> score).
 
     Parameters
     ----------
-    scorer : of the collection; its judgments are cut to the documents that the run and `ours` both have.
-    formulas : document -> how many it has.
+    scorer : of the collection; its judgments are limited to the documents in both the run and `ours`.
+    formulas : document -> number of its formulas.
     left : topics whose bodies the authors' function returned untranslated.
 
     Raises
     ------
     HarnessError
-        They have no judged document in common.
+        The two have no judged document in common.
     """
     theirs, judged = run.to_dict(), scorer.qrels.to_dict()
     pairs = tuple(
@@ -217,7 +217,7 @@ def agreement(
         if doc in theirs.get(topic, ()) and doc in judged.get(topic, ())
     )
     if not pairs:
-        raise HarnessError(f"run {run.name}: has no judged document of {collection} in common with what was made here")
+        raise HarnessError(f"run {run.name}: has no judged document of {collection} in common with the re-run")
     cut: dict[str, dict[str, float]] = {}
     for pair in pairs:
         cut.setdefault(pair.topic, {})[pair.doc] = judged[pair.topic][pair.doc]
@@ -236,26 +236,26 @@ def agreement(
     return Agreement(run.name, collection, pairs, *both, left)
 
 
-def check(settings: Again) -> None:
-    """Raise HarnessError if the model is not here, before anything that takes long is done."""
+def check(settings: RerunSettings) -> None:
+    """Raises HarnessError if the model is missing, before any long computation."""
     if lacking := models.missing(settings.model):
         raise HarnessError(lacking[0])
 
 
-def made_again(
-    settings: Again, topics: Topics, runs: Mapping[tuple[str, str], Run], scorers: Mapping[str, Scorer]
+def rerun_archived(
+    settings: RerunSettings, topics: Topics, runs: Mapping[tuple[str, str], Run], scorers: Mapping[str, Scorer]
 ) -> tuple[Agreement, ...]:
-    """Score the judged answers that are here by the model, and compare them with archived runs.
+    """Scores the locally available judged answers by the model and compares the scores with archived runs.
 
     Parameters
     ----------
-    topics : of all collections, as the authors' pipeline read them.
+    topics : of all collections, as read by the authors' pipeline.
     runs : (collection, run) -> archived run.
 
     Raises
     ------
     HarnessError
-        The model or the corpus cannot be had.
+        The model or the corpus is unavailable.
     """
     corpus = replace(load_corpus(settings.corpus), keep=(settings.column,))
     judged = {doc.decode() for scorer in scorers.values() for doc in scorer.qrels.doc.tolist()}
@@ -269,7 +269,7 @@ def made_again(
         for script in scripts
     }
     left = {script: frozenset(topic.id for topic in wanted if authors.leaves(topic.body, script)) for script in scripts}
-    # LaTeX outside of spans counts as well: the organisers did not mark every formula.
+    # LaTeX outside of spans counts too: the organisers did not mark every formula.
     formulas = {name: text.count('class="math-container"') or text.count("\\") for name, text in documents.items()}
     found = []
     for (collection, name), run in runs.items():
@@ -285,7 +285,7 @@ def made_again(
 
 
 def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.NDArray[np.float32]]:
-    """The vectors of texts by their names, from the store or made now."""
+    """Returns the vectors of texts by name, from the store or computed now."""
     settings = engines.Settings()
     device = hardware.device("auto")
 

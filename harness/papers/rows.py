@@ -1,4 +1,4 @@
-"""What of a paper's tables can be run here: for each row its system, its inputs, and what is missing."""
+"""Rows of a paper's tables that can be run: the system and inputs of each row, and what is missing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from harness.systems import states
 from harness.systems.states import by_hand, command, missing_models, missing_modules, parts, registered, resources
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
-_LEAST = 2  # inputs that a fusion needs
+_LEAST = 2  # minimum number of inputs of a fusion
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a paper's configuration says of a row; see `parse`."""
+    """Configuration of a row; see `parse`."""
 
     system: str = ""
     set: Mapping[str, Any] | None = None
@@ -33,13 +33,13 @@ class Entry:
     note: str = ""
 
 
-# (table, label) -> its entry, the collections that it has numbers on, and its place in the file
+# (table, label) -> entry, collections with numbers in this row, and its path in the file for messages
 Entries = dict[tuple[str, str], tuple[Entry, tuple[str, ...], str]]
 
 
 @dataclass(frozen=True)
 class Listed:
-    """The key `available` of a paper's configuration; see `parse`."""
+    """Key `available` of a paper's configuration; see `parse`."""
 
     corpus: str
     collections: Mapping[str, Words]
@@ -47,10 +47,11 @@ class Listed:
     instead: str = ""
     without_numbers: tuple[Words, ...] = ()
     instead_training: Mapping[str, Any] = field(default_factory=dict)
+    retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Printed(Protocol):
-    """The coordinates of a published number that identify its row."""
+    """Coordinates of a published number that identify its row."""
 
     @property
     def table(self) -> str: ...  # noqa: D102
@@ -64,18 +65,18 @@ class Printed(Protocol):
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a paper's table and what makes its run.
+    """A row of a paper's table and the system that makes its run.
 
     Attributes
     ----------
-    label : as the paper prints it; with its group where a table has two of one label.
-    collections : ours, on which the paper has numbers of it, in the paper's order.
-    system : of `conf/system/`; empty where `lack` says why there is none.
-    settings : its parameters that are not those of its configuration.
-    inputs : the rows whose runs it fuses.
+    label : as printed in the paper; with its group if a table has the label twice.
+    collections : our collections for which the paper prints numbers in this row, in the paper's order.
+    system : name in `conf/system/`; empty for a row without a system (see `lack`).
+    settings : parameters that differ from the system's configuration.
+    inputs : rows whose runs it fuses.
     trained : whether it learns from the judgments of another collection.
-    lack : (state, why) of a row without a system, as `config.state` gives them.
-    run : the table and label of the row whose run it is: its own, or those of the row that it is the same as.
+    lack : (state, reason) of a row without a system, as in `config.state`.
+    run : (table, label) of the row whose run it uses: itself, or the row in `same_as`.
     """
 
     table: str
@@ -91,19 +92,19 @@ class Row:
 
     @property
     def short(self) -> str:
-        """The label up to its colon, by which texts call a row."""
+        """Label up to its colon, as used in running text."""
         return self.label.partition(":")[0]
 
     def registered(self) -> tuple[checks.Lack, str] | None:
-        """(state, why) if no code makes its run; an input of such a kind has to come from elsewhere."""
+        """Returns (state, reason) if no code makes its run, which must then come from elsewhere; else None."""
         return self.lack or registered(self._parts, f"system {self.system}")
 
     def elsewhere(self) -> tuple[Row, ...]:
-        """The inputs whose runs have to come from elsewhere."""
+        """Returns the inputs whose runs must come from elsewhere."""
         return tuple(row for row in self.inputs if row.registered() is not None)
 
     def state(self) -> State:
-        """`in part`: a fusion whose rule runs, while some of its inputs have to come from elsewhere."""
+        """Returns the state; `in part` is a fusion that runs but needs some inputs from elsewhere."""
         found = self.registered()
         if found is not None:
             return found[0]
@@ -112,11 +113,11 @@ class Row:
         return "needs" if self.why() else "runs"
 
     def why(self, corpus: str = "") -> str:
-        """What keeps it from running: why no code does, or what is missing here; empty if nothing is.
+        """Returns why it cannot run: no code exists, or a resource is missing; empty if it can.
 
         Parameters
         ----------
-        corpus : one that is missing, too.
+        corpus : name of a missing corpus; empty if the corpus is available.
         """
         found = self.registered()
         if found is not None:
@@ -133,117 +134,174 @@ class Row:
         return "; ".join(part for part in lacking if part)
 
     def apart(self, collection: str) -> bool:
-        """Whether a fusion takes the file of its run there, since the name of its system would not make it.
+        """Returns whether a fusion on `collection` needs this row's run as a file instead of by its system's name.
 
-        A model that is fine-tuned leaves out the collections that its configuration names, and runs on these alone.
+        A fine-tuned model runs only on the collections that its configuration excludes from training.
         """
-        if self.registered() or self.settings:
-            return True
-        tunings = (part.get("training") for part in self._parts)
+        return bool(self.registered() or self.settings) or self.learns_from(collection)
+
+    def learns_from(self, collection: str) -> bool:
+        """Returns whether a model of its system is fine-tuned without leaving out the judgments of a collection."""
+        tunings = (part.get("training") for part in self._parts) if self.system else ()
         return any(collection not in (how.get("leave_out") or ()) for how in tunings if isinstance(how, Mapping))
 
     def tuned(self) -> bool:
-        """Whether its own model is fine-tuned."""
+        """Returns whether its own model is fine-tuned."""
         return isinstance(self.configuration.get("training"), Mapping)
 
     @property
     def run_name(self) -> str:
-        """What its run is called by the system that makes it."""
+        """Name that its system gives to the run."""
         return str(dict(self.settings).get("name") or self.configuration.get("name", self.system))
 
     @property
     def configuration(self) -> Mapping[str, Any]:
-        """That of its system."""
+        """Configuration of its system."""
         return self._parts[0]
 
     @cached_property
     def _parts(self) -> Sequence[Mapping[str, Any]]:
-        """The configuration of its system, and those of the systems that this is made from."""
+        """Configurations of its system and of that system's parts."""
         return tuple(parts({**config.load("system", self.system)[0], **dict(self.settings)}))
 
 
 @dataclass(frozen=True)
 class Available:
-    """The rows of a paper's tables; `corpus` is the one the paper used, `instead` a small one that is here, if any.
+    """Rows of a paper's tables that can be run.
 
-    `instead_training` are settings of a system's fine-tuning that the small corpus asks for.
+    Attributes
+    ----------
+    corpus : corpus used by the paper.
+    instead : small corpus that replaces it; empty for none.
+    instead_training : settings of fine-tuning on the small corpus.
+    retrained : collection that the systems' configurations learn from -> settings of fine-tuning that leave it out.
     """
 
     corpus: str
     instead: str
     rows: tuple[Row, ...]
     instead_training: Mapping[str, Any] = field(default_factory=dict)
+    retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def lacks(self, cell: Printed) -> str:
-        """What a printed number lacks here, if a command of ours makes the run of its row; else empty."""
+        """Returns what is missing to compute a printed number whose run our commands can make; else empty."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
         return next((self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), "")
 
     def lack(self, cell: Printed) -> tuple[checks.Lack, str] | None:
-        """Why no code makes the run of a printed number, if its own row says so."""
+        """Returns (state, reason) if the row of a printed number says that no code makes its run; else None."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
         return next((row.lack for row in self.rows if row.table == cell.table and row.label in labels), None)
 
     @cached_property
     def _lacking(self) -> Mapping[tuple[str, str], str]:
         made = [row for row in self.rows if not row.registered()]
-        return {(row.table, row.label): self.why(row) or "a run, which the command of its row makes" for row in made}
+        return {(row.table, row.label): self.why(row) or "a run; the command of its row makes it" for row in made}
 
     def why(self, row: Row) -> str:
-        """What keeps a row's run on the full collection from being made here; empty if nothing does."""
+        """Returns why a row cannot run on the full collection; empty if it can."""
         return row.why("" if load_corpus(self.corpus).state() == "here" else self.corpus)
 
-    def full(self, row: Row) -> str:
-        """The command that makes a row's run on the full collection (the last of its collections); else empty.
+    def full(self, row: Row, collection: str = "") -> str:
+        """Returns the command that makes a row's run on the full collection; empty if no code makes it.
 
-        Runs that have to come from elsewhere are files in capitals.
+        Runs that must come from elsewhere appear as file names in capitals.
+
+        Parameters
+        ----------
+        collection : one of `collections`; by default the last one of the row.
         """
-        return "" if row.registered() else _command(row, self.corpus, row.inputs)
+        if row.registered():
+            return ""
+        retrained = self.retrained.get(collection or row.collections[-1], {})
+        return _command(row, self.corpus, row.inputs, collection=collection, retrained=retrained)
+
+    def collections(self, row: Row) -> tuple[str, ...]:
+        """Returns the collections for which commands make the row's run.
+
+        A model that learns from a collection must be `retrained` without it; a fusion that is trained needs the
+        collection before.
+        """
+        parts = (row, *row.inputs)
+        able = [
+            each
+            for each in row.collections
+            if each in self.retrained or not any(part.learns_from(each) for part in parts)
+        ]
+        return tuple(able[1:] if row.trained else able)
 
     def small(self, row: Row) -> str:
-        """The same on the small corpus, with the inputs that code of ours makes; empty if these are too few."""
+        """Returns the command for the small corpus, with the inputs that our code makes; empty if these are too few."""
         inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
         if not self.instead or row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
         return _command(row, self.instead, inputs, self.instead_training)
 
 
-def _command(row: Row, corpus: str, inputs: Sequence[Row], training: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """A fusion takes the names of systems, and files where a run is from elsewhere or of other settings."""
-    collection = row.collections[-1]
+def _command(
+    row: Row,
+    corpus: str,
+    inputs: Sequence[Row],
+    training: Mapping[str, Any] = MappingProxyType({}),
+    collection: str = "",
+    retrained: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """Formats a row's command; inputs of a fusion are names of systems, or files (see `Row.apart`)."""
+    collection = collection or row.collections[-1]
     words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
     for key, value in row.settings:
         words.append(f"system.{key}={str(value).lower() if isinstance(value, bool) else value}")
     if row.tuned():
         words += [f"system.training.{key}={value}" for key, value in training.items()]
+    if row.learns_from(collection):
+        words += _retrained(row.configuration, retrained)
     if inputs:
         apart = [item.apart(collection) or bool(training and item.tuned()) for item in inputs]
         runs = [_file(item, collection) if by else item.system for item, by in zip(inputs, apart, strict=True)]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
-        before = row.collections[-2]
+        before = row.collections[row.collections.index(collection) - 1]
         words.append(f"training=[{before}]")
         words.append(f"system.training_runs=[{','.join(_file(item, before) for item in inputs)}]")
     return command(words)
 
 
+def _retrained(configuration: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """Returns overrides of a system's fine-tuning and of its first stage's, each for the settings that it has.
+
+    Examples
+    --------
+    >>> _retrained({"training": {"collections": ["a", "b"]}}, {"collections": ["b"], "validate_on": []})
+    ['system.training.collections=[b]']
+    """
+    first = configuration.get("first")
+    found = {"training": configuration.get("training")}
+    found |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
+    return [
+        f"system.{key}.{name}=[{','.join(value)}]"
+        for key, tuning in found.items()
+        for name, value in settings.items()
+        if isinstance(tuning, Mapping) and name in tuning
+    ]
+
+
 def _file(row: Row, collection: str) -> str:
-    """Where the run of a row is if its own command made it; in capitals if it has to come from elsewhere."""
+    """Returns the file of a row's run; in capitals if it must come from elsewhere."""
     if row.registered():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
     return f"runs/{collection}/{row.run_name}.run"
 
 
 def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
-    """The value of a paper's key `available`; `cells` are the paper's.
+    """Parses a paper's key `available`, given the paper's cells.
 
-    Every row of a listed table has an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
-    another row (`TABLE: ROW` where several tables have it). Tables without numbers are named in `without_numbers`.
+    Every row of a listed table needs an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
+    another row (`TABLE: ROW` if several tables have it). `without_numbers` names tables without numbers.
 
     Raises
     ------
     HarnessError
-        A row has no entry, an entry has no row, a key is unknown, or what it names does not exist.
+        A row has no entry, an entry has no row, a key is unknown, or a named configuration does not exist.
     """
     for corpus in filter(None, (listed.corpus, listed.instead)):
         _known(corpus, config.names("corpus"), "corpus", where)
@@ -255,7 +313,9 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
         printed = _printed(table, cells, listed.collections, place)
         without = table in listed.without_numbers
         if without == bool(printed):
-            has = "has cells, yet 'without_numbers' names it" if without else "has no cells; see 'without_numbers'"
+            has = (
+                "has cells, but 'without_numbers' names it" if without else "has no cells; add it to 'without_numbers'"
+            )
             raise HarnessError(f"{place}: the table {has}")
         for label, entry in rows.items():
             if printed:
@@ -264,10 +324,12 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
             entries[table, label] = (entry, printed.get(label, tuple(listed.collections.values())), f"{place}: {label}")
         for label in printed:
             if (table, label) not in entries:
-                raise HarnessError(f"{place}: row {label!r} is missing; give it a system, or a 'state'")
+                raise HarnessError(f"{place}: row {label!r} is missing; add it with a 'system' or a 'state'")
     made: dict[tuple[str, str], Row] = {}
     found = tuple(_row(key, entries, made) for key in entries)
-    return Available(listed.corpus, listed.instead, found, listed.instead_training)
+    for collection in listed.retrained:
+        _known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
+    return Available(listed.corpus, listed.instead, found, listed.instead_training, listed.retrained)
 
 
 def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
@@ -278,7 +340,7 @@ def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> 
 def _printed(
     table: str, cells: Sequence[Printed], collections: Mapping[str, str], where: str
 ) -> dict[str, tuple[str, ...]]:
-    """Label -> the collections its numbers are on, for the rows of a table."""
+    """Returns label -> collections with numbers, for the rows of a table."""
     on: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
         if cell.table == table:
@@ -289,7 +351,7 @@ def _printed(
 
 
 def labels(rows: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """(group, system) of each row of one table -> its label: the system, with the group where that is of several rows.
+    """Returns (group, system) -> label for the rows of a table: the system, with the group if it is ambiguous.
 
     Examples
     --------
@@ -316,14 +378,14 @@ def _check_row(entry: Entry, where: str) -> None:
     for key in entry.set or ():
         _known(key, mapping, "parameter", f"{where}: set")
     if ("runs" in mapping) != (entry.inputs is not None):
-        has = "fuses runs; name their rows in 'inputs'" if "runs" in mapping else "fuses no runs: it has no 'inputs'"
+        has = "fuses runs; name their rows in 'inputs'" if "runs" in mapping else "fuses no runs; remove 'inputs'"
         raise HarnessError(f"{where}: system {entry.system!r} {has}")
     if entry.trained and "training_runs" not in mapping:
-        raise HarnessError(f"{where}: system {entry.system!r} does not learn: it is not 'trained'")
+        raise HarnessError(f"{where}: system {entry.system!r} does not learn; remove 'trained'")
 
 
 def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row]) -> Row:
-    """The row of a key, made once."""
+    """Returns the row of a key; builds it on first use."""
     if key not in made:
         made[key] = _made(key, entries, made)
     return made[key]
@@ -341,11 +403,11 @@ def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Ro
     inputs = [_find(label, entries, where) for label in entry.inputs or ()]
     for source in inputs:
         if entries[source][0].inputs is not None or entries[source][0].same_as:
-            raise HarnessError(f"{where}: inputs: {source[1]!r} is no row of a single system")
+            raise HarnessError(f"{where}: inputs: {source[1]!r} is not a row of a single system")
     if entry.inputs is not None and len(set(inputs)) < max(_LEAST, len(inputs)):
-        raise HarnessError(f"{where}: inputs: expected two rows or more, each once")
+        raise HarnessError(f"{where}: inputs: expected at least two different rows")
     if entry.trained and len(collections) < _LEAST:
-        raise HarnessError(f"{where}: trained: there is no other collection to learn from")
+        raise HarnessError(f"{where}: trained: the row has no other collection to learn from")
     return Row(
         *key,
         collections,
@@ -360,9 +422,9 @@ def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Ro
 
 
 def _find(label: str, entries: Mapping[tuple[str, str], object], where: str) -> tuple[str, str]:
-    """The row of a label, in whichever table it is."""
+    """Finds the row of a label in any table."""
     found = [key for key in entries if label in (key[1], f"{key[0]}: {key[1]}")]
     if len(found) != 1:
         known = suggestion(label, {key[1] for key in entries}) if not found else "it is in several tables"
-        raise HarnessError(f"{where}: there is no one row {label!r}; {known}")
+        raise HarnessError(f"{where}: row {label!r} is unknown or ambiguous; {known}")
     return found[0]

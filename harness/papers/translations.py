@@ -1,4 +1,4 @@
-"""CrossMath's translated topics: what became of them in translation."""
+"""Check of CrossMath's translated topics for missing topics, untranslated bodies and damaged formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMULA = re.compile(r"\$\$.*?\$\$|\$.*?\$|\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{(\w
 
 @dataclass(frozen=True)
 class Damage:
-    """What became of a topic's formulas: lost, changed into other ones, or added."""
+    """Numbers of a topic's formulas that were lost, changed or added in translation."""
 
     lost: int
     changed: int
@@ -24,16 +24,16 @@ class Damage:
 
 @dataclass(frozen=True)
 class Translation:
-    """What a check of translated topics against the English ones found.
+    """Comparison of translated topics with the English ones.
 
     Attributes
     ----------
     language, title : ISO 639-3 code and name of the language.
     checked : ids of the topics compared, in order.
     missing : topics that the translation lacks.
-    english_bodies : topics whose body outside formulas is letter by letter the English one.
-    formulas : how many formulas the English topics have that the translation has as well.
-    damaged : topics whose formulas are not the English ones, whatever their order and blanks.
+    english_bodies : topics whose body outside formulas equals the English one.
+    formulas : number of formulas in the English versions of the translated topics.
+    damaged : topics whose formulas differ from the English ones; order and blanks do not count.
     """
 
     language: str
@@ -46,33 +46,33 @@ class Translation:
 
     @property
     def lost(self) -> int:
-        """Formulas lost, over all topics."""
+        """Number of formulas lost, over all topics."""
         return sum(damage.lost for damage in self.damaged.values())
 
     @property
     def changed(self) -> int:
-        """Formulas changed, over all topics."""
+        """Number of formulas changed, over all topics."""
         return sum(damage.changed for damage in self.damaged.values())
 
     @property
     def added(self) -> int:
-        """Formulas added, over all topics."""
+        """Number of formulas added, over all topics."""
         return sum(damage.added for damage in self.damaged.values())
 
 
 def words_only(text: str) -> str:
-    """The letters and digits of a text outside its formulas, in lower case: what a translation must change."""
+    """Returns the letters and digits of a text outside its formulas, in lower case; a translation changes them."""
     return re.sub(r"[\W_]+", "", _FORMULA.sub(" ", text)).lower()
 
 
 def _formulas(topic: Topic) -> Counter[str]:
-    """The formulas of title and body without their blanks."""
+    """Counts the formulas of title and body, without blanks."""
     found = (*formulas_in(topic.title), *formulas_in(topic.body))
     return Counter(re.sub(r"\s+", "", latex) for latex in found)
 
 
 def damage(translated: Topic, english: Topic) -> Damage:
-    """Compare the formulas of two topics; a missing one and a new one together count as one changed."""
+    """Compares the formulas of two topics; a missing and a new formula together count as one changed formula."""
     here, there = _formulas(translated), _formulas(english)
     missing, new = (there - here).total(), (here - there).total()
     changed = min(missing, new)
@@ -82,10 +82,10 @@ def damage(translated: Topic, english: Topic) -> Damage:
 def check_translation(
     language: str, title: str, translated: Topics, english: Topics, wanted: Collection[str]
 ) -> Translation:
-    """Compare translated topics with the English ones, for the topics in `wanted`.
+    """Compares translated topics with the English ones, for the topics in `wanted`.
 
-    A body without any letter outside formulas cannot be classified and is not counted as English. Topics that are
-    missing have no part in the count of formulas.
+    A body without letters outside formulas cannot be classified and does not count as English. Missing topics do not
+    contribute to `formulas`.
     """
     here, there = translated.by_id(), english.by_id()
     order = [topic.id for topic in english if topic.id in wanted]

@@ -1,1 +1,1 @@
-"""A report as HTML, Markdown, LaTeX, CSV and JSON. Knows no measure, run or paper."""
+"""Renders a report as HTML, Markdown, LaTeX, CSV and JSON. Knows no measure, run or paper."""

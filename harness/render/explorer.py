@@ -1,4 +1,4 @@
-"""An `Explorer` as the compact JSON that the script of the page draws."""
+"""Writes an `Explorer` as compact JSON, which the script of the HTML page draws."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _PLAIN = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
-_SCALE = 100_000  # values are written as whole numbers of hundred-thousandths
+_SCALE = 100_000  # values are written as integers, in units of 1/100,000
 
 
 def to_json(block: Explorer) -> str:
-    """The block as JSON that can stand in a script element: no `<`, `>`, `&` and no line separators.
+    """Returns the block as JSON that is safe inside a script element: no `<`, `>`, `&` and no line separators.
 
-    Every text is a list of strings and of places in `formulas`, each of which holds its LaTeX, whether it is displayed
-    and, unless it failed to convert, its MathML as nested lists: place in `kinds` (element and attributes), children.
-    Rows of numbers are strings, each number written in `width` digits to the base 64. Values are in
-    hundred-thousandths; a document's grade is its place in the topic's `judged`, past its end if there is none. The
-    wordings of topics name titles and bodies by their places in `texts`; there a text that is shown as it is written
-    has a list of one string where something is to be read from the left, whatever stands around it.
+    - A text is a list of strings and of indices into `formulas`.
+    - A formula is its LaTeX, whether it is displayed and, unless conversion failed, its MathML as nested lists: index
+      into `kinds` (element and attributes), then children.
+    - A list of numbers is a string with `width` base-64 digits per number.
+    - Values are in units of 1/100,000. A grade is an index into the topic's `judged`, or its length without judgment.
+    - A wording of a topic refers to titles and bodies by index into `texts`. In a literal text, a list of one string
+      marks a part that reads left to right in any context.
     """
     formulas = _Formulas()
     data = {
@@ -53,7 +54,7 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
     found += [rank for page in pages.topics for first in page.judged_firsts for _, rank in first]
     highest = max((*found, *(len(page.docs) for page in pages.topics)), default=0)
     width = 2 if highest < len(_DIGITS) ** 2 else 4
-    # Ids that are plain numbers, as those of posts are, take half the room when written as such.
+    # Ids that are plain numbers, such as those of posts, take half the space as base-64 numbers.
     numbers = all(_PLAIN.fullmatch(doc) for page in pages.topics for doc in page.docs)
     return {
         "name": visible(pages.name),
@@ -118,12 +119,12 @@ def _topic(
 
 
 def _digits(numbers: Sequence[int], width: int) -> str:
-    """Numbers one after the other, each in `width` digits to the base 64."""
+    """Encodes numbers as a string of `width` base-64 digits each."""
     return "".join(_DIGITS[n >> 6 * place & 63] for n in numbers for place in reversed(range(width)))
 
 
 def _written(text: str, placeholder: str) -> list[object]:
-    """A text as it is written: strings, and lists of one string, which are to be read from the left."""
+    """Returns a literal text as strings, and lists of one string for parts that read left to right."""
     found = [(start, end) for start, end, _ in located(text)]
     if placeholder:
         marks = re.finditer(rf"{re.escape(placeholder)}\d+", text, re.ASCII)
@@ -137,7 +138,7 @@ def _written(text: str, placeholder: str) -> list[object]:
 
 
 class _Formulas:
-    """The distinct formulas of all texts, the distinct kinds of elements they are made of, and texts named by place."""
+    """Indexes of distinct formulas, kinds of MathML elements, and texts."""
 
     def __init__(self) -> None:
         self.texts: list[list[object]] = []
@@ -147,11 +148,11 @@ class _Formulas:
         self._known: dict[Formula, int] = {}
 
     def text(self, text: str) -> list[str | int]:
-        """A text as strings and places of formulas."""
+        """Returns a text as strings and indices of formulas."""
         return [visible(part) if isinstance(part, str) else self._place(part) for part in segments(text)]
 
     def placed(self, texts: tuple[str, str], placeholder: str | None) -> int:
-        """The place of title and body in `texts`; with what placeholders begin with they are shown as written."""
+        """Returns the index of a title and body in `texts`; with a prefix of placeholders they are shown literally."""
         key = (*texts, placeholder)
         if key not in self._placed:
             self._placed[key] = len(self.texts)

@@ -1,8 +1,8 @@
-"""The figures of a report, each a function from plain values to an SVG drawing.
+"""Figures of a report: functions from plain values to SVG drawings.
 
-A drawing is valid XML by itself, scales with its `viewBox`, follows light and dark mode, and can be read in grey:
-what differs in colour differs in marker, hatching or lightness too. A value that is not finite is never drawn but
-said to be `n/a`. Labels are plain text; `svg.py` escapes them.
+A drawing is valid XML by itself, scales with its `viewBox`, follows light and dark mode, and is readable in greyscale:
+series differ in marker, hatching or lightness besides colour. Non-finite values are not drawn but listed as `n/a`.
+Labels are plain text; `svg.py` escapes them.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def dot_interval(
 
 
 def per_topic_differences(labels: Sequence[str], differences: Sequence[float], title: str) -> str:
-    """One bar a topic, from the largest gain to the largest loss; gains are solid, losses hatched.
+    """Draws one bar per topic, from the largest gain to the largest loss; gains are solid, losses hatched.
 
     Raises
     ------
     HarnessError
-        There are not as many labels as differences.
+        The numbers of labels and differences differ.
     """
     if len(labels) != len(differences):
         raise HarnessError(f"figure {title!r}: {len(labels)} labels for {len(differences)} differences")
@@ -93,7 +93,7 @@ def per_topic_differences(labels: Sequence[str], differences: Sequence[float], t
     gains, losses = [p for p in drawn if p[1] > 0], [p for p in reversed(drawn) if p[1] < 0]
     counts = f"better on {len(gains)}, equal on {len(drawn) - len(gains) - len(losses)}, worse on {len(losses)}"
     counts += f", n/a on {len(missing)}" if missing else ""
-    # Sorted bars leave two corners empty: top right for the gains, bottom left for the losses.
+    # Sorted bars leave two corners free: top right for the gains, bottom left for the losses.
     lines = ["Largest gains", *(f"{clip(label, 150)} {_signed(value)}" for label, value in gains[:3])]
     for index, content in enumerate(lines if gains else []):
         body += text(right, 28 + 17 * index, content, "end", "soft halo" if index else "big halo")
@@ -107,7 +107,7 @@ def per_topic_differences(labels: Sequence[str], differences: Sequence[float], t
 
 
 def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", title: str = "") -> str:
-    """How values spread, one row each: a box over the quartiles, the median, the mean, the range, and every value."""
+    """Draws distributions, one row each: box over the quartiles, median, mean, range, and every value."""
     clean = [(label, sorted(float(v) for v in values if drawable(v)), len(values)) for label, values in rows]
     left, right, pitch = _left([label for label, _ in rows]), WIDTH - 118, 38.0
     bottom = 14 + pitch * len(rows)
@@ -123,7 +123,7 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
             continue
         low, middle, high = (_quantile(values, q) for q in (0.25, 0.5, 0.75))
         mean = math.fsum(values) / len(values)
-        # The golden ratio spreads neighbours apart without chance.
+        # The golden ratio separates neighbours deterministically.
         for order, value in enumerate(values):
             body += _disc(scale(value), y + 22 * ((order * 0.618034) % 1 - 0.5), 2.1, "f5 dot")
         body += line(scale(values[0]), y, scale(low), y, "s0") + line(scale(high), y, scale(values[-1]), y, "s0")
@@ -144,12 +144,12 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
 def grouped_bars(
     groups: Sequence[str], series: Sequence[str], values: Sequence[Sequence[float]], ylabel: str, title: str = ""
 ) -> str:
-    """Bars side by side; `values[g][s]` is the bar of series `s` in group `g`. Series differ in hatching.
+    """Draws bars side by side; `values[g][s]` is the bar of series `s` in group `g`. Series differ in hatching.
 
     Raises
     ------
     HarnessError
-        More than six series (hatchings could not be distinguished), or values of another shape.
+        There are more than six series (hatchings would be indistinguishable), or values have another shape.
     """
     if len(series) > SERIES:
         raise HarnessError(f"figure {title or ylabel!r}: {len(series)} series, at most {SERIES} can be distinguished")
@@ -187,7 +187,7 @@ def grouped_bars(
 
 
 def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: str = "") -> str:
-    """Pairwise p values, darker for smaller; `p[i][j]` compares `names[i]` with `names[j]`. Columns are numbered.
+    """Draws pairwise p values, darker for smaller; `p[i][j]` compares `names[i]` with `names[j]`. Columns are numbered.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
             if level > 0 and i < j:
                 low.append(f"{name} and {other}: {shown}")
     fills = {level: {"class_": f"l{level} rule"} for level in (1, 2, 3)} | {0: {"class_": "paper rule"}}
-    # Without room for the words, what is n/a is hatched.
+    # Cells too small for the text n/a are hatched.
     fills[-1] = fills[0] if size >= 36 else {"class_": "rule", "fill": "url(#@5)"}
     under = "".join(element("path", d=d, **fills[level]) for level, d in shades.items() if d)
     bottom, x = top + high * n + 14, min(left, WIDTH - 10 - 5 * 96)
@@ -231,7 +231,7 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
 
 
 def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str, title: str = "") -> str:
-    """Named points (label, x, y). A label that would cover another is left to the pointer and the description."""
+    """Draws named points (label, x, y); labels that would overlap appear only in tooltips and the description."""
     drawn = [(label, float(x), float(y)) for label, x, y in points if drawable(x) and drawable(y)]
     missing = [label for label, x, y in points if not (drawable(x) and drawable(y))]
     left, right, top, bottom = (
@@ -271,9 +271,9 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
 def curves(
     series: Sequence[tuple[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, title: str = ""
 ) -> str:
-    """One line through the points (x, y) of each series; series differ in marker too.
+    """Draws one line through the points (x, y) of each series; series also differ in marker.
 
-    A single series has no legend. Where all x are whole numbers, so are the ticks.
+    A single series has no legend. If all x are whole numbers, so are the ticks.
 
     Raises
     ------
@@ -306,9 +306,9 @@ def curves(
 
 
 def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> str:
-    """Points (label, group, kind, x, y) on a plane whose axes mean nothing, each joined to the middle of its group.
+    """Draws points (label, group, kind, x, y) without axes, each joined to the centre of its group.
 
-    Kinds differ in marker; the name of a group stands in its middle.
+    Kinds differ in marker; the name of a group is at its centre.
 
     Raises
     ------
@@ -346,7 +346,7 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
 
 
 def _markers(names: Sequence[str], left: float, right: float) -> tuple[str, float]:
-    """The names of series beside their markers, in lines, and where the drawing may begin below them."""
+    """Draws a legend of markers and names; returns it and the y coordinate below it."""
     legend, top, at = "", 14.0, (left, 8.0)
     for index, name in enumerate(names):
         shown = clip(name, 260)
@@ -357,7 +357,7 @@ def _markers(names: Sequence[str], left: float, right: float) -> tuple[str, floa
 
 
 def _marker(series: int, x: float, y: float, hint: str = "") -> str:
-    """Disc, diamond, square, and the same hollow."""
+    """Draws the marker of a series: disc, diamond, square, then the same hollow."""
     shape = (_disc, _diamond, _square)[series % 3](x, y, (4.5, 6.0, 4.2)[series % 3], f"f{series}", hint)
     return shape if series < 3 else shape.replace(f'class="f{series}"', f'class="paper s{series}"', 1)
 
@@ -380,24 +380,24 @@ def _signed(value: float) -> str:
 
 
 def _left(labels: Sequence[str], most: float = 250, strong: bool = False) -> float:
-    """Returns the room for the labels at the left."""
+    """Returns the width needed for the labels at the left."""
     return min(most, max((text_width(label, strong) for label in labels), default=0)) + 26
 
 
 def _left_of_axis(values: Sequence[float]) -> float:
-    """Room for the numbers and the label of a vertical axis."""
+    """Returns the width needed for the numbers and the label of a vertical axis."""
     marks = ticks(min(values, default=0.0), max(values, default=1.0))
     return max(text_width(tick_label(mark, marks)) for mark in marks) + 31
 
 
 def _right_of_axis(values: Sequence[float], whole: bool = False) -> float:
-    """Where a horizontal axis ends, so that its last number, centred there, is within the drawing."""
+    """Returns the end of a horizontal axis, so that its last number fits within the drawing."""
     marks = _fitting(values, WIDTH, whole)
     return WIDTH - max(14.0, text_width(tick_label(marks[-1], marks)) / 2 + 2)
 
 
 def _fitting(values: Sequence[float], width: float, whole: bool) -> Sequence[float]:
-    """Returns the ticks of a horizontal axis: fewer where their numbers would touch."""
+    """Returns the ticks of a horizontal axis; fewer if their numbers would touch."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     for count in (5, 4, 3, 2):
         marks = ticks(low, high, count, whole=whole)
@@ -411,7 +411,7 @@ def _linear(low: float, high: float, start: float, end: float) -> Scale:
 
 
 def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False) -> tuple[Scale, str]:
-    """The horizontal scale that covers the values, and its grid, numbers and label as markup."""
+    """Returns the horizontal scale that covers the values, and its grid, numbers and label as markup."""
     left, right, top, bottom = area
     marks = _fitting(values, right - left, whole)
     scale = _linear(marks[0], marks[-1], left, right)
@@ -425,7 +425,7 @@ def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False
 
 
 def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str]:
-    """The vertical scale that covers the values, and its grid, numbers and label as markup."""
+    """Returns the vertical scale that covers the values, and its grid, numbers and label as markup."""
     left, right, top, bottom = area
     marks = ticks(min(values, default=0.0), max(values, default=1.0))
     scale = _linear(marks[0], marks[-1], bottom, top)
@@ -438,7 +438,7 @@ def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str
 
 
 def _upright(content: str, x: float, y: float, anchor: str = "") -> str:
-    """Text that reads from bottom to top."""
+    """Draws text that reads from bottom to top."""
     return text(x, y, content, anchor, "soft" if content == "n/a" else "", transform=f"rotate(-90 {x:.2f} {y:.2f})")
 
 
@@ -452,12 +452,12 @@ def _diamond(x: float, y: float, radius: float, class_: str, hint: str = "") -> 
 
 
 def _fill(series: int) -> dict[str, str]:
-    """The first series is solid, the others hatched."""
+    """Returns the fill of a series: solid for the first, hatched for the others."""
     return {"class_": "f0"} if series == 0 else {"class_": f"s{series}", "fill": f"url(#@{series})"}
 
 
 def _legend(series: Sequence[str], left: float, right: float) -> tuple[str, float]:
-    """The names of the series in lines, and where the drawing may begin below them."""
+    """Draws a legend of fills and names; returns it and the y coordinate below it."""
     body, x, y = "", left, 8.0
     for index, name in enumerate(series):
         shown = clip(name, 260)
@@ -469,7 +469,7 @@ def _legend(series: Sequence[str], left: float, right: float) -> tuple[str, floa
 
 
 def _wrapped(content: str, width: float) -> list[str]:
-    """At most two lines that fit the width."""
+    """Wraps a text to at most two lines that fit the width."""
     first, rest = "", content.split()
     while rest and (not first or text_width(f"{first} {rest[0]}") <= width):
         first = f"{first} {rest.pop(0)}".strip()
@@ -477,7 +477,7 @@ def _wrapped(content: str, width: float) -> list[str]:
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:
-    """Linear interpolation between the two nearest values of a sorted sequence."""
+    """Computes a quantile by linear interpolation between the two nearest values of a sorted sequence."""
     place = q * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
@@ -485,7 +485,7 @@ def _quantile(ordered: Sequence[float], q: float) -> float:
 
 
 def _level(p: float) -> tuple[int, str]:
-    """How dark a p value is drawn (-1 if there is none, else 0 to 3) and how it is written."""
+    """Returns the shade of a p value (0 to 3; -1 if undefined) and its text."""
     if not drawable(p):
         return -1, "n/a"
     level = sum(p < bound for bound in (0.05, 0.01, 0.001))

@@ -1,4 +1,4 @@
-"""Formulas of texts that anyone may have written: found in the text, turned into MathML, checked element by element."""
+"""Finds formulas in untrusted text, converts them to MathML, and checks the result element by element."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 LONGEST = 5_000  # characters of LaTeX
-DEEPEST = 200  # braces, environments and `\left` within one another
-_DEEPEST_TREE = 300  # elements within one another; writers of XML and JSON are recursive
+DEEPEST = 200  # nested braces, environments and `\left`
+_DEEPEST_TREE = 300  # nested elements; writers of XML and JSON are recursive
 ELEMENTS = (
     *("math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "ms"),
     *("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mprescripts", "none"),
@@ -37,7 +37,7 @@ _CHOICES = {
 }
 _LENGTHS = ("width", "height", "depth", "minsize", "maxsize", "lspace", "rspace")
 ATTRIBUTES = (*_CHOICES, *_LENGTHS)
-# Up to 99em; backwards less than one, as `\!` goes: what goes further can cover the text before it.
+# Up to 99em; negative lengths below 1em (as `\!`), since longer ones could cover the text before them.
 _LENGTH = re.compile(r"(?:[0-9]{1,2}(?:\.[0-9]+)?|-0?\.[0-9]+)(?:em|ex)|0")
 
 _ENVIRONMENTS = ("equation", "align", "gather", "multline", "eqnarray", "alignat", "flalign")
@@ -58,17 +58,17 @@ _LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s
 
 @dataclass(frozen=True)
 class Formula:
-    """LaTeX without its delimiters, and whether it stands on a line of its own."""
+    """LaTeX without its delimiters, and whether it is displayed on its own line."""
 
     latex: str
     display: bool = False
 
 
 def segments(text: str) -> tuple[str | Formula, ...]:
-    r"""Text and formulas in turn; formulas stand in `$...$`, `$$...$$`, `\(...\)`, `\[...\]` or an environment.
+    r"""Splits a text into strings and formulas in `$...$`, `$$...$$`, `\(...\)`, `\[...\]` or an environment.
 
-    As in MathJax a dollar sign within braces (`\text{if $x$}`) does not end a formula. What is opened and never
-    closed is text, and so is a dollar sign whose partner is followed by a digit (`$5 or $6`).
+    As in MathJax, a dollar sign within braces (`\text{if $x$}`) does not end a formula. An opening without a closing
+    delimiter is text, and so is a dollar sign whose partner is followed by a digit (`$5 or $6`).
     """
     out: list[str | Formula] = []
     at = 0
@@ -79,9 +79,9 @@ def segments(text: str) -> tuple[str | Formula, ...]:
 
 
 def located(text: str) -> list[tuple[int, int, Formula]]:
-    """The formulas of a text, each with where it begins and ends, delimiters included."""
+    """Returns (start, end, formula) for each formula of a text; the span includes delimiters."""
     out: list[tuple[int, int, Formula]] = []
-    absent: set[str] = set()  # closings that the rest of the text lacks, so that each is looked for once
+    absent: set[str] = set()  # closing delimiters missing from the rest of the text, which are searched only once
     at = 0
     while found := _OPENING.search(text, at):
         at = found.end()
@@ -93,7 +93,7 @@ def located(text: str) -> list[tuple[int, int, Formula]]:
 
 
 def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Formula | None, int]:
-    """The formula that begins with this opening and where it ends; None if there is none."""
+    """Returns the formula after an opening delimiter and its end; None if it is not closed."""
     begin = opening.end()
     if opening[1]:
         closing = f"\\end{{{opening[1]}{opening[2]}}}"
@@ -122,7 +122,7 @@ def _find(text: str, closing: str, begin: int, absent: set[str]) -> int:
 
 
 def _dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
-    """Where the closing dollar signs stand: the first outside braces, else the first; -1 if there are none."""
+    """Returns the position of the closing dollar signs: the first outside braces, else the first, else -1."""
     depth, first = 0, -1
     for found in _TOKEN.finditer(text, begin):
         if found[0] == "$" and text.startswith(closing, found.start()):
@@ -131,16 +131,16 @@ def _dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
                 return found.start()
         elif found[0] in ("{", "}"):
             depth += 1 if found[0] == "{" else -1
-    # Braces that never close are looked at only once.
+    # Unclosed braces are searched only once.
     absent.add("{" if first >= 0 else closing)
     return first
 
 
 def to_mathml(latex: str, display: bool = False) -> Element | None:
-    """A formula as a MathML element (without namespace) that holds nothing but `ELEMENTS` and `ATTRIBUTES`.
+    """Converts LaTeX to a MathML element (without namespace) with only `ELEMENTS` and `ATTRIBUTES`.
 
-    Returns None if the formula is too long or too deep, if the converter fails on it, or if what it makes is not
-    well-formed or holds anything else than text in such elements. Other attributes are dropped, and so are colours.
+    Returns None if the formula is too long or too deep, or if the converter fails or returns ill-formed XML or other
+    elements. Drops other attributes, including colours.
     """
     from xml.etree import ElementTree
 
@@ -155,7 +155,7 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
             return None
         element = ElementTree.fromstring(made)  # noqa: S314 - without a document type there are no entities
     except Exception:
-        # Whatever fails on somebody's LaTeX: the LaTeX itself is shown then.
+        # The converter may fail in any way on arbitrary LaTeX; the page then shows the LaTeX itself.
         return None
     if not _clean(element):
         return None
@@ -172,7 +172,7 @@ def _depth(latex: str) -> int:
 
 
 def _clean(root: Element) -> bool:
-    """Check and simplify in place; whether nothing but known elements is there. Not recursive: formulas are deep."""
+    """Checks and simplifies a tree in place; returns whether it is valid. Not recursive, since formulas are deep."""
     for element in root.iter():
         element.tag = element.tag.removeprefix(f"{{{NAMESPACE}}}") if isinstance(element.tag, str) else ""
         if element.tag not in ELEMENTS:
@@ -192,14 +192,14 @@ def _clean(root: Element) -> bool:
 
 
 def _unwrapped(element: Element) -> Element:
-    """The element itself, or what stands in it if it is a row of one."""
+    """Returns the element, or its only child if it is a row of one."""
     while element.tag == "mrow" and len(element) == 1 and not element.attrib:
         element = element[0]
     return element
 
 
 def _space(row: Element) -> None:
-    """Space around bars and names of functions as TeX has it; the converter leaves it to the renderer, who guesses."""
+    """Sets the space around bars and function names as in TeX; the converter leaves it to the browser's guess."""
     for index, child in enumerate(row):
         core = child
         while core.tag in _SCRIPTS and len(core):
@@ -226,12 +226,12 @@ _STYLES = {
     "sans-serif": "MATHEMATICAL SANS-SERIF",
     "monospace": "MATHEMATICAL MONOSPACE",
 }
-# Letters that had a place in Unicode before the mathematical alphabets came.
+# Letters that were in Unicode before the mathematical alphabets were added.
 _OLD_STYLES = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT", "fraktur": "BLACK-LETTER"}
 
 
 def _styled(text: str, variant: str) -> str:
-    """Letters in a mathematical alphabet: browsers no longer draw `mathvariant`."""
+    """Converts letters to a mathematical alphabet, since browsers no longer support `mathvariant`."""
     return "".join(_letter(letter, variant) for letter in text) if variant in _STYLES else text
 
 

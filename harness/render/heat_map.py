@@ -1,4 +1,4 @@
-"""A drawing of similarities by shades; like those of `harness.render.figures`."""
+"""Draws a heat map, in the style of `harness.render.figures`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from harness.errors import HarnessError
 from harness.render.svg import WIDTH, clip, document, element, num, text
 
-_LEVELS = 4  # of shades: paper, then darker ones
+_LEVELS = 4  # number of shades, from background to dark
 _LABEL = 70.0
 
 
 def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str) -> str:
-    """Values by shades of equal width between the least and the greatest; what is not finite is left blank.
+    """Draws a matrix of values in shades of equal width between minimum and maximum; non-finite values stay blank.
 
     Parameters
     ----------
-    values : `values[i][j]` is of `rows[i]` and `columns[j]`.
+    values : `values[i][j]` belongs to `rows[i]` and `columns[j]`.
 
     Raises
     ------
     HarnessError
-        `values` does not fit the rows and columns, or there are none.
+        `values` does not match the rows and columns, or is empty.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     """
     if not rows or not columns or len(values) != len(rows) or any(len(row) != len(columns) for row in values):
         raise HarnessError(
-            f"figure {title!r}: expected {len(rows)} rows of {len(columns)} values, one of each at least"
+            f"figure {title!r}: expected {len(rows)} rows of {len(columns)} values, at least one of each"
         )
     known = [value for row in values for value in row if math.isfinite(value)]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
@@ -58,5 +58,5 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
         body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fill)
         body += text(x + 22, bottom + 12, f"from {low + step * level:.2f}", "", "soft")
         x += 100
-    said = f"from {low:.2f} to {high:.2f}, {len(rows)} rows and {len(columns)} columns" if known else "no value"
-    return document(bottom + 24, title, said, under + body)
+    summary = f"from {low:.2f} to {high:.2f}, {len(rows)} rows and {len(columns)} columns" if known else "no value"
+    return document(bottom + 24, title, summary, under + body)

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: no request, no script or style but its own."""
+"""Renders a report as one self-contained HTML file, which makes no network requests."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _TEMPLATES = Path(__file__).parent / "templates"
-# Below this many rows a search box is more to read than the table; above it the table scrolls under its own header.
+# Longer tables get a search box and scroll under a fixed header.
 _LONG = 15
 _WIDE_COLUMNS = 8
 _LONG_TEXT = 36
 _HALF_TEXT = 14
 _MANY_NOTES = 8
-# A fact that is nothing but an address is a link, which shows where it leads; no other text ever is.
+# A fact that is exactly a web address becomes a link; no other text does.
 _ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@~_+()-]*)?")
 _EXPLORER = ("explorer_base.js", "explorer_wordings.js", "explorer_topic.js", "explorer.js")
 
 
 def render_html(report: Content) -> str:
-    """The report as a self-contained HTML document.
+    """Renders a report as a self-contained HTML document.
 
-    Its content security policy allows the styles and scripts written here, by their hashes, and nothing else.
+    Its content security policy allows only our styles and scripts, by their hashes.
 
     Raises
     ------
     HarnessError
-        A figure holds SVG that `harness.render.figures` does not write.
+        A figure contains SVG that `harness.render.figures` does not write.
     """
     from markupsafe import Markup
 
@@ -71,7 +71,7 @@ def render_html(report: Content) -> str:
 
 
 def render_html_table(table: Table, label: str = "Table 1") -> str:
-    """One table as it stands in a report, without the page around it."""
+    """Renders one table as in a report, without the rest of the page."""
     drawn: str = _template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
     return drawn
 
@@ -85,7 +85,7 @@ def _read(name: str) -> str:
 def _template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    # `finalize` sees every value that a template prints, so no text can miss `visible`; markup of ours is no plain str.
+    # `finalize` sees every value that a template prints, so every text passes `visible`; our markup is not a plain str.
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -102,7 +102,7 @@ def _hash(content: str) -> str:
 
 
 def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
-    """What the template needs to know of a block."""
+    """Returns the template's variables for a block."""
     from markupsafe import Markup
 
     match block:
@@ -155,14 +155,14 @@ def _table(table: Table, label: str) -> dict[str, Any]:
 
 
 def _room(table: Table, index: int) -> int:
-    """How many marks and note letters the fullest cell of a number column has: digits line up if all keep that room."""
+    """Returns the most marks and note letters in a cell of a number column; this space aligns the digits."""
     if table.columns[index].kind == "text":
         return 0
     return min(4, max((len(symbols(row[index])) + bool(row[index].note) for row in table.rows), default=0))
 
 
 def _heads(table: Table) -> list[list[dict[str, Any]]]:
-    """The rows of the header: one, or two where columns are grouped."""
+    """Returns the header rows: one, or two if columns are grouped."""
     grouped = any(column.group for column in table.columns)
     top: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []

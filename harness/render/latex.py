@@ -1,4 +1,4 @@
-"""A report as a LaTeX document for pdflatex, its tables set as papers print them."""
+"""Renders a report as a LaTeX document for pdflatex, with tables in the style of papers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from harness.render.texchars import ACCENTS, LATIN, TEX
 
 Write = Callable[[str], str]
 
-# Widths are counted in characters of the document's own size; a line of the page holds about 80.
+# Widths are in characters of the document's font size; a line has about 80.
 _LINE = 80
 _MOST = 170
 _LONG_TEXT = 40
@@ -69,7 +69,7 @@ _SYMBOLS = {
 }
 
 
-# What a table needs in the preamble of the document that takes it in, and what shows that it does.
+# Packages that a table may need in its document -> pattern of the commands that need them.
 _PACKAGES = {
     "{booktabs}": r"\\toprule",
     "{array}": r"[<>]\{",
@@ -79,9 +79,9 @@ _PACKAGES = {
 
 
 def render_latex(report: Content) -> str:
-    """The report as a LaTeX document that pdflatex compiles as it is, and whose tables can be copied into a paper.
+    """Renders a report as a LaTeX document that pdflatex compiles and whose tables can be copied into a paper.
 
-    The best value is bold, the other marks are superscripts explained in the caption, with the table's notes.
+    The best value is bold; other marks are superscripts, explained in the caption together with the table's notes.
     """
     labels = report.labels()
     parts = [
@@ -98,9 +98,9 @@ def render_latex(report: Content) -> str:
 
 
 def render_table(table: Table) -> str:
-    """A table for `\\input` into a paper: the bare tabular; what it needs, its caption and its notes as comments.
+    """Renders a table for `\\input` into a paper: the bare tabular, with packages, caption and notes as comments.
 
-    It is as wide as its columns and is neither scaled nor cut, and nothing may break inside a word.
+    The table has its natural width, is neither scaled nor split, and words are not broken.
     """
     letters = footnotes(table)
     prose = [index for index in _prose(table) if any(" " in row[index].text for row in table.rows)]
@@ -115,15 +115,15 @@ def render_table(table: Table) -> str:
 
 
 def escape(text: str) -> str:
-    """Plain text as LaTeX text, for any place of a document: no character of it acts, none is lost silently.
+    """Escapes plain text for LaTeX; no character acts as a command, and none is lost silently.
 
-    A few characters that pdflatex has no glyph for become their codes, a longer passage its script and length.
+    Up to three characters without a glyph in pdflatex become their codes, a longer passage its script and length.
     """
     return _escaped(text, _LONG_WORD)
 
 
 def _unbroken(text: str) -> str:
-    """The same without places where long words may break."""
+    """Escapes plain text as `escape`, without allowing breaks in long words."""
     return _escaped(text, sys.maxsize)
 
 
@@ -135,7 +135,7 @@ def _escaped(text: str, longest: int) -> str:
 def _word(word: str, longest: int) -> str:
     parts: list[str] = []
     for index, char in enumerate(word):
-        # Checksums and paths must break somewhere; and two of these characters would join into another.
+        # Checksums and paths must be breakable; doubled, these characters would form a ligature.
         if index and index % 8 == 0 and len(word) >= longest:
             parts.append(r"\allowbreak{}")
         elif char in "-'," and index and word[index - 1] == char:
@@ -146,7 +146,7 @@ def _word(word: str, longest: int) -> str:
 
 @functools.cache
 def _char(char: str) -> str | None:
-    """One character in LaTeX, or None if pdflatex has no glyph for it."""
+    """Returns one character in LaTeX, or None if pdflatex has no glyph for it."""
     if char in TEX:
         return TEX[char]
     if " " <= char <= "~" or char in LATIN:
@@ -178,7 +178,7 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
 
 
 def _figure(figure: Figure, label: str) -> str:
-    """A figure and its numbers; the drawing lies beside the document if the whole report was written."""
+    """Renders a figure and its numbers; the drawing is a separate file, included if it exists."""
     table = figure.table
     drawing = f"figures/{figure.id}.pdf"
     source = ""
@@ -207,7 +207,7 @@ def _table(table: Table) -> str:
 
 
 def _caption(table: Table, write: Write) -> str:
-    """The caption with the legend of the marks used and the notes, as sentences."""
+    """Returns the caption, the legend of the marks used, and the notes, as sentences."""
     legend = [f"{_symbol(name)}: {MARKS[name].meaning}" for name in marks_used(table)]
     sentences = [write(table.caption), "; ".join(legend), *(write(note) for note in table.notes)]
     return " ".join(_sentence(sentence) for sentence in sentences if sentence)
@@ -231,7 +231,7 @@ def _footnotes(table: Table) -> str:
 
 
 def _tabulars(table: Table) -> str:
-    """The table in as many parts as fit the page; a part that is too wide is scaled down."""
+    """Renders the table in parts that fit the page; a part that is too wide is scaled down."""
     parts = []
     letters = footnotes(table)
     for part in _parts(table):
@@ -251,7 +251,7 @@ def _tabular(table: Table, letters: dict[str, str], prose: Sequence[int], write:
 
 
 def _longtables(table: Table, caption: str) -> str:
-    """The table over several pages, in as many parts as fit the page's width, in a font that fits each part."""
+    """Renders a table over several pages, in parts that fit the page's width, with a font size for each part."""
     parts = []
     letters = footnotes(table)
     for index, part in enumerate(_parts(table)):
@@ -272,7 +272,7 @@ def _longtables(table: Table, caption: str) -> str:
 
 
 def _parts(table: Table) -> list[Table]:
-    """The table cut between columns wherever it would be unreadably wide; each part repeats the row headers."""
+    """Splits a table between columns if it is too wide to read; each part repeats the row headers."""
     widths = _widths(table)
     fixed = list(range(table.row_headers))
     groups: list[list[int]] = [[]]
@@ -303,7 +303,7 @@ def _longest(table: Table, index: int) -> int:
 
 
 def _prose(table: Table) -> list[int]:
-    """The text columns that are set as paragraphs."""
+    """Returns the indices of text columns that are set as paragraphs."""
     return [
         index
         for index, column in enumerate(table.columns)
@@ -312,7 +312,7 @@ def _prose(table: Table) -> list[int]:
 
 
 def _prose_share(table: Table) -> float:
-    """The part of the line's width that each column of prose gets."""
+    """Returns the share of the line's width for each column of prose."""
     prose = _prose(table)
     others = sum(_longest(table, index) + 2 for index in range(len(table.columns)) if index not in prose)
     return round(min(0.6, max(0.2, (1 - others / _LINE) / max(1, len(prose)))), 2)
@@ -327,7 +327,7 @@ def _widths(table: Table) -> list[float]:
 
 
 def _room(table: Table, index: int) -> int:
-    """How many superscripts the fullest cell of a number column has; digits line up if all keep that room."""
+    """Returns the most superscripts in a cell of a number column; this space aligns the digits."""
     if table.columns[index].kind == "text":
         return 0
     return max((len(symbols(row[index])) + bool(row[index].note) for row in table.rows), default=0)

@@ -1,4 +1,4 @@
-"""A report as Markdown (GitHub's dialect: tables with pipes)."""
+"""Renders a report as Markdown (GitHub flavour: tables with pipes)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from harness.render.model import (
 
 _SPECIAL = re.compile(r"[\\`*_\[\]{}#~$^]|:(?=//)|(?<=www)\.")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
-# What would begin a list, a rule or an underlined heading at the start of a line.
+# Starts of a list, a rule or an underlined heading.
 _START = re.compile(r"(?=[-+=])|(?<=\d)(?=[.)])")
 
 
 def render_markdown(report: Content) -> str:
-    """The report as Markdown. Drawings are named as `figures/ID.svg`, where `Report.write` puts them."""
+    """Renders a report as Markdown; drawings are `figures/ID.svg`, where `Report.write` puts them."""
     labels = report.labels()
     parts = [f"# {escape(report.title)}"]
     if report.headline:
@@ -42,13 +42,13 @@ def render_markdown(report: Content) -> str:
 
 
 def escape(text: str) -> str:
-    """Plain text as it must be written within a line, so that no character of it is markup."""
+    """Escapes plain text within a line, so that no character is markup."""
     shown = _SPECIAL.sub(lambda found: f"\\{found[0]}", visible(text).strip())
     return re.sub("[&<>|]", lambda found: _ENTITIES[found[0]], shown)
 
 
 def _paragraph(text: str) -> str:
-    """Plain text at the start of a line."""
+    """Escapes plain text at the start of a line."""
     return _START.sub(r"\\", escape(text), count=1) if re.match(r"[-+=]|\d+[.)]", escape(text)) else escape(text)
 
 

@@ -1,8 +1,7 @@
-"""What a report is made of: plain values that every renderer draws in its own way.
+"""Parts of a report: plain values that each renderer draws in its own way.
 
-All strings are plain text that anyone may have written. No renderer trusts them: each passes them through
-`visible` and then through the escaping of its own format. A new kind of block is one dataclass here and one
-case in each renderer.
+All strings are untrusted plain text: each renderer passes them through `visible` and then through the escaping of its
+format. A new kind of block is one dataclass here and one case in each renderer.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from harness.errors import HarnessError, suggestion
 
 @dataclass(frozen=True)
 class Mark:
-    """What a marked cell shows beside its text, and what that means."""
+    """Symbol of a marked cell, and its meaning."""
 
     symbol: str
     meaning: str
 
 
-# The best value is set in bold, as papers do; every other mark has a symbol, so that none depends on colour.
+# The best value is bold, as in papers; every other mark has a symbol, so that none depends on colour.
 MARKS: Mapping[str, Mark] = MappingProxyType(
     {
         "best": Mark("", "best"),
@@ -48,7 +47,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,78}[A-Za-z0-9_-])?", re.ASCI
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.ASCII | re.IGNORECASE)
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*", re.ASCII)
 _BREAK = re.compile(r"[\t\r\n]+")
-# Control characters, those that turn or hide text (bidirectional overrides and isolates, zero width space, byte order
+# Control characters, those that reverse or hide text (bidirectional overrides, isolates, zero width space, byte order
 # mark, tags), halves of surrogate pairs, and non-characters. Joiners and the marks U+200E and U+200F stay: Persian
 # and Arabic are written with them.
 _HIDDEN = re.compile(
@@ -58,12 +57,12 @@ _HIDDEN = re.compile(
 
 
 def visible(text: str) -> str:
-    """The text in one line, each character that would be invisible or turn its surroundings shown as `[U+202E]`."""
+    """Puts a text on one line and shows characters that are invisible or reverse text as codes like `[U+202E]`."""
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
 
 
 def spelled(text: str, known: Callable[[str], bool]) -> str:
-    """The text with characters that a font lacks as their codes, a longer passage of them as its script and length."""
+    """Replaces characters that a font lacks by their codes, or a longer passage of them by its script and length."""
     kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
     parts, start = [], 0
     for found in re.finditer(r"\?(?: *\?)*", kinds):
@@ -80,16 +79,16 @@ def _codes(chars: str) -> str:
 
 
 def slug(text: str) -> str:
-    """An id made from any text: `nDCG′@10, Croatian` -> `ndcg-10-croatian`; `part` if nothing of it is left."""
+    """Makes an id from any text: `nDCG′@10, Croatian` becomes `ndcg-10-croatian`; `part` if no letter remains."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60].strip("-")
     return words if words and not _DEVICE.fullmatch(words) else f"part-{words}".rstrip("-")
 
 
 def _check_id(kind: str, name: str) -> None:
-    """Ids become file names and anchors: letters, digits and `._-` only, no name that an operating system reserves."""
+    """Raises HarnessError for an id that is unfit as a file name and anchor, or reserved by an operating system."""
     if not _NAME.fullmatch(name) or _DEVICE.fullmatch(name):
         raise HarnessError(
-            f"{kind} id {name!r}: unfit for a file name; use letters, digits, '.', '_' and '-' (at most 80), "
+            f"{kind} id {name!r}: not usable as a file name; use letters, digits, '.', '_' and '-' (at most 80), "
             f"such as {slug(name)!r}"
         )
 
@@ -100,11 +99,11 @@ class Cell:
 
     Attributes
     ----------
-    text : what is shown.
-    value : the number behind it at full precision, for CSV, JSON and sorting; None if there is none.
+    text : text shown.
+    value : its number at full precision, for CSV, JSON and sorting; None if the cell has no number.
     marks : names in `MARKS`.
-    note : shown as a footnote of the table.
-    values : the numbers behind a text of several, such as an interval, for CSV; as many as the column has `parts`.
+    note : footnote of the table.
+    values : several numbers of one cell, such as an interval, for CSV; one for each of the column's `parts`.
     """
 
     text: str
@@ -125,7 +124,7 @@ class Cell:
 
 
 def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note: str = "") -> Cell:
-    """A cell that shows a number with `digits` decimals; one that is not finite is shown as `n/a`."""
+    """Makes a cell that shows a number with `digits` decimals; a non-finite number is shown as `n/a`."""
     if math.isfinite(value):
         return Cell(f"{value:.{digits}f}", float(value), marks, note)
     return Cell("n/a", None, marks, note)
@@ -133,11 +132,11 @@ def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. Neighbours of the same `group` stand under one spanning header.
+    """A column of a table; neighbours of the same `group` share a spanning header.
 
     Attributes
     ----------
-    parts : where its cells hold several numbers, the columns that CSV has for them.
+    parts : names of the CSV columns if its cells have several numbers.
     """
 
     title: str
@@ -147,7 +146,7 @@ class Column:
 
     @property
     def full_title(self) -> str:
-        """The title with its group, for formats without spanning headers."""
+        """Title with its group, for formats without spanning headers."""
         return f"{self.group} / {self.title}" if self.group else self.title
 
 
@@ -157,15 +156,15 @@ class Table:
 
     Attributes
     ----------
-    id : unique in the report; the name of its CSV file and its anchor.
-    notes : lines below the table, such as the test, the correction, n and the protocol.
-    row_headers : how many columns, counted from the left, name the row.
-    collapsed : shown closed at first where the format can do that.
+    id : unique in the report; name of its CSV file and of its anchor.
+    notes : lines below the table, such as test, correction, n and protocol.
+    row_headers : number of leading columns that name the row.
+    collapsed : whether it is folded at first, if the format allows.
 
     Raises
     ------
     HarnessError
-        The id is unfit for a file name, a row has not one cell per column, or there is no column.
+        The id is not usable as a file name, a row has another number of cells than columns, or there is no column.
     """
 
     id: str
@@ -195,7 +194,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing made by `harness.render.figures` (any other SVG is refused), with its numbers as a table."""
+    """A drawing by `harness.render.figures` (any other SVG is refused), with its numbers as a table."""
 
     id: str
     caption: str
@@ -225,12 +224,12 @@ Direction: TypeAlias = Literal["ltr", "rtl", "auto"]
 
 @dataclass(frozen=True)
 class Step:
-    """A text on its way into other words, such as what a translator gave back.
+    """A step of a text's transformation, such as a translator's output.
 
     Attributes
     ----------
-    language : BCP 47 tag; empty if not known.
-    literal : shown as it is written, formulas as LaTeX.
+    language : BCP 47 tag; empty if unknown.
+    literal : whether the text is shown literally, with formulas as LaTeX.
     """
 
     label: str
@@ -241,12 +240,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Version:
-    """Topics in other words, such as a translation, step by step.
+    """A version of the topics, such as a translation, with its steps.
 
     Attributes
     ----------
-    runs : those that were made from it.
-    placeholder : what placeholders in literal texts begin with, before their number; empty if there are none.
+    runs : runs made from this version.
+    placeholder : prefix of numbered placeholders in literal texts; empty for none.
     """
 
     name: str
@@ -257,7 +256,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Wording:
-    """A topic in one version: title and body at each step, and what is to be said of them (name, value)."""
+    """A topic in one version: title and body at each step, and facts about them as (name, value)."""
 
     texts: tuple[tuple[str, str], ...]
     facts: tuple[tuple[str, str], ...] = ()
@@ -265,19 +264,19 @@ class Wording:
 
 @dataclass(frozen=True)
 class TopicPage:
-    """One topic: its text, what is judged, and what each run made of it.
+    """One topic: its text, its judgments, and each run's results.
 
     Attributes
     ----------
-    docs : relevant documents, best grade first, then all others that some run has among its first.
-    grades : of `docs`; None where there is no judgment.
-    relevant : how many of `docs`, counted from the first, are relevant.
+    docs : relevant documents, best grade first, then other documents among the first results of some run.
+    grades : grades of `docs`; None for an unjudged document.
+    relevant : number of relevant documents, which come first in `docs`.
     judged : grade -> number of documents, best grade first.
-    values : for each run, the value of each measure; NaN where the protocol leaves the topic out.
-    firsts : for each run, its first documents as indices into `docs`, in the order of the protocol.
+    values : for each run, the value of each measure; NaN if the protocol excludes the topic.
+    firsts : for each run, its first documents as indices into `docs`, in the protocol's order.
     ranks : for each run, the rank of each relevant document, from 1; 0 if it was not retrieved.
     judged_firsts : for each run, its first judged documents as (index into `docs`, rank); empty if nothing else counts.
-    wordings : for each version of the collection, the topic in it; None if it is not shown.
+    wordings : for each version of the collection, the topic's wording; None if it is not shown.
     """
 
     id: str
@@ -302,13 +301,14 @@ class TopicPages:
 
     Attributes
     ----------
-    name : how links call the collection.
-    note : what the values were made with, such as edition and protocol.
-    measures : (name, label); a run has the same name in all collections.
-    relevant_from : the lowest grade that counts as relevant.
-    link : the address of a document, with `{id}` in place of its id; empty if there is none.
-    language, direction : of the topics; the language as a BCP 47 tag, empty if not known.
-    versions : the topics in other words.
+    name : name of the collection in links.
+    note : settings of the scores, such as edition and protocol.
+    measures : (name, label).
+    runs : names of runs; a run has the same name in all collections.
+    relevant_from : lowest relevant grade.
+    link : address of a document, with `{id}` for its id; empty for none.
+    language, direction : of the topics; the language is a BCP 47 tag, empty if unknown.
+    versions : versions of the topics, such as translations.
     """
 
     name: str
@@ -324,19 +324,19 @@ class TopicPages:
     versions: tuple[Version, ...] = ()
 
 
-# What stands for an explorer without tables in formats that are only read.
-ON_THE_PAGE = "Topics and runs can be looked into on the report's page, index.html."
+# Replaces an explorer without tables in static formats.
+ON_THE_PAGE = "The report's page, index.html, shows single topics and runs."
 
 
 @dataclass(frozen=True)
 class Explorer:
-    """Topics and runs to look into: a list of topics, slices and a page a topic. What cannot do that shows `tables`.
+    """Interactive view of topics and runs: a list of topics, slices, and a page per topic.
 
     Attributes
     ----------
     documents : id -> (title, text), as far as known.
-    pair : the two runs compared at first; the second is empty where there is only one run.
-    tables : the values by topic, for formats that are only read.
+    pair : the two runs compared at first; the second is empty if there is only one run.
+    tables : scores per topic, shown instead in static formats.
     """
 
     id: str
@@ -354,7 +354,7 @@ Block: TypeAlias = Text | Facts | Table | Figure | Explorer
 
 @dataclass(frozen=True)
 class Section:
-    """A heading (level 2 to 4) and what stands below it. An empty id is filled in by the report, from the title."""
+    """A heading (level 2 to 4) and its blocks. The report derives an empty id from the title."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -370,7 +370,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Records:
-    """Facts for other programs, a row each: names of the columns (ASCII), and values at full precision."""
+    """Machine-readable rows for other programs: column names (ASCII), and values at full precision."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float | bool | None, ...], ...]
@@ -378,19 +378,19 @@ class Records:
 
 @dataclass(frozen=True)
 class Content:
-    """What a whole report says; `harness.render.write.Report` can also be written.
+    """Content of a report; `harness.render.write.Report` can also be written.
 
     Attributes
     ----------
-    headline : the answer in one line.
-    language : BCP 47 tag of the language the report is written in.
-    data : machine-readable values (mappings, sequences, numbers, strings), written to the JSON file.
-    records : name -> what is written to `NAME.csv`.
+    headline : main result in one line.
+    language : BCP 47 tag of the report's language.
+    data : machine-readable values (mappings, sequences, numbers, strings) for the JSON file.
+    records : name -> content of `NAME.csv`.
 
     Raises
     ------
     HarnessError
-        Two blocks share an id, or the language is no language tag.
+        Two blocks share an id, or the language is not a language tag.
     """
 
     title: str
@@ -404,7 +404,7 @@ class Content:
         for name in self.records:
             _check_id("records", name)
         if not _LANGUAGE.fullmatch(self.language):
-            raise HarnessError(f"report: language {self.language!r} is no language tag such as 'en' or 'pt-BR'")
+            raise HarnessError(f"report: language {self.language!r}: expected a language tag such as 'en' or 'pt-BR'")
         # Ids are compared without case because file systems may do so.
         taken: set[str] = set()
         given = [section.id for section in self.sections if section.id]
@@ -413,10 +413,10 @@ class Content:
         inner = [block.table.id for block in drawn if isinstance(block, Figure) and block.table is not None]
         inner += [table.id for block in drawn if isinstance(block, Explorer) for table in block.tables]
         if sum(isinstance(block, Explorer) for block in drawn) > 1:
-            raise HarnessError("report: two explorers; links to topics lead to one")
+            raise HarnessError("report: two explorers; expected at most one, since links to topics lead to it")
         for name in (*given, *(block.id for block in drawn), *inner):
             if name.casefold() in taken:
-                raise HarnessError(f"report: two blocks have the id {name!r}; ids differ in more than case")
+                raise HarnessError(f"report: two blocks have the id {name!r}; ids must differ in more than case")
             taken.add(name.casefold())
         sections = []
         for section in self.sections:
@@ -431,12 +431,12 @@ class Content:
         object.__setattr__(self, "records", MappingProxyType(dict(self.records)))
 
     def blocks(self) -> Iterator[Block]:
-        """All blocks in reading order."""
+        """Yields all blocks in reading order."""
         for section in self.sections:
             yield from section.blocks
 
     def tables(self) -> Iterator[Table]:
-        """All tables in reading order, those of figures and of the explorer among them."""
+        """Yields all tables in reading order, including those of figures and of the explorer."""
         for block in self.blocks():
             if isinstance(block, Table):
                 yield block
@@ -446,7 +446,7 @@ class Content:
                 yield block.table
 
     def labels(self) -> dict[str, str]:
-        """Id -> `Table 1`, `Figure 1`, ... in reading order; the table of a figure has no number of its own."""
+        """Returns id -> `Table 1`, `Figure 1`, ... in reading order; the table of a figure has no number."""
         labels: dict[str, str] = {}
         counts = {"Table": 0, "Figure": 0}
         for block in self.blocks():
@@ -459,7 +459,7 @@ class Content:
 
 
 def header_groups(table: Table) -> tuple[tuple[str, int], ...]:
-    """The spanning headers as (title, number of columns), left to right; a column without group stands alone."""
+    """Returns the spanning headers as (title, number of columns); a column without a group spans itself."""
     spans: list[tuple[str, int]] = []
     for column in table.columns:
         if column.group and spans and spans[-1][0] == column.group:
@@ -470,18 +470,18 @@ def header_groups(table: Table) -> tuple[tuple[str, int], ...]:
 
 
 def marks_used(table: Table) -> tuple[str, ...]:
-    """The marks that occur in a table, in the order of `MARKS`."""
+    """Returns the marks that occur in a table, in the order of `MARKS`."""
     used = {mark for row in table.rows for cell in row for mark in cell.marks}
     return tuple(mark for mark in MARKS if mark in used)
 
 
 def symbols(cell: Cell) -> tuple[str, ...]:
-    """The marks of a cell that are shown by a symbol, in the order of `MARKS`."""
+    """Returns the marks of a cell that have a symbol, in the order of `MARKS`."""
     return tuple(mark for mark in MARKS if mark in cell.marks and MARKS[mark].symbol)
 
 
 def footnotes(table: Table) -> dict[str, str]:
-    """Note -> its letter (a, b, ..., z, aa, ...), in reading order; equal notes share a letter."""
+    """Returns note -> letter (a, b, ..., z, aa, ...) in reading order; equal notes share a letter."""
     notes: dict[str, str] = {}
     for row in table.rows:
         for cell in row:

@@ -1,7 +1,7 @@
-"""Figures as PDF by Typst (the extra `pdf`): vectors and searchable text in embedded fonts, as publishers want them.
+"""Renders figures as PDF by Typst (the extra `pdf`): vector graphics and searchable text in embedded fonts.
 
-Typst draws the shapes of an SVG as they are, but knows no variables of CSS and sets text letter by letter: colours are
-filled in here, and labels are set as text of the page.
+Typst draws the shapes of an SVG but has no CSS variables and places text letter by letter. So this module fills in
+colours and sets labels as text of the page.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from harness.render.model import spelled
 INSTALL = "pip install 'mathir-harness[pdf]'"
 _TEMPLATE = Path(__file__).parent / "templates" / "figure.typ"
 # Latin, combining marks, Greek and Cyrillic; extended Latin and Greek, punctuation, letterlike signs; arrows,
-# operators, technical signs; boxes and shapes: complete in the fonts that Typst brings with it.
+# operators, technical signs; boxes and shapes: complete in the fonts embedded in Typst.
 _IN_FONTS = ((0x20, 0x500), (0x1E00, 0x2150), (0x2190, 0x2400), (0x2500, 0x2600))
 _ROTATED = re.compile(r"rotate\((-?[\d.]+) (-?[\d.]+) (-?[\d.]+)\)")
 _CLASSES = {"soft", "big", "halo", "on"}
 
 
 def can_render() -> bool:
-    """Return whether Typst is installed."""
+    """Returns whether Typst is installed."""
     return find_spec("typst") is not None
 
 
 def in_fonts(char: str) -> bool:
-    """Return whether the fonts that Typst brings with it have the character."""
+    """Returns whether the fonts embedded in Typst have the character."""
     return any(low <= ord(char) < high for low, high in _IN_FONTS) and unicodedata.category(char)[0] != "C"
 
 
 def render_pdf(drawing: str, name: str) -> bytes:
-    """Return a drawing of `harness.render.svg` as a PDF of one page of its size, in its light colours.
+    """Renders a drawing of `harness.render.svg` as a one-page PDF of its size, in light colours.
 
-    The same drawing gives the same bytes. Characters that the fonts lack are spelled out as in LaTeX.
+    The same drawing gives the same bytes. Characters that the fonts lack are replaced by codes as in LaTeX.
 
     Raises
     ------
     HarnessError
-        Typst is not installed, or the drawing holds what `harness.render.svg` does not write.
+        Typst is not installed, or the drawing contains SVG that `harness.render.svg` does not write.
     """
     if not can_render():
         raise HarnessError(f"figure {name}: Typst, which writes PDF, is not installed: {INSTALL}")
@@ -68,9 +68,9 @@ def _fonts() -> Any:  # noqa: ANN401 - typst.Fonts, of an optional library
 
 
 def _parts(drawing: str, name: str) -> dict[str, object]:
-    """Return what the template needs: the drawing in plain colours without its labels, and the labels."""
+    """Returns the template's variables: the drawing in plain colours without labels, and the labels."""
     root = ET.fromstring(drawing)  # noqa: S314 - checked element by element
-    said = {_tag(node): node.text or "" for node in root if _tag(node) in ("title", "desc")}
+    texts = {_tag(node): node.text or "" for node in root if _tag(node) in ("title", "desc")}
     patterns = {node.attrib["id"] for node in root.iter() if _tag(node) == "pattern"}
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     labels = []
@@ -85,10 +85,10 @@ def _parts(drawing: str, name: str) -> dict[str, object]:
             raise HarnessError(f"figure {name}: text inside a group, which PDF would leave out")
         fill = re.fullmatch(r"url\(#(.+)\)", node.attrib.get("fill", ""))
         if fill and fill[1] not in patterns:
-            raise HarnessError(f"figure {name}: refers to a pattern {fill[1]!r} that it does not hold")
+            raise HarnessError(f"figure {name}: refers to an unknown pattern {fill[1]!r}")
     return {
-        "title": said.get("title", ""),
-        "description": said.get("desc", ""),
+        "title": texts.get("title", ""),
+        "description": texts.get("desc", ""),
         "width": width,
         "height": height,
         "font": svg.FONT,
@@ -98,7 +98,7 @@ def _parts(drawing: str, name: str) -> dict[str, object]:
 
 
 def _label(node: ET.Element, name: str) -> dict[str, object]:
-    """Return the place of one text of a drawing, and what its classes mean."""
+    """Returns the position, style and content of one text of a drawing."""
     classes = set(node.attrib.get("class", "").split())
     if unknown := classes - _CLASSES:
         raise HarnessError(f"figure {name}: text of class {min(unknown)!r}, expected some of {sorted(_CLASSES)}")

@@ -1,4 +1,4 @@
-"""The few SVG elements that the figures need, their style, and the check that a drawing holds nothing else.
+"""The SVG elements used in figures, their style, and the check that a drawing contains nothing else.
 
 Coordinates are in user units of the `viewBox`; 1 unit is about 1 CSS pixel when the figure is 680 pixels wide.
 """
@@ -53,7 +53,7 @@ STYLE = (
     f"font:{FONT:g}px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}}"
     f"@media screen and (prefers-color-scheme:dark){{.fig{{{_DARK}}}}}{_RULES}"
 )
-# The style for readers that know neither variables nor colour schemes.
+# Style for renderers without CSS variables and colour schemes.
 LIGHT_STYLE = re.sub(r"var\(--(\w+)\)", lambda found: LIGHT[found[1]], _RULES)
 
 ELEMENTS = {"svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"}
@@ -63,18 +63,18 @@ _MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
 def escape(text: str) -> str:
-    """Plain text as the content of an element or of an attribute in double quotes."""
+    """Escapes plain text for the content of an element or an attribute in double quotes."""
     return re.sub('[&<>"]', lambda found: _MARKUP[found[0]], visible(text))
 
 
 def num(value: float) -> str:
-    """A coordinate, rounded to a hundredth of a unit."""
+    """Formats a coordinate, rounded to a hundredth of a unit."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def element(name: str, content: str = "", **attributes: str | float) -> str:
-    """One element. `content` is markup; in attribute names `_` stands for `-`, and a closing `_` is dropped."""
+    """Formats an element. `content` is markup; in attribute names `_` becomes `-`, and a trailing `_` is dropped."""
     parts = [name]
     for key, value in attributes.items():
         shown = escape(value) if isinstance(value, str) else num(value)
@@ -85,26 +85,26 @@ def element(name: str, content: str = "", **attributes: str | float) -> str:
 
 
 def text(x: float, y: float, content: str, anchor: str = "", class_: str = "", *, transform: str = "") -> str:
-    """Plain text with its baseline at (x, y); `anchor` is middle, end or empty for start."""
+    """Draws plain text with its baseline at (x, y); `anchor` is middle, end or empty for start."""
     return element("text", escape(content), x=x, y=y, text_anchor=anchor, class_=class_, transform=transform)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
-    """A straight line."""
+    """Draws a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def tip(content: str) -> str:
-    """What a pointer resting on an element shows."""
+    """Returns the tooltip of an element."""
     return element("title", escape(content))
 
 
 def drawable(value: float) -> bool:
-    """Whether a number has a place on an axis: finite, and not so large that differences overflow."""
+    """Returns whether a number can be placed on an axis: finite, and not so large that differences overflow."""
     return math.isfinite(value) and abs(value) <= 1e100
 
 
-# Widths in units of the font size: those of DejaVu Sans, the widest of the fonts that browsers take for sans-serif.
+# Widths in units of the font size, from DejaVu Sans, the widest font that browsers use for sans-serif.
 _WIDTHS = (
     dict.fromkeys("il.,:;'|!jI·′", 0.38)
     | dict.fromkeys('ftr()[]{}/\\-* "°', 0.43)
@@ -136,9 +136,11 @@ def clip(content: str, width: float, strong: bool = False) -> str:
 
 
 def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> tuple[float, ...]:
-    """About `count` round numbers, at least two, that cover [low, high]; both ends are drawable.
+    """Returns about `count` round numbers, at least two, that cover [low, high]; both ends are drawable.
 
-    `whole` : no fractions.
+    Parameters
+    ----------
+    whole : only whole numbers.
     """
     size = max(abs(low), abs(high))
     if high - low <= 1e-9 * max(size, 1.0):
@@ -153,7 +155,7 @@ def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> tuple
 
 
 def tick_label(value: float, all_ticks: Sequence[float]) -> str:
-    """A tick's number with as many decimals as the finest of its axis needs."""
+    """Formats a tick's number with the decimals that the axis needs."""
     step = all_ticks[1] - all_ticks[0] if len(all_ticks) > 1 else 1.0
     decimals = max(0, math.ceil(-math.log10(step) - 1e-9)) if step > 0 else 0
     if step > 0 and abs(step * 10**decimals - round(step * 10**decimals)) > 1e-6:
@@ -164,7 +166,7 @@ def tick_label(value: float, all_ticks: Sequence[float]) -> str:
 
 
 def hatches(prefix: str) -> str:
-    """The patterns of the series, which differ without colour: solid, lines both ways, dots, flat lines, cross."""
+    """Defines the hatchings of the series, which differ without colour: diagonals, dots, horizontals, crosses."""
     strokes = {1: "M0 7L7 0", 2: "M0 0L7 7", 4: "M0 3.5H7", 5: "M0 0L7 7M0 7L7 0"}
     patterns = []
     for index in range(1, SERIES):
@@ -183,10 +185,10 @@ def hatches(prefix: str) -> str:
 
 
 def document(height: float, title: str, description: str, body: str, hatched: bool = False) -> str:
-    """A whole drawing, valid as a file of its own and inside HTML.
+    """Assembles a drawing that is valid as a file and inside HTML.
 
-    `body` names the patterns of `hatches` as `url(#@1)` to `url(#@5)`. Their ids are made from the content, so that
-    several drawings can stand in one page.
+    `body` refers to the patterns of `hatches` as `url(#@1)` to `url(#@5)`. Their ids are derived from the content, so
+    that one page can contain several drawings.
     """
     title, description = escape(title) or "Figure", escape(description) or "No description"
     key = hashlib.sha256(f"{title}\0{description}\0{body}".encode()).hexdigest()[:10]
@@ -205,27 +207,27 @@ def document(height: float, title: str, description: str, body: str, hatched: bo
 
 
 def check(svg: str, name: str) -> str:
-    """The drawing itself, if it holds only what this module writes.
+    """Checks that a drawing contains only what this module writes; returns it.
 
     Raises
     ------
     HarnessError
-        It is no XML, or has an element, attribute, style or reference that this module does not write.
+        It is not XML, or has an element, attribute, style or reference that this module does not write.
     """
     if "<!" in svg or "<?" in svg:
         raise HarnessError(f"figure {name}: has a declaration, a comment or a document type; expected a bare <svg>")
     try:
         root = ET.fromstring(svg)  # noqa: S314 - entities need a document type, refused above
     except ET.ParseError as error:
-        raise HarnessError(f"figure {name}: is no XML: {error}") from None
+        raise HarnessError(f"figure {name}: not XML: {error}") from None
     for node in root.iter():
         space, _, tag = node.tag.rpartition("}")
         if space != f"{{{NAMESPACE}" or tag not in ELEMENTS or (tag == "svg") != (node is root):
-            raise HarnessError(f"figure {name}: element {tag!r} is none of the figures module's")
+            raise HarnessError(f"figure {name}: element {tag!r} is not allowed")
         if tag == "style" and node.text != STYLE:
-            raise HarnessError(f"figure {name}: its style is not the figures module's")
+            raise HarnessError(f"figure {name}: its style is not allowed")
         for key, value in node.attrib.items():
             reference = key == "fill" and re.fullmatch(r"url\(#[A-Za-z0-9-]+\)", value)
             if key not in ATTRIBUTES or ("url" in value.lower() and key not in {"id", "class"} and not reference):
-                raise HarnessError(f"figure {name}: attribute {key!r} is none of the figures module's")
+                raise HarnessError(f"figure {name}: attribute {key!r} is not allowed")
     return svg

@@ -1,4 +1,4 @@
-"""The machine-readable forms of a report: one JSON document, one CSV file a table, and CSV files of records."""
+"""Machine-readable forms of a report: one JSON document, one CSV file per table, and CSV files of records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SCHEMA = "mathir-harness/report"
 SCHEMA_VERSION = 1
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-# What spreadsheet programs read as the start of a formula, in the full width forms too.
+# Characters that start a formula in spreadsheet programs, also in full-width form.
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-# JSON keeps every character, but those that would hide or turn text are written as escapes.
+# JSON keeps every character; those that hide or reverse text are written as escapes.
 _ESCAPED = re.compile(
     "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\U000e0000-\U000e007f]"
 )
@@ -27,14 +27,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def render_json(report: Content) -> str:
-    """The report as a JSON document (schema `mathir-harness/report`, version 1): all blocks, marks and `data`.
+    """Renders a report as a JSON document (schema `mathir-harness/report`, version 1): all blocks, marks and `data`.
 
-    Numbers stand at full precision; what is not finite becomes null, so that every JSON reader takes it.
+    Numbers have full precision; non-finite numbers become null, which every JSON reader accepts.
 
     Raises
     ------
     HarnessError
-        `report.data` holds something that JSON has no form for; the message names the key.
+        `report.data` contains a value that JSON cannot represent; the message names the key.
     """
     document = {
         "schema": SCHEMA,
@@ -89,7 +89,7 @@ def _table(table: Table) -> dict[str, object]:
 
 
 def _cell(cell: Cell) -> dict[str, object]:
-    """Text always; value, marks and note where the cell has them."""
+    """Returns a cell's text, and its value, marks and note if it has them."""
     form: dict[str, object] = {"text": cell.text}
     if cell.value is not None:
         form["value"] = cell.value
@@ -101,7 +101,7 @@ def _cell(cell: Cell) -> dict[str, object]:
 
 
 def _plain(value: object, where: str) -> object:
-    """The value with nothing left in it that strict JSON has no form for."""
+    """Converts a value to types that strict JSON can represent."""
     if isinstance(value, str):
         return _SURROGATE.sub(lambda found: visible(found[0]), value)
     if value is None or isinstance(value, bool | int):
@@ -111,30 +111,30 @@ def _plain(value: object, where: str) -> object:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise HarnessError(f"report: {where or 'data'}: key {key!r} is no text, as JSON needs")
+                raise HarnessError(f"report: {where or 'data'}: key {key!r} is not text, as JSON requires")
         return {_plain(key, where): _plain(item, f"{where}.{key}".lstrip(".")) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
-    # numpy's scalars and arrays, without importing numpy.
+    # NumPy scalars and arrays, without importing NumPy.
     convert = getattr(value, "tolist", None)
     if callable(convert):
         return _plain(convert(), where)
     raise HarnessError(
-        f"report: {where}: a {type(value).__name__} has no form in JSON; use text, numbers, lists, mappings"
+        f"report: {where}: JSON cannot represent a {type(value).__name__}; use text, numbers, lists, mappings"
     )
 
 
 def tables_csv(report: Content) -> dict[str, str]:
-    """File name -> CSV (RFC 4180: comma, CRLF, quotes doubled) of every table, those of figures among them.
+    """Returns file name -> CSV (RFC 4180: comma, CRLF, quotes doubled) of every table, including those of figures.
 
-    A cell with a finite value gives that value at full precision, one of several numbers a field for each, any other
-    its text. Headers are ASCII. Text that a spreadsheet program would run as a formula is prefixed with an apostrophe.
+    A cell with a finite value gives the value at full precision, a cell with several numbers one field each, any other
+    cell its text. Headers are ASCII. Text that a spreadsheet would run as a formula is prefixed with an apostrophe.
     """
     return {f"{table.id}.csv": _csv(table) for table in report.tables()}
 
 
 def records_csv(report: Content) -> dict[str, str]:
-    """File name -> CSV of the report's records; numbers at full precision, nothing where there is no value."""
+    """Returns file name -> CSV of the report's records; numbers at full precision, an empty field without a value."""
     return {
         f"{name}.csv": _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
         for name, records in report.records.items()
@@ -165,7 +165,7 @@ def _csv(table: Table) -> str:
 
 
 def _fields(cell: Cell, parts: int) -> list[str]:
-    """One field of a cell, or as many as its column has parts; a cell of such a column without numbers leaves them."""
+    """Returns the fields of a cell: one, or one for each part of its column, empty if the cell has no numbers."""
     if parts:
         return [_plain_field(value) for value in cell.values] or [""] * parts
     return [_field(cell.text) if cell.number is None else _decimal(cell.number)]
@@ -175,7 +175,7 @@ _SIGNS = {"′": "'", "−": "-", "–": "-", "—": "-", "…": "..."}
 
 
 def _ascii(titles: Sequence[str]) -> list[str]:
-    """Headers that every program reads: without accents, other characters as their codes; what differs stays so."""
+    """Converts headers to ASCII: drops accents, replaces other characters by codes, and keeps headers distinct."""
 
     def plain(text: str) -> str:
         signs = "".join(_SIGNS.get(char, char) for char in visible(text))
@@ -196,5 +196,5 @@ def _field(text: str) -> str:
 
 
 def _decimal(value: float) -> str:
-    """The shortest decimal that reads back as the same number; whole numbers without `.0`."""
+    """Formats a number as the shortest decimal that reads back unchanged; whole numbers without `.0`."""
     return repr(value).removesuffix(".0")

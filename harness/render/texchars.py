@@ -1,4 +1,4 @@
-"""How characters beyond ASCII letters are written in LaTeX text with the T1 encoding and amssymb."""
+"""LaTeX for characters beyond ASCII letters, with the T1 encoding and amssymb."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TEXT = {
     '"': r"\textquotedbl{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    # After a row's end or a rule, LaTeX would read these as options.
+    # After the end of a row or a rule, LaTeX would read these as options.
     "[": "{[}",
     "]": "{]}",
     "*": "{*}",
@@ -67,7 +67,7 @@ _TEXT = {
     "ª": r"\textordfeminine{}",
     "º": r"\textordmasculine{}",
     "ħ": r"\ensuremath{\hbar}",
-    # Joiners and direction marks have no form of their own.
+    # Joiners and direction marks are invisible.
     "\u00ad": r"\-",
     "\u200c": "",
     "\u200d": "",
@@ -216,7 +216,7 @@ _NO_COMMAND |= {"nu": "N", "omicron": "O", "rho": "P", "tau": "T", "chi": "X"}
 
 
 def _greek() -> dict[str, str]:
-    """The Greek letters: commands of their names; capitals that look Latin, and omicron, are Latin letters."""
+    """Returns LaTeX for Greek letters: commands; capitals that look Latin, and omicron, become Latin letters."""
     forms = {}
     for code in (*range(0x391, 0x3AA), *range(0x3B1, 0x3CA)):
         name = unicodedata.name(chr(code), "").rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
@@ -231,7 +231,7 @@ def _greek() -> dict[str, str]:
 
 
 def _scripts() -> dict[str, str]:
-    """Superscript and subscript digits, signs and letters."""
+    """Returns LaTeX for superscript and subscript digits, signs and letters."""
     forms = {}
     for code in (0xB2, 0xB3, 0xB9, *range(0x2070, 0x209D)):
         kind, _, plain = unicodedata.decomposition(chr(code)).partition(" ")

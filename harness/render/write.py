@@ -1,7 +1,7 @@
-"""Reports: plain values (`model`) written as HTML, Markdown, LaTeX, JSON and CSV, their figures as SVG and PDF.
+"""Writes reports (`model`) as HTML, Markdown, LaTeX, JSON and CSV, and their figures as SVG and PDF.
 
-Nothing here knows of a paper, a collection or a measure. Whoever has something to report builds a `Report` of
-sections with text, facts, tables and figures, and calls its `write`.
+To write a report, build a `Report` of sections with text, facts, tables and figures, and call its `write`. This module
+knows no paper, collection or measure.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, several, suggestion
+from harness.io.arguments import checked_arguments
 from harness.io.files import write_all
 from harness.render.model import (
     Cell,
@@ -65,11 +66,9 @@ __all__ = [
 ]
 
 FORMATS = ("html", "md", "tex", "json", "csv", "pdf")
-DEFAULT = ("html", "md", "tex", "json", "csv")  # what needs no extra
+DEFAULT = ("html", "md", "tex", "json", "csv")  # formats that need no extra
 
-_PLAIN = re.compile(r"[\w-]+")  # names of tables, drawings and records as we give them
-
-# In the order of writing: the page that people open comes last, when all its parts are there.
+# In the order of writing: the page that people open comes last, after its parts.
 _DOCUMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "json": ("report.json", "render_json"),
@@ -89,7 +88,7 @@ _RENDERERS = {
     "render_table": "latex",
     "tables_csv": "tabular",
 }
-_PLAIN = re.compile(r"[\w.@+-]+")
+_PLAIN = re.compile(r"[\w.@+-]+")  # names of tables, drawings and records that we write
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
@@ -100,7 +99,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True)
 class Report(Content):
-    """A report that can be written; see `Content` for what it holds.
+    """A report that can be written; see `Content` for its attributes.
 
     Examples
     --------
@@ -110,25 +109,30 @@ class Report(Content):
     # Two runs
     """
 
+    @checked_arguments
     def write(
         self, folder: Path | str, formats: Iterable[str] = DEFAULT, note: Callable[[str], object] | None = None
     ) -> dict[str, Path]:
-        """Write it into a folder, which is made if need be: format -> where it lies (no `csv` without tables).
+        """Writes the report into a folder, which is created if necessary; returns format -> file or folder.
 
-        `index.html`, `report.md`, `report.tex`, `report.json`; with `csv` the records and in the folder `tables` a CSV
-        file of each table; with `tex` there a file of each table for `\\input`. With `md`, `tex` or `pdf` the figures
-        are written to `figures` as SVG, with `pdf` as PDF too, which `report.tex` shows. Everything is drawn before
-        anything is written, and each file is replaced in one step. Files that the report before, by its `report.json`,
-        has written and this one has not (such as the table of what was not run) are removed, in the formats asked for.
+        | format | files |
+        |---|---|
+        | `html`, `md`, `tex`, `json` | `index.html`, `report.md`, `report.tex`, `report.json` |
+        | `csv` | `NAME.csv` of each record, `tables/ID.csv` of each table; not returned without tables |
+        | `tex` | `tables/ID.tex` of each table for `\\input` |
+        | `md`, `tex`, `pdf` | `figures/ID.svg`; with `pdf` also `figures/ID.pdf`, which `report.tex` includes |
+
+        All files are rendered before the first one is written, and each is replaced atomically. In the requested
+        formats, files of the previous report (by its `report.json`) that this one does not have are removed.
 
         Parameters
         ----------
-        note : is told in one line that the library for PDF is missing; without it, that line is raised.
+        note : called with one line if the library for PDF is missing; None raises HarnessError instead.
 
         Raises
         ------
         HarnessError
-            A format is unknown, a value cannot be drawn, or the folder cannot be written to. If the library for PDF
+            A format is unknown, a value cannot be drawn, or the folder cannot be written. If only the library for PDF
             is missing, everything else has been written.
         """
         drawn = draw(self, Path(folder), several(formats))
@@ -142,14 +146,14 @@ class Report(Content):
 
 @dataclass(frozen=True)
 class Drawn:
-    """A report as files that are not written yet.
+    """A rendered report that is not written yet.
 
     Attributes
     ----------
-    wanted : the formats asked for.
+    wanted : requested formats.
     files : path -> content.
-    formats : format -> the file or folder that shows it; `csv` and `pdf` only if there are tables or figures.
-    fault : what to install for figures as PDF, if they were asked for and cannot be drawn; else empty.
+    formats : format -> its file or folder; `csv` and `pdf` only if there are tables or figures.
+    fault : message if figures were requested as PDF but Typst is missing; else empty.
     """
 
     folder: Path
@@ -159,7 +163,7 @@ class Drawn:
     fault: str = ""
 
     def write(self) -> None:
-        """Writes the files and removes those that an earlier report left in these formats."""
+        """Writes the files and removes those that an earlier report wrote in these formats."""
         left_over = set(_left_over(self.folder, self.wanted)) - self.files.keys()
         write_all(self.files)
         for path in left_over:
@@ -168,7 +172,7 @@ class Drawn:
 
 
 def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Drawn:
-    """Draws a report for a folder; writes nothing.
+    """Renders a report for a folder without writing it.
 
     Raises
     ------
@@ -205,7 +209,7 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
             files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
             shown["pdf"] = folder / "figures"
         else:
-            fault = f"{folder}: its figures are written as SVG only; for PDF, {INSTALL}"
+            fault = f"{folder}: figures were written as SVG only; for PDF, {INSTALL}"
     for name, (file, renderer) in _DOCUMENTS.items():
         if name in wanted:
             files[folder / file] = __getattr__(renderer)(report)
@@ -214,7 +218,7 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
 
 
 def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
-    """The files of tables, drawings and records that the report says of which `report.json` lies there."""
+    """Yields the files of tables, drawings and records listed in the folder's `report.json`."""
     try:
         document = json.loads((folder / _DOCUMENTS["json"][0]).read_text(encoding="utf-8"))
         blocks = [block for section in document["sections"] for block in section["blocks"]]
@@ -224,7 +228,7 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
         figures = [block["id"] for block in blocks if block["type"] == "figure"]
         records = list(document.get("records", ()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return  # there is none, or it is somebody else's
+        return  # the file is missing or was not written by the harness
     endings = {"csv": ("csv",), "tex": ("tex", "pdf", "svg"), "md": ("svg",), "pdf": ("pdf", "svg")}
     for ending in {ending for name in wanted for ending in endings.get(name, ())}:
         below, names = ("tables", named) if ending in ("csv", "tex") else ("figures", figures)
@@ -234,5 +238,5 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
 
 
 def first_page(written: Mapping[str, Path]) -> Path:
-    """Of what `Report.write` has written, the file that a person opens first."""
+    """Returns the file that a person opens first, given the result of `Report.write`."""
     return written.get("html") or next(iter(written.values()))

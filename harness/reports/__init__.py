@@ -1,1 +1,1 @@
-"""What a report says, section by section."""
+"""Content of reports, section by section."""

@@ -24,11 +24,11 @@ def brought_section(brought: Brought) -> Section | None:
     )
     names = ("table", "row", "collection", "run", "origin", "file", "SHA-256")
     notes = (
-        "Brought: a file of the map; it takes the place of the archived run, if there is one. Made here: the row's own "
-        "command made it on the whole corpus, as its side file proves. Fused: computed here from the named runs.",
+        "Brought: a file of the map, which replaces the archived run of its row. Made here: made by the row's command "
+        "on the whole corpus, as its metadata file proves. Fused: computed from the named runs.",
     )
     blocks: list[Block] = [Text(brought.notes)] if brought.notes else []
-    table = Table("brought", "Runs beside the archived ones", tuple(map(Column, names)), rows, notes, row_headers=2)
+    table = Table("brought", "Runs besides the archived ones", tuple(map(Column, names)), rows, notes, row_headers=2)
     return Section("Sources of the runs", (*blocks, table))
 
 

@@ -92,18 +92,18 @@ def _notes_of(claim: Claim, notes: Mapping[str, str]) -> list[str]:
 
 def _claim_words(claim: Claim) -> tuple[str, ...]:
     out = []
-    for among_pooled, what in ((False, "in single collections"), (True, "over all topics together")):
+    for among_pooled, scope in ((False, "in single collections"), (True, "over all topics together")):
         plain, n = claim.count(corrected=False, among_pooled=among_pooled)
         corrected, _ = claim.count(corrected=True, among_pooled=among_pooled)
         family = claim.family_pooled if among_pooled else claim.family
         out.append(
-            f"{_verdict_word(plain, n)} {what}: {plain} of {n} tests agree uncorrected, "
+            f"{_verdict_word(plain, n)} {scope}: {plain} of {n} tests agree uncorrected, "
             f"{corrected} of {n} with Bonferroni over {family} tests ({_verdict_word(corrected, n).lower()})."
         )
     if claim.expect == "no difference":
         out.append(
-            "A test that finds no difference is no proof that there is none: the column 'detectable' says how large a "
-            "difference it would find with power .8."
+            "A test that finds no difference does not prove that there is none: the column 'detectable' shows how "
+            "large a difference it would find with a power of 0.8."
         )
     return tuple(out)
 
@@ -124,7 +124,7 @@ def _yes(value: bool | None) -> str:
 
 
 def claim_records(claims: Sequence[Claim], scores: Mapping[tuple[str, str], Scores]) -> Records:
-    """Returns one row for each test of a claim, in the columns of `comparison_records`.
+    """Returns one row per test of a claim, with the columns of `comparison_records`.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from harness.experiments.evaluate import Evaluation, compare, independent, inputs
+from harness.io.arguments import checked_arguments
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
@@ -21,8 +22,8 @@ from harness.scoring.compare import Comparison, Row, groups_not_different, to_js
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
-MOST_IN_MATRIX = 24  # runs of which every pair is drawn
-MOST_GROUPS = 40  # of topics, which are drawn side by side
+MOST_IN_MATRIX = 24  # most runs for a matrix of all pairs
+MOST_GROUPS = 40  # most groups of topics in a figure
 _OF_TESTS = (
     Column("run"),
     Column("against"),
@@ -40,6 +41,7 @@ _OF_TESTS = (
 )
 
 
+@checked_arguments
 def report(
     evaluation: Evaluation,
     comparison: Comparison | None = None,
@@ -152,7 +154,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     columns.append(Column("topics missing", kind="number"))
     notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
     if comparison is not None:
-        notes.append(f"Tests: {comparison.correction}; marks after Bonferroni's.")
+        notes.append(f"Tests: {comparison.correction}; marks after Bonferroni's correction.")
     return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
 
 
@@ -179,6 +181,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     place = {scores.run: index for index, scores in enumerate(ranked)}
     tests = sorted(comparison.rows, key=lambda row: (place[row.a], place[row.b]))
     table = tests_table(replace(comparison, rows=tuple(tests)), first.protocol.label)
+    table = replace(table, notes=("The table of means describes the tests.",))
     drawn = [row for row in tests if row.measure == measure][:40]
     svg = figures.dot_interval(
         [
@@ -265,15 +268,13 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
     if comparison is not None and pairs.family > comparison.family:
         more = pairs.family - comparison.family
-        note += (
-            f" The family: the {comparison.family} tests of the means and {more} pair{'s' * (more > 1)} beside them."
-        )
+        note += f" The family: the {comparison.family} tests of the means and {more} more pair{'s' * (more > 1)}."
     order = list(letters)
     p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
     matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]
     svg = figures.p_value_matrix(order, matrix)
     table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
-    caption = f"p of every pair of runs in {label}: {pairs.correction}; Bonferroni's correction"
+    caption = f"p of every pair of runs in {label}, after Bonferroni's correction"
     return Section("Significance groups", (table, Figure("pairs", caption, svg)))
 
 
@@ -335,7 +336,7 @@ def by_group(runs: Sequence[Scores], n: Mapping[str, int], measure: str, label: 
         groups, [scores.run for scores in shown], list(zip(*values[: len(shown)], strict=True)), label
     )
     drawn = "" if len(shown) == len(runs) else f", the first {len(shown)} runs"
-    caption = f"{label} by {name}: means of the topics that are one sample{drawn}"
+    caption = f"{label} by {name}: means over the topics of a group{drawn}"
     return Figure(
         f"group-{slug(name)}", caption, svg, Table(f"by-{slug(name)}", caption, columns, rows, ("Not tested.",))
     )
@@ -364,11 +365,11 @@ def _cost(evaluation: Evaluation) -> Section | None:
     label = first.protocol.label(measure)
     known = [(s.run, evaluation.seconds[s.run], s.mean(measure)) for s in _ranked(evaluation)]
     rows = tuple((Cell(run), number_cell(cost * 1000, 2), number_cell(mean, 3)) for run, cost, mean in known)
-    columns = (Column("run"), Column("CPU ms a topic", kind="number"), Column(label, kind="number"))
-    note = "Times of this machine, once, indexing included; they differ from run to run."
+    columns = (Column("run"), Column("CPU ms per topic", kind="number"), Column(label, kind="number"))
+    note = "Times of one run on this machine, including indexing; they vary between runs."
     table = Table("cost", f"{label} and CPU time", columns, rows, (note,))
     points = [(run, cost * 1000, mean) for run, cost, mean in known]
-    svg = figures.scatter(points, "CPU ms a topic", label)
+    svg = figures.scatter(points, "CPU ms per topic", label)
     return Section("Costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
 
 
@@ -383,15 +384,15 @@ def _trust(evaluation: Evaluation) -> Section:
         for s in _ranked(evaluation)
     )
     table = Table(
-        "counts", "What was seen on the way", (Column("run"), *(Column(n, kind="number") for n in names)), rows
+        "counts", "Counts of topics and results", (Column("run"), *(Column(n, kind="number") for n in names)), rows
     )
     lines = [
-        f"{run}: {first.protocol.label(measure)} lies between {low:.4f} and {high:.4f}, "
+        f"{run}: {first.protocol.label(measure)} is between {low:.4f} and {high:.4f}, "
         "depending on the order of tied results."
         for run, spans in evaluation.bounds.items()
         for measure, (low, high) in spans.items()
     ]
     if unknown := tie_caution(evaluation.scores):
         lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
-    lines = lines or ["No order of tied results would change a mean."]
+    lines = lines or ["The order of tied results changes no mean."]
     return Section("Limitations", (table, Text((*lines, *evaluation.warnings))))

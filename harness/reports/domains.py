@@ -1,4 +1,4 @@
-"""Means by the domains of the topics, with bootstrap intervals."""
+"""Report section on means by domain of the topics, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
 
 
 def interval_cell(low: float, high: float, digits: int = 3) -> Cell:
-    """Returns the cell of a column whose parts are `INTERVAL`."""
+    """Makes a cell for a column whose parts are `INTERVAL`."""
     if math.isnan(low) or math.isnan(high):
         return Cell("n/a", values=(math.nan, math.nan))
     return Cell(f"{low:.{digits}f} to {high:.{digits}f}", values=(low, high))

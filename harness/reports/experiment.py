@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, fields, replace
 
 from harness.experiments.experiment import FULL, Labels, said_of
+from harness.experiments.overrides import key_of
 from harness.experiments.results import POOLED, Outcome, Results, Tested
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
@@ -28,6 +29,7 @@ from harness.scoring.compare import Row, to_json
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance, provenance
+from harness.systems.base import MARK
 from harness.systems.states import command
 
 More = Callable[[Results], Sequence[Section]]
@@ -38,7 +40,7 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
 
     Parameters
     ----------
-    more : give the sections that stand behind those of every experiment and before the commands.
+    more : give the sections that follow those of every experiment and before the commands.
     """
     sections = [
         _table(results),
@@ -139,7 +141,7 @@ def _table(results: Results) -> Section:
         for part in results.parts:
             scores = results.scores(row, part, partial=True)
             lost = results.lost_seeds(row, part)
-            note = f"without seed {', '.join(lost)}, which was not run; not tested" if lost else ""
+            note = f"without seed {', '.join(lost)}, whose run is missing; not tested" if lost else ""
             n = scores.n(measures[0]) if scores is not None else 0
             cells.append(Cell(str(n), n) if scores is not None else Cell(""))
             for measure in measures:
@@ -158,11 +160,11 @@ def _table(results: Results) -> Section:
         for measure in measures:
             label = label_of(results, measure)
             columns.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
-    notes = ["n counts the topics behind the first measure."]
+    notes = ["n: topics that count for the first measure."]
     if seeded:
-        notes.append("Of several seeds: the mean, ± the standard deviation of the seeds' means (n - 1).")
+        notes.append("With several seeds: mean ± standard deviation of the seeds' means (n - 1).")
     if results.comparison is not None:
-        notes.append(f"Tests: {results.comparison.correction}; marks after Bonferroni's.")
+        notes.append(f"Tests: {results.comparison.correction}; marks after Bonferroni's correction.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
     said = _coverage(results)
     figure = means_figure(results)
@@ -228,9 +230,9 @@ def _tests(results: Results) -> Section | None:
     columns = (*row_columns(results), Column("against"), *pool, Column("measure"), *_OF_TESTS)
     notes = [f"{results.comparison.correction}."]
     if _restriction(results):
-        notes.append("The family is that of the whole experiment, of which this is a part.")
+        notes.append("The family is that of the whole experiment, of which this report covers a part.")
     if results.experiment.seeds is not None:
-        notes.append("Scores of several seeds were averaged topic by topic before they were tested.")
+        notes.append("Scores of several seeds were averaged by topic before testing.")
     table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(columns) - 7)
     figure = differences_figure(results)
     refused: tuple[Block, ...] = (Text(results.refused),) if results.refused else ()
@@ -263,14 +265,14 @@ def _not_run(results: Results) -> Section | None:
     rows = tuple(
         (
             *_cell_cells(results, outcome),
-            Cell("needs something" if outcome.lacking else "failed"),
+            Cell("missing resource" if outcome.lacking else "failed"),
             Cell(outcome.reason),
             Cell(command(outcome.cell.overrides)),
         )
         for outcome in lost
     )
     named = _cell_columns(results)
-    columns = (*named, Column("state"), Column("why"), Column("command that runs it then"))
+    columns = (*named, Column("state"), Column("reason"), Column("command"))
     caption = f"{len(lost)} of {len(results.outcomes)} runs are missing"
     return Section("Missing runs", (Table("not-run", caption, columns, rows, row_headers=len(named)),))
 
@@ -348,11 +350,11 @@ def _data_and_protocol(results: Results) -> Section | None:
         lines.append(note if len(of) == len(results.rows) else f"{'; '.join(of[:3])}{more}: {note}")
     shared = [note for task in tasks.values() for note in task.collection.notes]
     family = results.experiment.tests
-    plan = f"The experiment has {len(results.rows)} rows here"
-    plan += f"; whole, it makes {family} tests." if family else "."
+    plan = f"This report has {len(results.rows)} rows"
+    plan += f"; the whole experiment makes {family} tests." if family else "."
     given = _restriction(results)
     part = (f"This is not the whole experiment: {given}.",) if given else ()
-    scaled = (f"All of this is of {_scaled(results)}.",) if _scaled(results) else ()
+    scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()
     texts = (
         *part,
         *scaled,
@@ -366,15 +368,22 @@ def _data_and_protocol(results: Results) -> Section | None:
 
 def _commands(results: Results) -> Section:
     """Returns the command of each run."""
-    rows = tuple(
-        (*_cell_cells(results, o), Cell(command(o.cell.overrides)), Cell(str(o.run or ""))) for o in results.outcomes
-    )
+    rows = tuple((*_cell_cells(results, o), Cell(command(_words(o))), Cell(str(o.run or ""))) for o in results.outcomes)
     named = _cell_columns(results)
     columns = (*named, Column("command"), Column("run"))
-    note = "Each command makes this very run and scores it alike, under the name that its system alone has."
+    note = "Each command makes the same run under the same name, or reuses it, and scores it in the same way."
     return Section(
-        "Commands", (Table("commands", "One command a run", columns, rows, (note,), len(named), collapsed=True),)
+        "Commands", (Table("commands", "Commands of the runs", columns, rows, (note,), len(named), collapsed=True),)
     )
+
+
+def _words(outcome: Outcome) -> list[str]:
+    """Returns the overrides of a cell's command, which names the run as the cell does: no two cells share a file."""
+    name = "" if outcome.run is None else outcome.run.stem.removesuffix(MARK)
+    if name in ("", outcome.system.get("name")):
+        return [*outcome.cell.overrides]
+    kept = [word for word in outcome.cell.overrides if key_of(word) != "system.name"]
+    return [*kept, f'system.name="{name}"']  # in quotes, as it may contain =
 
 
 def _inputs(results: Results) -> Provenance:

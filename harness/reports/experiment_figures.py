@@ -20,9 +20,9 @@ CONFIDENCE = 0.95
 
 
 def means_figure(results: Results) -> Figure | None:
-    """Draws the mean of each row with its interval, in the order of the file; None with fewer than two rows.
+    """Draws the mean of each row with its interval, in the order of the experiment's file; None below two rows.
 
-    Of many rows the best are drawn. The last set of topics is shown, which is all topics where sets can be pooled.
+    Draws only the best `MOST_DRAWN` rows, on the last set of topics, which is all topics if sets can be pooled.
     """
     measure, part = results.experiment.measures[0], results.parts[-1]
     found = [(row, scores) for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None]
@@ -44,7 +44,7 @@ def means_figure(results: Results) -> Figure | None:
 
 
 def _interval(results: Results, row: Labels, part: str, measure: str) -> tuple[float, float]:
-    """Returns the t interval of a row's mean over topics, or over clusters of topics where a collection has any."""
+    """Returns the t interval of a row's mean over topics, or over clusters of topics if the collection has clusters."""
     scores = results.scores(row, part, independent=True, partial=True)
     if scores is None:
         return math.nan, math.nan
@@ -53,7 +53,7 @@ def _interval(results: Results, row: Labels, part: str, measure: str) -> tuple[f
 
 
 def _topics(results: Results, scores: Scores, part: str) -> str:
-    """Returns the topics, edition and protocol in words."""
+    """Describes topics, edition and protocol."""
     where = part if part else f"{scores.collection}, edition {scores.edition}"
     return f"{where}, n = {scores.n(results.experiment.measures[0])}, protocol {scores.protocol.name}"
 
@@ -88,7 +88,7 @@ def differences_figure(results: Results) -> Figure | None:
 
 
 def cost_figure(results: Results) -> Figure | None:
-    """Draws the first measure against the first cost that the experiment asks for and two rows have."""
+    """Draws the first measure against the first requested cost that at least two rows have."""
     measure, part = results.experiment.measures[0], results.parts[-1]
     label = label_of(results, measure)
     for name in results.experiment.costs:

@@ -32,7 +32,7 @@ def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics
 
     Parameters
     ----------
-    topics : whose text a page begins with; default: those of the first run.
+    topics : topics whose text the pages show; default: those of the first run.
     """
     tasks, rankings = [], []
     scores: list[Scores] = []
@@ -54,7 +54,7 @@ def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics
 
 
 def _mean_of_seeds(results: Results, row: Labels, part: str, first: Scores) -> Scores:
-    """Returns the mean over the seeds of a row under its name; of a single run its own scores."""
+    """Returns the mean over a row's seeds under the row's name; for a single run its own scores."""
     mean = results.scores(row, part, partial=True)
     if mean is None or mean.topics != first.topics or mean.measures != first.measures:
         return replace(first, run=said_of(row))
@@ -66,7 +66,7 @@ def seeds_note(results: Results) -> tuple[str, ...]:
     counts = [len(results.seeds(row, part, partial=True)) for row in results.rows for part in results.sets]
     if max(counts, default=0) < 2:
         return ()
-    return ("Values of topics are means over seeds; the rankings are those of the first seed.",)
+    return ("Scores of topics are means over seeds; rankings are those of the first seed.",)
 
 
 def pages(results: Results) -> Section | None:
@@ -76,13 +76,13 @@ def pages(results: Results) -> Section | None:
         return None
     made = [page for part in results.sets if (page := pages_of(results, part, results.rows)) is not None]
     there = {topic.id for page in made for topic in page.topics}
-    said = [*seeds_note(results)] if made else []
-    said += [f"Not among the topics that are judged here: {topic}." for topic in sorted(wanted - there - {ALL})]
+    lines = [*seeds_note(results)] if made else []
+    lines += [f"Not a judged topic: {topic}." for topic in sorted(wanted - there - {ALL})]
     shown = {topic for topic in there if ALL in wanted or topic in wanted}
     kept = [replace(page, topics=tuple(topic for topic in page.topics if topic.id in shown)) for page in made]
     kept = [page for page in kept if page.topics]
     if not kept:
-        return Section("Per-topic results", (Text(tuple(said)),)) if said else None
+        return Section("Per-topic results", (Text(tuple(lines)),)) if lines else None
     task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
     plan = results.experiment
     at = results.outcomes[0].cell.labels
@@ -93,4 +93,4 @@ def pages(results: Results) -> Section | None:
         key=task.scorer.key,
         bare=task.scorer.protocol.deduplicate,
     )
-    return Section("Per-topic results", (*([Text(tuple(said))] if said else []), block))
+    return Section("Per-topic results", (*([Text(tuple(lines))] if lines else []), block))

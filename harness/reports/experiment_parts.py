@@ -30,7 +30,7 @@ def label_of(results: Results, measure: str) -> str:
     return next(known).label(measure)
 
 
-# ---- what was chosen --------------------------------------------------------------------------------------------
+# ---- chosen seeds and settings ----------------------------------------------------------------------------------
 
 
 def best_seeds(results: Results) -> Section | None:
@@ -43,11 +43,9 @@ def best_seeds(results: Results) -> Section | None:
         return None
     label = label_of(results, first)
     if plan.best == "evaluation":
-        how = (
-            f"A seed is the best of several by {label} on the very topics that are reported, so that it is optimistic."
-        )
+        how = f"The seed is the best of several by {label} on the reported topics themselves, which is optimistic."
     else:
-        how = f"A seed is the best of several by {label} on the other sets of topics."
+        how = f"The seed is the best of several by {label} on the other sets of topics."
     mark = ("chosen",) if plan.best == "evaluation" else ()
     return Section("Best seed", (_chosen_table(results, found, "best-seed", "The best seed", "seed", mark, how),))
 
@@ -61,13 +59,9 @@ def settings(results: Results) -> Section | None:
         return None
     tried = ", ".join(f"{said_of(row)}: {len({o.cell.point for o in results.of(row, sets[0])})}" for row in tuned)
     label = label_of(results, results.experiment.measures[0])
-    others = (
-        "other sets" if results.experiment.tune_on == "sets" else "other half of it, both ways; halves: odd and even"
-    )
-    how = f"Each set of topics has the settings that are best by {label} on the {others}. Tried: {tried}."
-    return Section(
-        "Settings", (_chosen_table(results, found, "settings", "Settings that were chosen", "setting", (), how),)
-    )
+    others = "other sets" if results.experiment.tune_on == "sets" else "other half of the set (odd and even topics)"
+    how = f"The settings of each set of topics are the best by {label} on the {others}. Settings tried: {tried}."
+    return Section("Settings", (_chosen_table(results, found, "settings", "Chosen settings", "setting", (), how),))
 
 
 def _chosen_table(
@@ -75,7 +69,7 @@ def _chosen_table(
     found: Mapping[tuple[Labels, str], Chosen | None],
     name: str,
     caption: str,
-    what: str,
+    heading: str,
     mark: tuple[str, ...],
     how: str,
 ) -> Table:
@@ -93,11 +87,14 @@ def _chosen_table(
         rows.append(tuple(cells))
     columns = [*row_columns(results)]
     for part in parts:
-        columns += [Column(what, part), *(Column(label_of(results, measure), part, "number") for measure in measures)]
+        columns += [
+            Column(heading, part),
+            *(Column(label_of(results, measure), part, "number") for measure in measures),
+        ]
     return Table(name, caption, tuple(columns), tuple(rows), (how,), len(row_columns(results)))
 
 
-# ---- what it costs ----------------------------------------------------------------------------------------------
+# ---- costs ------------------------------------------------------------------------------------------------------
 
 
 def costs(results: Results) -> Section | None:
@@ -113,18 +110,17 @@ def costs(results: Results) -> Section | None:
         rows.append((*row_cells(row), Cell(str(runs), runs), *shown))
     titles = (Column(COLUMNS[name].title, kind="number") for name in results.experiment.costs)
     notes = [
-        "Measured when the runs were made, on the machines of their side files; of a training that the store had, "
-        "when it was trained. n/a: no run says it.",
-        "Of several runs: times are means, a query is the median of all; memory, index and vectors are the largest. "
-        "Memory is that of making a run: one that found its index in the store did not hold what building it takes, "
-        "and what its process still held of earlier rows counts.",
+        "Measured when the runs were made, on the machines in their side files; for a cached training, when it was "
+        "trained. n/a: not measured.",
+        "Over several runs, times are means, the query time is the median of all, and memory, index and vectors are "
+        "maxima. Memory is that of the process that made the run: it excludes building a cached index and may include "
+        "memory of earlier rows.",
     ]
     several = max((together(outcome.costs) for outcome in results.outcomes), default=1)
     if {"latency", "rate"} & set(results.experiment.costs):
         notes.append(
-            "Of topics that are searched together each has an equal share of the time, which is not what one waits "
-            "for it; to make vectors of topics comes before and is not in it."
-            + (f" Here, up to {several} are searched together." if several > 1 else "")
+            "Topics that are searched in one batch share its time equally, so this is not the waiting time of a query; "
+            "encoding topics is not included." + (f" Batches have up to {several} topics." if several > 1 else "")
         )
     columns = (*row_columns(results), Column("runs", kind="number"), *titles)
     named = len(row_columns(results))
@@ -150,13 +146,13 @@ def cost_records(results: Results) -> Records:
 
 def curves(results: Results) -> Section | None:
     """Returns means over numeric axes, and training losses if the experiment asks for them."""
-    blocks: list[Block] = [block for axis in results.experiment.numeric for block in _over(results, axis)]
+    blocks: list[Block] = [block for axis in results.experiment.numeric for block in _axis_figures(results, axis)]
     if results.experiment.curves:
         blocks += _losses(results)
     return Section("Learning curves", tuple(blocks)) if blocks else None
 
 
-def _over(results: Results, axis: str) -> Iterator[Figure]:
+def _axis_figures(results: Results, axis: str) -> Iterator[Figure]:
     """Yields the first measure over the labels of an axis: means over seeds, with deviations."""
     place = [column.title for column in row_columns(results)].index(axis)
     measure = results.experiment.measures[0]
@@ -179,7 +175,7 @@ def _over(results: Results, axis: str) -> Iterator[Figure]:
     caption = f"{label} by {axis}{f' ({part})' if part else ''}: means over seeds"
     note = "sd: the standard deviation of the seeds' means; empty for a single seed."
     table = Table(f"over-{slug(axis)}", caption, columns, tuple(rows), (note,), 2)
-    for number, some in enumerate(_some(list(lines.items()))):
+    for number, some in enumerate(_line_groups(list(lines.items()))):
         name = f"curve-{slug(axis)}{f'-{number + 1}' if number else ''}"
         yield Figure(name, caption, figures.curves(some, axis, label, caption), None if number else table)
 
@@ -200,7 +196,7 @@ def _losses(results: Results) -> list[Block]:
         for kind, points in recorded.items():
             found.setdefault(kind, {})[name] = points
     if not found:
-        return [Text(("No training has left a record of its losses.",))]
+        return [Text(("No training recorded its losses.",))]
     blocks: list[Block] = []
     for kind, lines in found.items():
         x, _, y = kind.partition(": ")
@@ -210,7 +206,7 @@ def _losses(results: Results) -> list[Block]:
             for name, points in lines.items()
             for at, value in points
         )
-        for number, some in enumerate(_some(list(lines.items()))):
+        for number, some in enumerate(_line_groups(list(lines.items()))):
             name = f"{slug(y)}-by-{x}"
             table = Table(f"{name}-values", f"{y} by {x}", columns, rows, (), 2, collapsed=True) if not number else None
             caption = f"{y} by {x}"
@@ -222,7 +218,7 @@ def _losses(results: Results) -> list[Block]:
 Line = tuple[str, Sequence[tuple[float, float]]]
 
 
-def _some(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+def _line_groups(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
     """Yields as many lines at a time as a figure can distinguish."""
     for begin in range(0, len(lines), SERIES):
         yield lines[begin : begin + SERIES]

@@ -1,4 +1,4 @@
-"""Reports that are written already: drawn again only if their content or the drawing code changed, or a file did."""
+"""Writes reports only if their content, the drawing code or a written file changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.io.files import sha256, sha256_file, write_atomic
 from harness.render.write import DEFAULT, Report, draw
 from harness.store import code
 
-RECORD = ".drawn.json"  # in the folder of a report: what it was drawn from, and the checksums of its files
+RECORD = ".drawn.json"  # in the folder of a report: fingerprint of its content, and checksums of its files
 _DRAWING = ("html", "latex", "markdown", "pdf", "svg", "tabular")
 
 
@@ -24,20 +24,20 @@ def write_changed(
 ) -> dict[str, Path]:
     """Writes a report as `Report.write` does, unless the folder holds the same one; returns format -> file.
 
-    Two reports are the same if their content, formats and drawing code are equal. Every file must have the checksum
-    with which it was written.
+    Two reports are the same if their content, formats and drawing code are equal and every file has the checksum with
+    which it was written.
 
     Raises
     ------
     HarnessError
-        As `Report.write`.
+        See `Report.write`.
     """
     formats = tuple(dict.fromkeys(formats))
     basis = _basis(report, formats)
     if found := _unchanged(folder, basis):
         return found
     drawn = draw(report, folder, formats)
-    (folder / RECORD).unlink(missing_ok=True)  # if the process is stopped now, the folder holds parts of two reports
+    (folder / RECORD).unlink(missing_ok=True)  # an interrupted process would leave parts of two reports
     drawn.write()
     if drawn.fault:
         if note is None:
@@ -71,4 +71,4 @@ def _unchanged(folder: Path, basis: str) -> dict[str, Path]:
             return {}
         return {str(name): folder / str(path) for name, path in formats.items()}
     except (OSError, ValueError, KeyError, TypeError, HarnessError, RecursionError):
-        return {}  # no record, or somebody changed it
+        return {}  # the record is missing or was changed

@@ -14,24 +14,24 @@ from harness.store.provenance import Provenance
 
 MOST_DRAWN = 40
 POOLING = (
-    "Judged@k is the share of a run's first k results that were judged; what remains is the most by which P@k could "
-    "rise if all of them were relevant (the residual of Moffat and Zobel, TOIS 2008)."
+    "Judged@k is the share of a run's first k results that were judged; the rest is the most by which P@k could rise "
+    "if all of them were relevant (the residual of Moffat and Zobel, TOIS 2008)."
 )
 EXPECTED = (
-    "The expected bias estimates how much of that is relevant: (1 - Judged@k) times the precision of the judged "
-    "results, as if unjudged results were relevant as often as judged ones. It is an estimate, and rather too high: "
-    "pools hold what many systems rank high."
+    "The expected bias estimates the relevant part of the residual: (1 - Judged@k) times the precision of the judged "
+    "results, as if unjudged results were relevant as often as judged ones. It tends to be too high, since pools "
+    "contain documents that many systems rank high."
 )
-MOST_INCOMPLETE = 5  # runs of which it is said that they do not answer all topics
+MOST_INCOMPLETE = 5  # incomplete runs that are named
 PRIMED = (
-    "That is the bias of P@k as it is without removal, with the precision of the first k judged results. Here unjudged "
-    "results are removed before scoring: such scores do not lose what was not judged, but tend to favour runs that did "
-    "not take part in the pool (Sakai, CIKM 2008)."
+    "This is the bias of P@k without removal, with the precision of the first k judged results. This protocol removes "
+    "unjudged results before scoring: such scores are not lowered by unjudged results, but tend to favour runs outside "
+    "the pool (Sakai, CIKM 2008)."
 )
 PRIVATE = (
-    "The judgments are private: means are rounded, ranks are those of the rounded means, and values of topics, "
-    "intervals, and counts of what was judged are not told. Many runs that differ in little would tell judgments all "
-    "the same, so that a lab counts and limits them."
+    "The judgments are private: means are rounded, ranks are those of the rounded means, and scores of topics, "
+    "intervals, and counts of judged results are not shown. Many similar runs could still reveal judgments, so a lab "
+    "limits the number of submissions."
 )
 
 
@@ -113,15 +113,17 @@ def incomplete(board: Leaderboard) -> tuple[str, ...]:
     """Returns a sentence for each ranked run that does not answer all topics; none where judgments are private."""
     found = [each for each in board.ranked if each.missing]
     if board.protocol.topics == "all":
-        effect = "the others count 0"
+        effect = "unanswered topics count 0"
     else:
-        effect = "its means are over these alone, and do not compare with those of runs that answer more"
+        effect = "its means cover only these and are not comparable with those of runs that answer more"
     said = [
         f"{each.name} answers {board.topics - (each.missing or 0)} of {board.topics} topics; {effect}."
         for each in found[:MOST_INCOMPLETE]
     ]
     if more := len(found) - len(said):
-        said.append(f"So do{'es' * (more == 1)} {more} more run{'s' * (more > 1)}: see the topics missing.")
+        said.append(
+            f"{more} more run{'s do' if more > 1 else ' does'} not answer all topics: see the column 'topics missing'."
+        )
     return tuple(said)
 
 
@@ -132,38 +134,39 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     family = f"two-sided paired t-tests of {label}, alpha {board.alpha:g}, {how} over a family of {board.family:,} "
     number = math.comb(len(board.ranked), 2)
     family += f"test{'s' if board.family > 1 else ''}: all pairs of ranked runs"
-    family += " and others, which are declared" if board.family > number else ""
+    family += " and further declared tests" if board.family > number else ""
     groups = {
         "letters": f"Runs that share a letter do not differ significantly: {family}.",
-        "best": f"Runs with an a do not differ significantly from the best: {family}, of which those of the best are "
-        "made (there are too many runs for letters).",
+        "best": f"Runs with an a do not differ significantly from the best: {family}, of which only those with the "
+        "best run are made (there are too many runs for letters).",
     }.get(board.grouping, f"Nothing was tested: {board.why}.")
     clusters = f", {board.clusters} by {board.clusters}" if board.clusters else ""
-    tested = f" Topics that share their {board.clusters} are averaged before they are tested." if clusters else ""
+    tested = f" Topics that share their {board.clusters} are averaged before testing." if clusters else ""
     drawn = "groups of topics" if clusters else "topics"
     sentences = [f"Runs are ranked by {label}; equal means share a rank.", f"{groups}{tested}"]
     intervals = [
-        f"The interval of a rank holds {percent} of {board.resamples:,} bootstrap resamples of the {drawn} (percentile "
-        f"bootstrap, seed {board.seed}), in each of which all runs are ranked anew.",
-        f"A mean stands with its {percent} t interval over topics{clusters}. Runs share the topics: intervals that "
-        "overlap do not say that two runs do not differ.",
+        f"The interval of a rank covers {percent} of {board.resamples:,} bootstrap resamples of the {drawn} "
+        f"(percentile bootstrap, seed {board.seed}); each resample ranks all runs.",
+        f"Means have {percent} t intervals over topics{clusters}. Since runs share the topics, overlapping intervals "
+        "do not imply that two runs do not differ.",
     ]
     sentences += [] if board.private else intervals
     if board.detectable is not None:
         one, low, high = (
             f"{value:.3f}" for value in (board.detectable.median, board.detectable.low, board.detectable.high)
         )
-        level = f"{board.alpha:g}" if board.correction == "none" else f"{board.alpha:g} / {board.family:,}"
-        pairs = "pairs tested" if number > 1 else "pair"
+        corrected = board.correction != "none" and board.family > 1
+        level = f"{board.alpha:g} / {board.family:,}" if corrected else f"{board.alpha:g}"
+        spread = f" (median over the pairs tested, from {low} to {high})" if number > 1 else ""
         sentences.append(
-            f"The smallest difference in {label} that the {board.topics} topics can show: {one} (median over the "
-            f"{pairs}, from {low} to {high}) with a power of 0.8 at alpha {level}."
+            f"The smallest difference in {label} that the {board.topics} topics can detect with a power of 0.8 at "
+            f"alpha {level}: {one}{spread}."
         )
     if board.floor:
         sentences.append(
-            f"The random floor is the mean of {board.floor_seeds} random orders of each topic's judged documents: what "
-            "a run of just these documents has without any knowledge. It finds all judged documents, which no search "
-            "does, so that its measures without a cut can be higher than those of good runs."
+            f"The random floor is the mean over {board.floor_seeds} random orders of each topic's judged documents. "
+            "These contain all judged documents, unlike any search, so measures without a cutoff can exceed those of "
+            "good runs."
         )
     return tuple(sentences)
 
@@ -227,7 +230,7 @@ def _measure_column(board: Leaderboard, measure: str) -> Column:
 
 
 def _counted(standing: Standing) -> Cell:
-    """n, or several of them where measures stand on different topics."""
+    """Makes the cell of n, or of several n if measures count different topics."""
     found = list(dict.fromkeys(mean.n for mean in standing.means))
     return _whole(found[0]) if len(found) == 1 else Cell("/".join(str(mean.n) for mean in standing.means))
 
@@ -243,7 +246,7 @@ def _standings(board: Leaderboard, end: str, level: int) -> Section:
     caption = f"Runs ranked by {label}"
     blocks: list[Block] = [Text(said)] if (said := (*([PRIVATE] if board.private else []), *incomplete(board))) else []
     blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
-    if not board.private:  # without intervals it says no more than the table
+    if not board.private:  # without intervals it repeats the table
         blocks.append(_figure(board, end))
     if board.others:
         other = "Other runs, neither ranked nor tested"
@@ -288,8 +291,8 @@ def _judgments(board: Leaderboard, end: str, level: int) -> Section | None:
     said = [POOLING]
     said += [EXPECTED] if estimated else []
     said += [PRIMED] if board.protocol.prime else []
-    said += [f"Judged@{depth} is how much of the whole run the pool covers."] if depth is not None else []
-    table = Table(f"judged{end}", "How much of the runs was judged", tuple(columns), tuple(rows))
+    said += [f"Judged@{depth} is the judged share of the whole run."] if depth is not None else []
+    table = Table(f"judged{end}", "Judged share of the runs", tuple(columns), tuple(rows))
     return Section("Judged results", (Text(tuple(said)), table), level)
 
 
@@ -316,7 +319,7 @@ def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
         Column(label, parts=(f"{label} low", f"{label} high")),
         Column("ranks", parts=("rank low", "rank high")),
     )
-    note = "Ranks: the best and the worst that orders of all runs' tied results would give."
+    note = "Ranks: the best and the worst over all orders of all runs' tied results."
     caption = f"{label} and rank over all orders of tied results"
     return Section("Ties", (Text((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
 

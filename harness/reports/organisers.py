@@ -27,7 +27,7 @@ from harness.scoring.pools import Pool
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
 
-DRAWN = 12  # topics of a figure, at either end
+DRAWN = 12  # hardest and easiest topics in a figure, each
 Label = Callable[[str], str]
 
 
@@ -59,8 +59,8 @@ def difficulty_table(found: Sequence[TopicDifficulty], label: str) -> Table:
         Column("discrimination", kind="number"),
     )
     note = (
-        "Discrimination: correlation of the topic's values with the runs' means over all other topics; below 0, the "
-        "topic turns the order of the runs round."
+        "Discrimination: correlation of the topic's scores with the runs' means over all other topics; below 0, the "
+        "topic reverses the order of the runs."
     )
     return Table("difficulty", f"Topics by {label}, the hardest first", columns, rows, (note,))
 
@@ -103,24 +103,24 @@ def correlations_table(found: Sequence[Correlation], caption: str) -> Table:
         *(Column(name, kind="number") for name in ("runs", "tau-b", "tau-AP", "rank-biased overlap")),
     )
     note = (
-        "tau-AP: Yilmaz's AP correlation in the symmetric form for ties (tau_ap,b), heavier at the top; rank-biased "
-        "overlap with p = 0.9, extrapolated."
+        "tau-AP: AP correlation (Yilmaz et al.), symmetric with ties (tau_ap,b), which weights top ranks more; "
+        "rank-biased overlap with p = 0.9, extrapolated."
     )
     return Table("correlations", caption, columns, rows, (note,), row_headers=2)
 
 
 def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[str], made: Provenance) -> Report:
-    """Correlations of one file's rankings by its measures; of several files (editions, years), by the same measure.
+    """Reports correlations of rankings: by pairs of measures within one file, or by each measure between files.
 
     Parameters
     ----------
-    given : name of a file -> the scores of its runs; runs are matched by name.
-    measures : those to compare; none: all that every file has, but diagnostic ones.
+    given : name of a file -> scores of its runs; runs are matched by name between files (editions, years).
+    measures : measures to compare; empty for all common ones except diagnostic measures.
 
     Raises
     ------
     HarnessError
-        No measure, or fewer than two runs, in common.
+        The files have no measure, or fewer than two runs, in common.
     """
     files = list(given)
     first = given[files[0]][0]
@@ -135,7 +135,7 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
             label = first.protocol.label(measure)
             found.append(rank_correlation(f"{a}: {label}", f"{b}: {label}", *means))
     if not found:
-        raise HarnessError("there are no two rankings to correlate: give two files with a measure in common")
+        raise HarnessError("fewer than two rankings to correlate: give two files with a measure in common")
     where = ", ".join(
         f"{name}: {scores[0].collection}, edition {scores[0].edition}, protocol {scores[0].protocol.name}"
         for name, scores in given.items()
@@ -143,7 +143,7 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
     table = correlations_table(found, "Correlations of rankings of runs")
     least = min((each.tau for each in found if each.tau is not None), default=math.nan)
     return Report(
-        "Rankings compared",
+        "Comparison of rankings",
         f"{len(found)} pairs of rankings; lowest tau-b {least:.3f}",
         (Section("Correlations", (table, Text((where,)))), provenance_section(made)),
         data={"correlations": [asdict(each) for each in found]},
@@ -172,10 +172,10 @@ def sources_table(found: Mapping[str, Anova]) -> Table:
     titles = ("sum of squares", "df", "share", "F", "p", "partial omega²")
     columns = (Column("measure"), Column("source"), *(Column(title, kind="number") for title in titles))
     note = (
-        "Two-way analysis of variance without replication: score = system + topic + error. F tests suppose equal "
-        "variances and no interaction, which scores of topics only come near to."
+        "Two-way analysis of variance without replication: score = system + topic + error. F tests assume equal "
+        "variances and no interaction, which holds for scores of topics only approximately."
     )
-    return Table("anova", "What explains the scores", columns, rows, (note,), row_headers=2)
+    return Table("anova", "Sources of variance", columns, rows, (note,), row_headers=2)
 
 
 def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
@@ -203,12 +203,12 @@ def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label
         Column("Tukey interval", parts=("low", "high")),
         Column("Tukey p", kind="number"),
         Column("t-test p (Holm)", kind="number"),
-        Column("the two"),
+        Column("agreement"),
     )
     level = f"alpha {found.alpha:g}, n = {found.topics} topics"
     notes = (
-        f"Tukey's honestly significant difference: {found.hsd:.4f} ({level}, one error for all pairs). The paired "
-        "t-tests, Holm over all these pairs, stand on the variance of each pair alone.",
+        f"Tukey's honestly significant difference: {found.hsd:.4f} ({level}, pooled error of all pairs). The paired "
+        "t-tests, with Holm's correction over all these pairs, use the variance of each pair.",
     )
     return Table("pairs", f"Pairs of runs by {label}", columns, tuple(rows), notes, row_headers=2, collapsed=True)
 
@@ -219,7 +219,7 @@ def _systems_section(evaluation: Evaluation, alpha: float, label: Label) -> tupl
     measures = without_diagnostics(scores[0].measures)
     found = {label(measure): anova(values_of(scores, measure), names, alpha) for measure in measures}
     first = measures[0]
-    # One sign flip: only the t-tests are shown.
+    # permutations=1, since only the t-tests are shown
     tests = compare(evaluation, measures=[first], alpha=alpha, permutations=1)
     holm = {frozenset((row.a, row.b)): row.p_holm for row in tests.rows}
     blocks = (sources_table(found), pairs_table(found[label(first)], holm, label(first)))
@@ -248,16 +248,16 @@ def teams_table(found: Sequence[TeamBias], label: Label) -> Table:
             )
     columns = (
         Column("team"),
-        *(Column(name, "brought alone", "number") for name in ("judgments", "relevant")),
+        *(Column(name, "contributed alone", "number") for name in ("judgments", "relevant")),
         Column("measure"),
         Column("largest change", kind="number"),
         Column("tau-b of all runs", kind="number"),
     )
     note = (
-        "Without the judgments that only this team's runs brought into the pool. Changes are before - after: what "
-        "these judgments are worth to the run."
+        "Scores without the judgments that only this team's runs contributed to the pool. Changes are before minus "
+        "after: the run's gain from these judgments."
     )
-    return Table("teams", "Pool bias: teams left out", columns, tuple(rows), (note,))
+    return Table("teams", "Pool bias: leave one team out", columns, tuple(rows), (note,))
 
 
 def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
@@ -286,14 +286,14 @@ def pool_tables(found: Pool) -> tuple[Table, Table]:
     shares = tuple(
         (Cell(each.run), *(Cell(f"{n:,}", n) for n in (each.depth, each.pooled, each.alone))) for each in found.shares
     )
-    columns = (Column("run"), *(Column(name, kind="number") for name in ("depth", "in the pool", "given alone")))
+    columns = (Column("run"), *(Column(name, kind="number") for name in ("depth", "in the pool", "contributed alone")))
     topics = tuple(
         (Cell(topic), *(Cell(f"{n:,}", n) for n in (len(docs), found.candidates[topic])))
         for topic, docs in found.topics.items()
     )
     sizes = (Column("topic"), *(Column(name, kind="number") for name in ("to judge", "candidates")))
     return (
-        Table("shares", "What each run gave", columns, shares),
+        Table("shares", "Contributions of the runs", columns, shares),
         Table("pool-topics", "Topics of the pool", sizes, topics, collapsed=True),
     )
 
@@ -301,10 +301,10 @@ def pool_tables(found: Pool) -> tuple[Table, Table]:
 def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
     """Builds the report of a pool; `how`: its settings, a sentence each."""
     shares, topics = pool_tables(found)
-    headline = f"{len(found):,} to judge in {len(found.topics)} topics, from {len(found.shares)} runs"
-    said = (*how, f"{found.judged:,} were judged already and are left out.") if found.judged else tuple(how)
-    aside = "For organisers: who gave what must not be known to those who judge; they get pool.tsv alone."
-    sections = (Section("Pool", (Text((*said, aside)), shares, topics)), provenance_section(made))
+    headline = f"{len(found):,} documents to judge in {len(found.topics)} topics, from {len(found.shares)} runs"
+    lines = (*how, f"{found.judged:,} were judged before and are left out.") if found.judged else tuple(how)
+    warning = "For organisers only: assessors must not know which run contributed what; give them pool.tsv alone."
+    sections = (Section("Pool", (Text((*lines, warning)), shares, topics)), provenance_section(made))
     return Report(title, headline, sections)
 
 
@@ -314,17 +314,17 @@ def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -
 def analysis_report(
     evaluation: Evaluation, bias: Sequence[TeamBias] | None = None, alpha: float = 0.05, remarks: Sequence[str] = ()
 ) -> Report:
-    """Means, analysis of variance, topics, measures, and the bias of the pool if it was computed.
+    """Reports means, analysis of variance, topics, measures, and pool bias if given.
 
     Raises
     ------
     HarnessError
-        There are fewer than two runs, or topics that count for all of them.
+        There are fewer than two runs, or fewer than two topics that count for all of them.
     """
     scores = evaluation.scores
     protocol = scores[0].protocol
     if len(scores) < 2:
-        raise HarnessError("an analysis needs two runs or more")
+        raise HarnessError("an analysis needs at least two runs")
     systems, found = _systems_section(evaluation, alpha, protocol.label)
     measures = without_diagnostics(scores[0].measures)
     topics, difficulty = _topics_section(scores, measures[0], protocol.label)
@@ -372,7 +372,7 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
     first, second = (_grades(qrels) for qrels in (a, b))
     common = [pair for pair in first if pair in second]
     if not common:
-        raise HarnessError(f"{names[0]} and {names[1]}: no topic and document that both judge")
+        raise HarnessError(f"{names[0]} and {names[1]}: no topic and document was judged by both")
     x, y = (np.array([grades[pair] for pair in common]) for grades in (first, second))
     kinds: tuple[Weights, ...] = ("none", "linear", "quadratic")
     found = {("grades" if kind == "none" else f"grades, {kind} weights"): kappa(x, y, kind) for kind in kinds}
@@ -392,9 +392,9 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
         ),
     )
     only = [len(part) - len(common) for part in (first, second)]
-    said = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
-    note = "Kappa: agreement beyond that of assessors who give their own grades at random; topics are not averaged."
-    blocks = (Text((said,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
+    counted = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
+    note = "Kappa: agreement beyond chance, given each assessor's distribution of grades; not averaged over topics."
+    blocks = (Text((counted,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
     by_topic = kappas_table("kappa-topics", "Agreement by topic", "topic", of_topics, collapsed=True)
     plain = found["grades"]
     shown = "undefined" if plain.kappa is None else f"{plain.kappa:.3f}"

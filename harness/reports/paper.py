@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from harness.collections.load import load_collection
 from harness.papers.cells import KINDS, Verdict
 from harness.papers.claims import Claim, check_claims
+from harness.papers.estimate import estimates
 from harness.papers.reproduce import Reproduction
 from harness.papers.translations import Translation
 from harness.render import figures
@@ -15,6 +16,7 @@ from harness.render.model import Block, Cell, Column, Facts, Figure, Records, Se
 from harness.render.write import Report
 from harness.reports.brought import brought_data, brought_section
 from harness.reports.claims import claim_records, claims_section
+from harness.reports.estimates import cost_section
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section
 from harness.reports.records import score_records
 from harness.reports.rerun import rerun_section
@@ -51,7 +53,7 @@ def paper_report(
     Parameters
     ----------
     titles : of topics are others' text, which may not go everywhere.
-    beside : what was made here and is no reproduction; it stands behind the paper's tables.
+    beside : what was made here and is not a reproduction; it follows the paper's tables.
     """
     claims = check_claims(reproduction, alpha, seed)
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
@@ -60,15 +62,16 @@ def paper_report(
         _tables(reproduction, alpha),
         brought_section(reproduction.brought),
         beside,
-        _twice(reproduction),
+        _conflicting_values(reproduction),
         None if reproduction.paper.available is None else available_section(reproduction.paper.available),
+        _costs(reproduction),
         claims_section(claims, _run_notes(reproduction), labels),
         _translations(reproduction),
         _breakdown(reproduction),
         _rerun(reproduction),
-        *_also(reproduction),
+        *_other_protocols(reproduction),
         _per_topic(reproduction, titles),
-        _trust(reproduction),
+        _limitations(reproduction),
         provenance_section(provenance),
     ]
     return Report(
@@ -84,6 +87,14 @@ def paper_report(
     )
 
 
+def _costs(reproduction: Reproduction) -> Section | None:
+    """Returns what the tables take; None if every published value was recomputed."""
+    if all(verdict.value is not None for verdict in reproduction.verdicts):
+        return None
+    found = estimates(reproduction.paper)
+    return cost_section(found, reproduction.paper.key) if found else None
+
+
 def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, Records]:
     also = [scores for found in reproduction.also.values() for scores in found.values()]
     scores = [*reproduction.scores.values(), *also]
@@ -93,7 +104,7 @@ def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, R
 
 def _headline(reproduction: Reproduction) -> str:
     n = len(reproduction.verdicts)
-    return reproduction.line if reproduction.scores else f"None of the {n} published values is recomputed here"
+    return reproduction.line if reproduction.scores else f"None of the {n} published values was recomputed"
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, object]:
@@ -121,10 +132,10 @@ def _outcome(reproduction: Reproduction) -> Section:
     meaning = {
         "exact": "rounds to the printed digits",
         "close": "within two units of the last printed digit",
-        "differs": "further away",
-        "needs": "needs a resource that is not here; see the cause",
-        "not implemented": "could be recomputed, but the system is not built here; see the cause",
-        "blocked": "cannot be recomputed, as something is not available anywhere; see the cause",
+        "differs": "more than two units away",
+        "needs": "needs a missing resource; see the cause",
+        "not implemented": "could be recomputed, but its system is not implemented; see the cause",
+        "blocked": "cannot be recomputed, because a resource is not available anywhere; see the cause",
     }
     rows = tuple(
         (Cell(name, marks=(_mark(name),)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts
@@ -132,13 +143,13 @@ def _outcome(reproduction: Reproduction) -> Section:
     columns = (Column("verdict"), Column("cells", kind="number"), Column("meaning"))
     blocks: list[Block] = []
     if reproduction.scores:
-        blocks.append(Table("verdicts", "What became of the published numbers", columns, rows))
+        blocks.append(Table("verdicts", "Verdicts on the published numbers", columns, rows))
     lacking = [verdict for verdict in reproduction.verdicts if verdict.value is None]
     blocks += [_missing_resources(reproduction, lacking)] if lacking else []
     paper = reproduction.paper
     remarks = paper.config.remarks
     if remarks:
-        blocks.append(Text(("What the paper does not say, and what makes its numbers come out:", *remarks)))
+        blocks.append(Text(("Details that the paper omits and that reproduce its numbers:", *remarks)))
     kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
     found = {key: getattr(paper.config, key) for key in kinds}
     links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
@@ -165,7 +176,7 @@ def _missing_resources(reproduction: Reproduction, verdicts: Sequence[Verdict]) 
     metrics = dict.fromkeys(verdict.cell.metric for verdict in verdicts)
     below = tuple(f"{METRICS.get(metric, metric)}: {notes[metric]}." for metric in metrics if metric in notes)
     columns = (Column("tables"), Column("values", kind="number"), Column("state"), Column("cause"))
-    return Table("not-recomputed", "Why values are not recomputed", columns, rows, below)
+    return Table("not-recomputed", "Values not recomputed", columns, rows, below)
 
 
 def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
@@ -175,12 +186,25 @@ def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
     recomputed = {name: found for name, found in by_table.items() if any(v.value is not None for v in found)}
-    blocks = [_table(reproduction, name, verdicts, tests, alpha) for name, verdicts in recomputed.items()]
-    return Section("Tables as the paper prints them", tuple(blocks)) if blocks else None
+    tables = [_table(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
+    return Section("Published tables", (*_marks(reproduction, alpha), *tables)) if tables else None
+
+
+def _marks(reproduction: Reproduction, alpha: float) -> tuple[Text, ...]:
+    """Returns a sentence on the tests that mark values of the paper's tables, if there are any."""
+    baselines = reproduction.paper.config.baselines
+    if not baselines or not any(v.value is not None and v.n > 1 for v in reproduction.verdicts):
+        return ()
+    against = ", ".join(f"{run} for runs that end in {ending!r}" for ending, run in baselines.items())
+    said = (
+        f"Marks of significance: two-sided paired t-test against the baseline ({against}), alpha {alpha:g}, "
+        "Bonferroni over all runs with that ending and all measures within a collection."
+    )
+    return (Text((said,)),)
 
 
 def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, str, str], Row]:
-    """(collection, run, measure) -> its test against the baseline the paper's configuration names."""
+    """Returns (collection, run, measure) -> test against the baseline in the paper's configuration."""
     out: dict[tuple[str, str, str], Row] = {}
     for ending, baseline in reproduction.paper.config.baselines.items():
         by_collection: dict[str, list[Scores]] = {}
@@ -202,7 +226,6 @@ def _table(
     name: str,
     verdicts: Sequence[Verdict],
     tests: Mapping[tuple[str, str, str], Row],
-    alpha: float,
 ) -> Table:
     groups = len({v.cell.group for v in verdicts}) > 1
     row_keys = _rows(verdicts, ("group", "system"))
@@ -226,7 +249,7 @@ def _table(
         columns += [Column("paper", words, "number"), Column("here", words, "number")]
     title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
     caption = f"{title} of the paper: {verdicts[0].cell.caption}"
-    notes = _table_notes(reproduction, verdicts, alpha)
+    notes = _table_notes(reproduction, verdicts)
     return Table(f"table-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=2 if groups else 1)
 
 
@@ -250,22 +273,15 @@ def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -
     return printed, number_cell(verdict.value, digits + 2, tuple(marks))
 
 
-def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha: float) -> tuple[str, ...]:
+def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     recomputed = [v for v in verdicts if v.value is not None]
     made = dict.fromkeys((v.collection, v.edition, v.protocol, v.n) for v in recomputed)
     notes = [
-        "Paper: as printed; here: recomputed, with two digits more. "
+        "Paper: as published; here: recomputed, with two more digits. "
         + "; ".join(f"{c}: edition {e}, protocol {p}, n = {n}" for c, e, p, n in made)
         + "."
     ]
     notes += [cause[:1].upper() + cause[1:] + "." for cause in dict.fromkeys(v.cause for v in recomputed if v.cause)]
-    baselines = reproduction.paper.config.baselines
-    if baselines and any(v.n > 1 for v in recomputed):
-        against = ", ".join(f"{run} for runs that end in {ending!r}" for ending, run in baselines.items())
-        notes.append(
-            f"Marks of significance: two-sided paired t-test against the baseline ({against}), alpha {alpha:g}, "
-            "Bonferroni over all runs with that ending and all measures within a collection."
-        )
     groups = {v.cell.group for v in verdicts}
     notes += [
         _translation_note(reproduction, t)
@@ -275,7 +291,7 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict], alpha:
     return tuple(notes)
 
 
-def _twice(reproduction: Reproduction) -> Section | None:
+def _conflicting_values(reproduction: Reproduction) -> Section | None:
     """Returns values that differ from those that another paper or table prints for the same run."""
     pairs = reproduction.paper.twice
     if not pairs:
@@ -297,7 +313,7 @@ def _twice(reproduction: Reproduction) -> Section | None:
         )
     numbers = (*(Column(name, "printed", "number") for name in ("here", "there")), Column("difference", kind="number"))
     columns = (*map(Column, ("here", "there", "measure")), *numbers)
-    note = f"All are as printed; {len(pairs) - len(rows)} further values that are printed twice agree."
+    note = f"Values as published; {len(pairs) - len(rows)} further values that are published twice agree."
     table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
     return Section("Contradictory published values", (table,))
 
@@ -315,10 +331,10 @@ def _run_notes(reproduction: Reproduction) -> dict[str, str]:
 def _translation_note(reproduction: Reproduction, translation: Translation) -> str:
     english = set(translation.english_bodies)
     topics = {collection: scores.topics for (collection, _), scores in reproduction.scores.items()}
-    parts = ", ".join(f"{c}: {len(english & set(of))} of {len(of)}" for c, of in topics.items())
+    parts = ", ".join(f"{c}: {len(english & set(judged))} of {len(judged)}" for c, judged in topics.items())
     return (
-        f"{len(english)} of the {len(translation.checked)} {translation.title} topics of that date have the English "
-        f"body ({parts}): of these at most the title was translated, so this is largely English against English."
+        f"{len(english)} of the {len(translation.checked)} {translation.title} topics in the archive have the English "
+        f"body ({parts}): at most their title was translated, so this compares largely English with English."
     )
 
 
@@ -357,17 +373,17 @@ def _translations(reproduction: Reproduction) -> Section | None:
     )
     found = [_translation_note(reproduction, t) for t in reproduction.translations if t.english_bodies]
     text = (
-        "The topics behind the runs, compared with the English ones: a body counts as English if its letters and "
-        "digits outside formulas are those of the English body; formulas are compared without blanks and order.",
+        "The translated topics of the runs are compared with the English ones: a body counts as English if its letters "
+        "and digits outside formulas equal those of the English body; formulas are compared without blanks and order.",
         *found,
         *(
-            ("For such a language a claim of no significant difference from English says little about translation.",)
+            ("For these languages, a claim of no significant difference from English says little about translation.",)
             if found
             else ()
         ),
     )
     return Section(
-        "Were the topics translated?", (Text(text), Table("translations", "Translated topics", columns, rows))
+        "Check of translated topics", (Text(text), Table("translations", "Translated topics", columns, rows))
     )
 
 
@@ -418,7 +434,7 @@ def _rerun(reproduction: Reproduction) -> Section | None:
     return rerun_section(reproduction.paper.key, settings, reproduction.again)
 
 
-def _also(reproduction: Reproduction) -> list[Section]:
+def _other_protocols(reproduction: Reproduction) -> list[Section]:
     out = []
     for protocol, scores in reproduction.also.items():
         collections = list(dict.fromkeys(collection for collection, _ in scores))
@@ -445,7 +461,7 @@ def _also(reproduction: Reproduction) -> list[Section]:
             f"{c}: edition {scores[(c, runs[0])].edition}, n = {scores[(c, runs[0])].n(measures[0])}"
             for c in collections
         )
-        table = Table(f"also-{slug(protocol)}", f"The same runs under {protocol}", columns, tuple(rows), (made + ".",))
+        table = Table(f"also-{slug(protocol)}", f"Scores by protocol {protocol}", columns, tuple(rows), (made + ".",))
         out.append(Section(f"The same runs under {protocol}", (protocol_text(first.protocol), table)))
     return out
 
@@ -464,7 +480,7 @@ def _per_topic(reproduction: Reproduction, titles: bool) -> Section | None:
     return Section("Per-topic results", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 
 
-def _trust(reproduction: Reproduction) -> Section | None:
+def _limitations(reproduction: Reproduction) -> Section | None:
     if not reproduction.scores:
         return None
     first = next(iter(reproduction.scores.values()))
@@ -474,7 +490,7 @@ def _trust(reproduction: Reproduction) -> Section | None:
         if scores.missing
     ]
     bounds = [
-        f"{run} on {collection}: {first.protocol.label(measure)} lies between {low:.4f} and {high:.4f}"
+        f"{run} on {collection}: {first.protocol.label(measure)} is between {low:.4f} and {high:.4f}"
         for (collection, run), spans in reproduction.bounds.items()
         for measure, (low, high) in spans.items()
     ]
@@ -492,7 +508,7 @@ def _trust(reproduction: Reproduction) -> Section | None:
     lines = [
         *(missing or ["Every run answers every topic."]),
         *([f"{'; '.join(without)}: binary measures are 0 there for every run."] if without else []),
-        *(bounds or ["No order of tied results would change a mean."]),
-        *(reproduction.warnings or ["The readers of the run files had nothing to warn of."]),
+        *(bounds or ["The order of tied results changes no mean."]),
+        *(reproduction.warnings or ["Reading the run files gave no warnings."]),
     ]
     return Section("Limitations", (protocol_text(first.protocol), Text(tuple(lines))))

@@ -1,4 +1,4 @@
-"""Parts that several kinds of report share."""
+"""Parts shared by several kinds of report."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, 
 
 def provenance_section(provenance: Provenance) -> Section:
     """Returns versions, machine, command and checksums."""
-    said = (("command", provenance.command), *provenance.versions.items(), ("machine", provenance.machine))
-    facts = Facts(tuple((name, value) for name, value in said if value))
+    entries = (("command", provenance.command), *provenance.versions.items(), ("machine", provenance.machine))
+    facts = Facts(tuple((name, value) for name, value in entries if value))
     files = Table(
         "checksums",
         "Input files",

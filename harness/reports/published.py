@@ -13,24 +13,24 @@ from harness.render.model import Cell, Column, Section, Table, Text, number_cell
 from harness.scoring.scores import Scores
 
 _METRICS = {"nDCG@10": "ndcg_prime@10", "P@10": "p10_prime"}
-_GROUPS = {"pes": "fas"}  # the paper calls Persian by the code of its macrolanguage
+_GROUPS = {"pes": "fas"}  # the paper uses the code of the macrolanguage for Persian
 
 
 Place = Callable[[Outcome, Scores, str], tuple[str, str, str, str]]
 
 
 def crossmath(results: Results) -> Sequence[Section]:
-    """CrossMath's Tables 1 to 5 beside the rows that are called as theirs: a verdict where all judged answers are here.
+    """Compares rows with CrossMath's Tables 1 to 5 by name; gives a verdict if the corpus has all judged answers.
 
-    Rows over a part of them, or with keys of the command line, have no verdict, and their section says so. The English
-    rows of Table 1 are those whose topics went through NLLB.
+    Rows on part of the corpus, or with overrides on the command line, have no verdict, and the section says so. The
+    English rows of Table 1 are those with topics translated by NLLB.
     """
     printed = {(c.system, c.group, c.collection, c.metric): c for c in load_paper("crossmath").cells}
-    return _beside(results, printed, _published_place)
+    return _comparison(results, printed, _published_place)
 
 
 def mirmu(results: Results) -> Sequence[Section]:
-    """Tables 2 and 3 of MIRMU and MSM beside the conditions that are called as their rows, as `crossmath`."""
+    """Compares conditions with Tables 2 and 3 of MIRMU and MSM by name; see `crossmath`."""
     tables = ("2", "3")
     printed = {(c.system, "", c.collection, c.metric): c for c in load_paper("mirmu-msm").cells if c.table in tables}
     names = {"nDCG": "ndcg_prime", "AP": "map_prime", "P@10": "p10_prime"}
@@ -38,10 +38,10 @@ def mirmu(results: Results) -> Sequence[Section]:
     def place(outcome: Outcome, scores: Scores, measure: str) -> tuple[str, str, str, str]:
         return outcome.cell.labels[0], "", scores.collection.removesuffix("-task1"), names.get(measure, "")
 
-    return _beside(results, printed, place)
+    return _comparison(results, printed, place)
 
 
-def _beside(
+def _comparison(
     results: Results, printed: Mapping[tuple[str, str, str, str], Published], place: Place
 ) -> Sequence[Section]:
     """Returns the outcomes whose rows the paper prints, by their place in its tables."""
@@ -64,17 +64,17 @@ def _beside(
     numbers = ("n", "printed", "here")
     table = Table(
         "published",
-        "Printed numbers and those made again",
+        "Published and recomputed values",
         tuple(Column(name, kind="number" if name in numbers else "text") for name in columns),
         tuple(rows),
         ("exact: rounds to the printed digits; close: within two units of the last digit.",),
     )
-    partial = "A partial re-run: the corpus does not hold all judged answers, so that no number can be the paper's."
+    partial = "A partial re-run: the corpus lacks some judged answers, so the numbers cannot equal the paper's."
     if results.scale != FULL:
         says = results.experiment.scale_of(results.scale).says
-        partial = f"Scaled down, not the paper's setting ({says}): no number can be the paper's."
+        partial = f"Scaled down, not the paper's setting ({says}): the numbers cannot equal the paper's."
     if results.extra:
-        partial = f"Not the paper's setting, but one with {' '.join(results.extra)}: no number can be the paper's."
+        partial = f"Not the paper's setting ({' '.join(results.extra)}): the numbers cannot equal the paper's."
     return [Section("Published values", (*(() if whole else (Text((partial,)),)), table))]
 
 
@@ -82,7 +82,7 @@ def _published_place(outcome: Outcome, scores: Scores, measure: str) -> tuple[st
     """Returns the system, language, collection and metric of the paper's cell."""
     language = scores.collection.removeprefix("crossmath-").partition("-")[0]
     system = outcome.cell.labels[0]
-    if language == "eng":  # which stands in the paper without a translator
+    if language == "eng":  # the paper's English rows name no translator
         system = system.removeprefix("NLLB + ") if system.startswith("NLLB + ") else ""
     year = "-".join(scores.edition.split("-")[:2])
     return (system, _GROUPS.get(language, language), year, _METRICS.get(measure, ""))

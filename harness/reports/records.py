@@ -1,4 +1,4 @@
-"""Scores and tests as plain records for other programs: a row for each fact, a column for each number."""
+"""Scores and tests as records for other programs, one row each."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from harness.reports.parts import protocol_text, provenance_section
 
 
 def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
-    """The report; of the evaluation it takes only what describes the collection, the protocol and the runs' files.
+    """Reports redacted results; uses the evaluation only for the collection, the protocol and the runs' files.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     title = collection.edition(found.edition).title
     what = Text((f"{collection.title}; judgments: {title}.", *collection.notes))
     full = inputs(evaluation)
-    # The checksums of judgments would prove a guess; the runs are the participants' own.
+    # Checksums of judgments would confirm guesses; the runs are the participants' own.
     kept = {run.source or run.name for run in evaluation.runs}
     files = {name: digest for name, digest in full.files.items() if name in kept}
     sections = (
@@ -71,7 +71,7 @@ def _means(found: Redacted) -> Table:
 
 
 def _tests(found: Redacted) -> Table:
-    said = {None: "undefined", True: "significant", False: "no"}
+    words = {None: "undefined", True: "significant", False: "no"}
     columns = (
         Column("run"),
         Column("against"),
@@ -88,12 +88,12 @@ def _tests(found: Redacted) -> Table:
             Cell(found.labels[test.measure]),
             Cell(str(test.n), test.n),
             number_cell(test.difference, found.decimals),
-            Cell(said[test.significant_bonferroni]),
-            Cell(said[test.significant_holm]),
+            Cell(words[test.significant_bonferroni]),
+            Cell(words[test.significant_holm]),
         )
         for test in found.tests
     )
-    return Table("tests", "Which differences are significant", columns, rows, (f"{found.correction}.",), row_headers=3)
+    return Table("tests", "Significance tests", columns, rows, (f"{found.correction}.",), row_headers=3)
 
 
 def _records(found: Redacted) -> dict[str, Records]:

@@ -1,4 +1,4 @@
-"""The report of a run against the one that it reproduces: effects, values of topics, rankings."""
+"""The report of a run that reproduces another one: effects, scores per topic, rankings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from harness.scoring.reproduction import Reproduction, to_json
 from harness.store.provenance import Provenance
 
 _ORDERS = (
-    ("tau", "Kendall's tau-b of the union", "documents that one ranking lacks are tied at its end"),
+    ("tau", "Kendall's tau-b of the union", "documents missing from a ranking are tied at its end"),
     (
         "ktu",
         "Kendall's tau union (repro_eval)",
-        "of places in the sorted union; it depends on what documents are called",
+        "correlates positions in the sorted union of documents, so it depends on the document ids",
     ),
-    ("rbo", "rank-biased overlap", "extrapolated"),
-    ("rbo_cut", "rank-biased overlap (repro_eval)", "not extrapolated: equal short rankings have less than 1"),
+    ("rbo", "rank-biased overlap", "extrapolated beyond the end of the rankings"),
+    ("rbo_cut", "rank-biased overlap (repro_eval)", "not extrapolated, so below 1 even for equal short rankings"),
 )
 
 
@@ -35,12 +35,12 @@ def reproduction_report(
     blocks: list[Block] = [effects_table(found, protocol.label)]
     if found.orders:
         blocks.append(orders_table(found))
-    said = [_collections(found), *remarks]
+    lines = [_collections(found), *remarks]
     if found.unanswered:
-        said.append(f"Answered by one of the runs only: {', '.join(found.unanswered)}.")
+        lines.append(f"Answered by only one of the runs: {', '.join(found.unanswered)}.")
     sections = [
         Section("Agreement with the original", tuple(blocks)),
-        Section("Data and protocol", (Text(tuple(said)), protocol_text(protocol))),
+        Section("Data and protocol", (Text(tuple(lines)), protocol_text(protocol))),
     ]
     if found.orders:
         sections.append(Section("Per-topic results", (topics_table(found),)))
@@ -71,9 +71,9 @@ def headline(found: Reproduction, label: Callable[[str], str] = str) -> str:
 def _collections(found: Reproduction) -> str:
     where = f"{found.collection}, edition {found.edition}"
     if found.paired:
-        return f"A reproduction: both runs on the same topics and judgments ({where})."
+        return f"A reproduction: both runs are on the same topics and judgments ({where})."
     other = f"{found.collection_new}, edition {found.edition_new}"
-    return f"A replication: the original on {where}, the new run on other topics ({other})."
+    return f"A replication: the original is on {where}, the new run on other topics ({other})."
 
 
 def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Table:
@@ -97,17 +97,17 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
         rows.append(tuple(cells))
     counted = Column("n", kind="number") if found.paired else Column("n", parts=("n original", "n new"))
     columns = [Column("measure"), counted]
-    columns += [Column(name, "mean", "number") for name in ("original", "new", "difference")]
+    columns += [Column(name, kind="number") for name in ("original mean", "new mean", "difference")]
     if found.paired:
-        columns += [Column("RMSE", "topics", "number"), Column("largest", "topics", "number"), Column("at", "topics")]
+        columns += [Column("RMSE", kind="number"), Column("largest difference", kind="number"), Column("at topic")]
     columns.append(Column("p", kind="number"))
     if based:
-        columns += [Column(name, "baseline", "number") for name in ("original", "new")]
-        columns += [Column(name, "improvement", "number") for name in ("effect ratio", "delta RI")]
+        columns += [Column(name, kind="number") for name in ("original baseline", "new baseline")]
+        columns += [Column(name, kind="number") for name in ("effect ratio", "delta RI")]
     test = "paired t-test" if found.paired else "t-test of independent samples, one variance"
-    notes = [f"p: two-sided {test}, not corrected; a large p is no proof of equality."]
+    notes = [f"p: two-sided {test}, not corrected; a large p does not prove equality."]
     if found.paired:
-        notes.append("RMSE: root mean square of the topics' differences.")
+        notes.append("RMSE and largest difference: of the topics' differences; RMSE is their root mean square.")
     if based:
         notes.append(
             f"Baselines: {found.baseline_original}, {found.baseline_new}. Effect ratio: improvement over the baseline, "
@@ -127,10 +127,10 @@ def orders_table(found: Reproduction) -> Table:
         rows.append((Cell(title, note=note), _number(mean), *ends, Cell(str(n), n)))
     columns = (Column("rankings"), *(Column(name, kind="number") for name in ("mean", "lowest", "highest", "topics")))
     note = (
-        f"Rankings as the protocol has them, of {len(found.orders)} topics that both runs answer. Overlaps: p = "
-        f"{found.persistence:g}; repro_eval's down to depth {found.depth}."
+        f"Rankings as the protocol orders them, for {len(found.orders)} topics that both runs answer. Rank-biased "
+        f"overlap has p = {found.persistence:g}; that of repro_eval stops at depth {found.depth}."
     )
-    return Table("rankings", "How alike the rankings are", columns, tuple(rows), (note,))
+    return Table("rankings", "Similarity of the rankings", columns, tuple(rows), (note,))
 
 
 def topics_table(found: Reproduction) -> Table:

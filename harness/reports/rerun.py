@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.papers.paper import Again
+from harness.papers.paper import RerunSettings
 from harness.papers.rerun import SAME, Agreement, Pair, correlation, differences, swapped
 from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
 
-TITLE = "A pipeline made again"
-NEAR = 0.02  # a topic whose median difference is larger is taken for one that the authors' pipeline changed
-GAP = 0.02  # couples of documents further apart than this are told from the others
+TITLE = "Re-run of the pipeline"
+NEAR = 0.02  # topics with a larger median difference are considered changed by the authors' pipeline
+GAP = 0.02  # pairs of documents further apart are also counted separately
 LARGEST = 10
 
 
-def rerun_section(paper: str, settings: Again, found: Sequence[Agreement]) -> Section:
+def rerun_section(paper: str, settings: RerunSettings, found: Sequence[Agreement]) -> Section:
     """Returns the agreement of recomputed runs with the archived ones; what is missing if none were recomputed.
 
     Parameters
@@ -25,13 +25,13 @@ def rerun_section(paper: str, settings: Again, found: Sequence[Agreement]) -> Se
     runs = " and ".join(settings.runs)
     if not found:
         needs = (
-            f"needs the model {settings.model} (harness fetch {settings.model}) and {settings.cost} at the first "
-            f"time: harness reproduce paper={paper} rerun=true"
+            f"A re-run needs the model {settings.model} (harness fetch {settings.model}) and takes {settings.cost} the "
+            f"first time: harness reproduce paper={paper} rerun=true"
         )
-        return Section(TITLE, (Text((f"Not made again here: {runs}, by {settings.title}.", needs)),))
-    what = f"{runs} made again here: {settings.title}, scored by the same judged answers as the archived runs."
+        return Section(TITLE, (Text((f"Not re-run: {runs}, by {settings.title}.", needs)),))
+    summary = f"{runs} were re-run: {settings.title}, scored on the same judged answers as the archived runs."
     first = [agreement for agreement in found if agreement.run == next(iter(settings.runs))]
-    blocks: list[Block] = [Text((what,)), _table(found), _by_translation(found), _why(first), _largest(first)]
+    blocks: list[Block] = [Text((summary,)), _table(found), _by_translation(found), _causes(first), _largest(first)]
     return Section(TITLE, tuple(blocks))
 
 
@@ -63,12 +63,12 @@ def _table(found: Sequence[Agreement]) -> Table:
         *(Column(name, label, "number") for name in ("archived", "here", "n")),
     )
     notes = (
-        "Pairs of a topic and a judged answer that both have. tau: Kendall's tau-b, r: Pearson's correlation; means "
-        "over the n topics with two such answers or more, whose scores are not all equal.",
+        "Pairs: a topic and a judged answer in both runs. tau: Kendall's tau-b, r: Pearson's correlation; means over "
+        "the n topics with at least two such answers with different scores.",
         f"{label}: on exactly these answers, over the n topics with a relevant one (protocol {first.protocol.name}); "
         "not comparable with the paper's values.",
     )
-    return Table("rerun", "Archived runs beside runs made here", columns, tuple(rows), notes, row_headers=2)
+    return Table("rerun", "Archived runs and re-runs", columns, tuple(rows), notes, row_headers=2)
 
 
 def _by_translation(found: Sequence[Agreement]) -> Table:
@@ -94,20 +94,20 @@ def _by_translation(found: Sequence[Agreement]) -> Table:
         Column("median", "difference of a score", "number"),
     )
     notes = (
-        "The authors' functions translate English topics to English as well. Untranslated: the function returns the "
-        "body as it is, by its first characters; the title may be translated all the same. The scores made here are of "
-        "untranslated topics, so the two kinds of topics show how much of a difference the translation makes.",
+        "The authors' functions also translate English topics to English. Untranslated: the function returns the body "
+        "unchanged because of its first characters; the title may still be translated. The re-run uses untranslated "
+        "topics, so the two kinds of topics show the effect of the translation.",
     )
-    return Table("rerun-translation", "Agreement by what was translated", columns, tuple(rows), notes, row_headers=3)
+    return Table("rerun-translation", "Agreement by translation", columns, tuple(rows), notes, row_headers=3)
 
 
-def _why(found: Sequence[Agreement]) -> Table:
+def _causes(found: Sequence[Agreement]) -> Table:
     rows = []
     for agreement in found:
         parts = {
             "all": agreement.pairs,
             "answers without formulas": agreement.plain(),
-            f"answers with formulas, topics exact to {SAME:g}": agreement.same_topics(),
+            f"answers with formulas, topics equal to {SAME:g}": agreement.same_topics(),
             f"topics with a median difference below {NEAR:g}": agreement.near(NEAR),
         }
         rows += [_part(agreement.collection, name, pairs) for name, pairs in parts.items()]
@@ -116,14 +116,14 @@ def _why(found: Sequence[Agreement]) -> Table:
         Column("pairs", kind="number"),
         *(Column(name, "agreement, topic by topic", "number") for name in ("tau", "n")),
         *(Column(name, "difference of a score", "number") for name in ("median", "largest")),
-        *(Column(name, "couples in another order") for name in ("all", f"more than {GAP:g} apart")),
+        *(Column(name, "swapped pairs of answers") for name in ("all", f"more than {GAP:g} apart")),
     )
     notes = (
-        "Answers without formulas have the words that the authors' pipeline read: where their scores differ, it "
-        "changed the topic. Topics exact: those whose answers without formulas have the archived scores; what differs "
-        "in their other answers is LaTeX. Couples: two answers of a topic, by their archived scores.",
+        "Answers without formulas have the text that the authors' pipeline read: if their scores differ, the pipeline "
+        "changed the topic. Topics equal: their answers without formulas have the archived scores, so that other "
+        "answers differ in LaTeX only. Swapped pairs: two answers of a topic in opposite order in the two runs.",
     )
-    caption = f"Where the differences of {found[0].run} come from"
+    caption = f"Causes of the differences of {found[0].run}"
     return Table("rerun-causes", caption, columns, tuple(rows), notes, row_headers=2)
 
 
@@ -154,5 +154,5 @@ def _largest(found: Sequence[Agreement]) -> Table:
     )
     names = ("formulas", "archived", "here", "difference")
     columns = (*map(Column, ("collection", "topic", "answer")), *(Column(name, kind="number") for name in names))
-    caption = f"The largest differences of a score, {found[0].run}"
+    caption = f"Largest score differences of {found[0].run}"
     return Table("rerun-largest", caption, columns, rows, row_headers=3)

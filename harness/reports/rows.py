@@ -7,7 +7,7 @@ from harness.collections.corpus import Corpus
 from harness.papers.rows import Available, State
 from harness.render.model import Cell, Column, Section, Table, Text
 
-_TOO_FEW = "none: fewer than two of its runs can be made"
+_TOO_FEW = "none: fewer than two of the fused runs can be made"
 
 
 def available_section(available: Available) -> Section:
@@ -17,13 +17,13 @@ def available_section(available: Available) -> Section:
     shown: tuple[State, ...] = ("runs", "in part", "needs", "not implemented", "blocked")
     counts = tuple(states.count(state) for state in shown)
     text: tuple[str, ...] = (
-        f"Of {len(states)} rows, {counts[0]} can be run here once their documents are here, {counts[1]} in part; "
+        f"Of {len(states)} rows, {counts[0]} can be run once their documents are available, {counts[1]} in part; "
         f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
-        f"The full collection: {_corpus(full)}.",
+        f"Full collection: {_corpus(full)}.",
     )
     if available.instead:
         small = load_corpus(available.instead)
-        text = (*text, f"Instead of it: {_corpus(small)}. It does not give the paper's numbers.")
+        text = (*text, f"Small replacement: {_corpus(small)}. It does not give the paper's numbers.")
     return Section("Available rows", (Text(text), _rows(available), _commands(available)))
 
 
@@ -45,17 +45,17 @@ def _rows(available: Available) -> Table:
                 Cell(available.why(row) or "nothing"),
             )
         )
-    columns = tuple(map(Column, ("table", "row", "system", "runs here", "what the full collection lacks")))
+    columns = tuple(map(Column, ("table", "row", "system", "runs", "missing for the full collection")))
     note = (
-        "Yes: the system is built here. In part: the rule that fuses runs is, but some of the runs have to come from "
-        "elsewhere. Needs: the code is here, a resource is not. Not implemented: it could be built. Blocked: something "
-        "that it needs is not available anywhere."
+        "Yes: the system is implemented. In part: the fusion is implemented, but some of its runs must come from "
+        "elsewhere. Needs: implemented, but a resource is missing. Not implemented: could be implemented. Blocked: a "
+        "required resource is not available anywhere."
     )
     return Table("available", "Rows of the paper's tables", columns, tuple(rows), (note,), row_headers=2)
 
 
 def _commands(available: Available) -> Table:
-    instead = [f"instead, on {available.instead}"] if available.instead else []
+    instead = [f"on {available.instead}"] if available.instead else []
     rows = tuple(
         (
             *(Cell(row.table), Cell(row.label), Cell(available.full(row))),
@@ -66,10 +66,10 @@ def _commands(available: Available) -> Table:
     )
     columns = tuple(map(Column, ("table", "row", "on the full collection", *instead)))
     notes = (
-        "For the last collection that the paper has numbers on; for the others change collection= and the files. Files "
-        "in capitals are runs that have to come from elsewhere.",
-        "A model that is fine-tuned leaves out the judgments of the collection that it is run on: the keys "
-        "system.training.leave_out and system.training.collections change with collection=.",
-        "A rule that learns is trained on the collection before it, from the runs that the same commands make there.",
+        "Commands for the last collection with published numbers; for others change collection= and the files. Files "
+        "in capitals are runs that must come from elsewhere.",
+        "A fine-tuned model leaves out the judgments of the collection that it is run on: change the keys "
+        "system.training.leave_out and system.training.collections together with collection=.",
+        "A rule that learns is trained on the preceding collection, from the runs that the same commands make on it.",
     )
-    return Table("commands", "Commands that make the runs", columns, rows, notes, row_headers=2, collapsed=True)
+    return Table("commands", "Commands of the runs", columns, rows, notes, row_headers=2, collapsed=True)

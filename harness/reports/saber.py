@@ -58,10 +58,10 @@ def tournament_section(played: Sequence[Games], judge: str) -> Section:
         ("targets", f"{len(played):,}"),
         ("comparisons", f"{games:,}"),
         ("without a decision", f"{bias.undecided:,}"),
-        ("times that a candidate sat out", f"{out:,}"),
+        ("byes", f"{out:,}"),
         ("decisions for the candidate shown first", share),
     )
-    said = "The order of the two is drawn, so that a judge without position bias prefers the first in half of them."
+    said = "The order of candidates is drawn: a judge without position bias prefers the first in half of the decisions."
     return Section("Tournament", (Facts(items), Text((said,))))
 
 
@@ -74,7 +74,7 @@ def ranks_section(shares: Mapping[str, Floats]) -> Section:
     rows = tuple(
         (Cell(signal), *(number_cell(float(values[rank - 1])) for rank in ranks)) for signal, values in shares.items()
     )
-    table = Table("ranks-by-signal", "Share of candidates at a rank or above", columns, rows)
+    table = Table("ranks-by-signal", "Share of candidates at a rank or better", columns, rows)
     svg = figures.curves(series, "rank", "share of candidates", "Ranks by signal")
     return Section("Ranks by signal", (Figure("ranks-by-signal-figure", "Cumulative share by rank", svg, table),))
 
@@ -85,7 +85,7 @@ def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table
         (Cell(domain), Cell(sub), number_cell(n, 0), number_cell(n / problems)) for (domain, sub), n in counts.items()
     )
     columns = (Column("domain"), Column("subdomain"), Column("problems", kind="number"), Column("share", kind="number"))
-    note = f"{problems:,} problems; one is in every subdomain of its topics."
+    note = f"{problems:,} problems; a problem counts in every subdomain of its topics."
     return Table("subdomains", "Domains and subdomains", columns, rows, (note,), row_headers=2)
 
 
@@ -100,10 +100,10 @@ def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) ->
         )
         for each in found
     )
-    titles = ("candidates", f"of the first {first}")
+    titles = ("candidates", f"among the first {first}")
     columns = (*(Column(t) for t in ("domain", "subdomain")), *(Column(t, kind="number") for t in titles))
     name = f"retrieved-{slug(target)}"
-    return Table(name, f"Candidates of {target}", (*columns, Column("the target's")), rows, row_headers=2)
+    return Table(name, f"Candidates of {target}", (*columns, Column("also the target's")), rows, row_headers=2)
 
 
 def tokens_table(counts: Mapping[str, Tokens]) -> Table:
@@ -119,7 +119,7 @@ def tokens_table(counts: Mapping[str, Tokens]) -> Table:
         )
         for name, each in counts.items()
     )
-    note = "Mean of a problem with its solution; a command, number or character of a formula, or a word, is a token."
+    note = "Means per problem with its solution. Tokens: commands, numbers and characters of formulas, and words."
     return Table("tokens", "Tokens by domain", columns, rows, (note,))
 
 
@@ -145,7 +145,7 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
         for system, domains in found.items()
         for domain, each in domains.items()
     )
-    note = "Share of queries that score their candidates higher by formulas alone than by words alone."
+    note = "Share of queries whose candidates score higher by formulas alone than by words alone."
     return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
 
 
@@ -188,14 +188,14 @@ def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
         for name, each in found.items()
     )
     left = max((each.unknown for each in found.values()), default=0)
-    notes = (f"{left:,} choices of candidates that are not there are left out.",) if left else ()
+    notes = (f"{left:,} choices of unknown candidates are left out.",) if left else ()
     return Table("people", "Agreement of people with orders", columns, rows, notes)
 
 
 def _second_section(judge: str, games: int, same: int) -> Section:
     low, high = wilson(same, games)
     share = f"{same / games:.3f} (95% interval {low:.3f} to {high:.3f})" if games else "n/a"
-    items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("the same preferred", share))
+    items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("same preference", share))
     return Section("Second judge", (Facts(items),))
 
 
@@ -207,11 +207,11 @@ def truth_section(found: Above, truth: str) -> Section:
         ("relevant candidates", f"{found.relevant:,}"),
         ("relevant rated above others", f"{found.share:.3f} (95% interval {found.low:.3f} to {found.high:.3f})"),
     )
-    said = "Of pairs of a relevant and another candidate the share in which the relevant one has the higher rating."
+    said = "Share of pairs of a relevant and another candidate in which the relevant one has the higher rating."
     return Section("Independent judgments", (Facts(items), Text((said,))))
 
 
-# ---- what was built ---------------------------------------------------------------------------------------------
+# ---- report of a built collection -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Beside:
     Attributes
     ----------
     target : whose candidates are shown; empty for the first one.
-    preferences : system -> its run on the documents' formulas alone, and that on their words alone.
+    preferences : system -> its run on the documents' formulas only, and that on their words only.
     boards : pairs of leaderboards by name, system -> value.
     people : order -> agreement of people with it.
     truth : the name of other judgments, and how the ratings stand to them.
@@ -320,7 +320,7 @@ def study_report(points: Sequence[Point], candidates: int) -> Report:
     seeds = len({point.seed for point in points})
     pairs = candidates * (candidates - 1) // 2
     blocks: list[Block] = []
-    for against, what in (("all pairs", "the order of all pairs"), ("truth", "the known order")):
+    for against, what in (("all pairs", "the order of all pairs"), ("truth", "the true order")):
         for by, shown in (("ratings", "ratings"), ("wins", "wins")):
             series = [(f"noise {n:g}", [(float(r), found[n, r, by, against][0]) for r in rounds]) for n in noises[:6]]
             columns = [Column("rounds", kind="number")]

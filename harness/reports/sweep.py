@@ -1,4 +1,4 @@
-"""The report of a sweep: every configuration tried, the best first; with one swept number, a curve."""
+"""The report of a sweep: all configurations, best first, with a curve for each swept number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.reports.parts import provenance_section
 from harness.store.provenance import Provenance
 
 _NOT_COMPARABLE = (
-    "They were scored on different topics or judgments, so their values are not comparable and none is called the best."
+    "They were scored on different topics or judgments, so their values are not comparable and none is marked as best."
 )
 
 
@@ -49,17 +49,17 @@ def sweep_report(
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
     tried = f"{_counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
     note = (
-        f"{tried} of {', '.join(tuned_on)}, none of which is reported. The best is run on the reported topics."
+        f"{tried} of {', '.join(tuned_on)}, which are not reported. The best is run on the reported topics."
         if tuned_on
-        else f"{tried}. The best of them was chosen on these very topics: its value is optimistic and is no result "
-        "for other topics."
+        else f"{tried}. The best of them was chosen on these topics themselves: its value is optimistic and says "
+        "nothing about other topics."
     )
     if not comparable:
         note = f"{tried}. {_NOT_COMPARABLE}"
     table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
     blocks: list[Block] = [table, *_curves(done, names, labels[0])]
-    said = tuple(dict.fromkeys(line for point in done for line in point.said))
-    sections = [Section("Configurations", (*((Text(said),) if said else ()), *blocks))]
+    lines = tuple(dict.fromkeys(line for point in done for line in point.said))
+    sections = [Section("Configurations", (*((Text(lines),) if lines else ()), *blocks))]
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
         sections.append(Section("Failed configurations", (Text(lines),)))
@@ -67,15 +67,21 @@ def sweep_report(
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
     systems, collections = (_named(done, group) for group in ("system", "collection"))
     subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
-    # The values are of the collections tuned on; the title names the one that is reported.
+    # The values belong to the tuning collections; the title names the reported one.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
     headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if unranked else 'best '}{labels[0]} "
     if comparable:
         first = value_of(ranked[0], labels[0])
-        headline += ("undefined" if math.isinf(first) else f"{first:.4f}") + ("" if unranked else f", {where}")
+        headline += "undefined" if math.isinf(first) else f"{first:.4f}"
+        headline += "" if unranked else f" with {_setting(ranked[0], names)}, {where}"
     else:
         headline += "on different topics or judgments, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _setting(point: Point, names: Sequence[str]) -> str:
+    """Returns the values of a point for the keys that vary, in the order of the command line."""
+    return ", ".join(f"{key.removeprefix('system.')}={v}" for key, v in point.overrides.items() if key in names)
 
 
 def _topics(points: Sequence[Point]) -> str:
@@ -124,7 +130,7 @@ def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[F
             best: dict[float, float] = {}
             for x, y in (found for line in lines.values() for found in line):
                 best[x] = max(y, best.get(x, -math.inf))
-            title += ": the best over all values of the other keys"
+            title += ": best over all values of the other keys"
             lines = {"": list(best.items())}
         out.append(Figure(f"curve-{slug(name)}", title, figures.curves(list(lines.items()), name, label)))
     return out

@@ -27,10 +27,10 @@ from harness.systems.build import build_system
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.states import parts
 
-PERPLEXITY = 30.0  # scikit-learn's own; less where there are few queries
+PERPLEXITY = 30.0  # scikit-learn's default; lower for few queries
 _CLASS = f"{BiEncoder.__module__}.{BiEncoder.__qualname__}"
 _FORM = "form"
-_LEAST = 4  # queries of a picture
+_LEAST = 4  # minimum number of queries for a map
 
 
 def sections(results: Results) -> Sequence[Section]:
@@ -97,7 +97,7 @@ def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) ->
     topics = Topics(tuple(topic for topic in outcome.task.topics if topic.id in judged))
     built = build_system(config, row).system
     if not isinstance(built, BiEncoder):
-        raise HarnessError("is no bi-encoder")
+        raise HarnessError("its system is not a bi-encoder")
     with tempfile.TemporaryDirectory() as folder:
         names, vectors = built.topic_vectors(topics, Path(folder))
     places, perplexity = plane(vectors, seed)
@@ -110,14 +110,14 @@ def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) ->
     version = importlib.metadata.version("scikit-learn")
     how = f"t-SNE of cosines (scikit-learn {version}, perplexity {perplexity:g}, seed {seed})"
     title = f"{len(names)} queries of {outcome.task.collection.name} by the vectors of {config['model']} ({row}): {how}"
-    note = "; lines join a query to the middle of its group; distances between far points mean nothing"
+    note = "; lines join a query to the centre of its group; distances between distant points are meaningless"
     return Figure(f"queries-{slug(row)}", title + note, figures.stars(points, title))
 
 
 def plane(vectors: npt.NDArray[np.float32], seed: int) -> tuple[npt.NDArray[np.float64], float]:
     """Returns coordinates by t-SNE, shape (vectors, 2), and the perplexity: at most a third of the vectors.
 
-    The same vectors and seed give the same places.
+    The perplexity is at most a third of the number of vectors. The same vectors and seed give the same positions.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def plane(vectors: npt.NDArray[np.float32], seed: int) -> tuple[npt.NDArray[np.f
         scikit-learn is not installed, or there are fewer than four vectors.
     """
     if len(vectors) < _LEAST:
-        raise HarnessError(f"{len(vectors)} queries are too few for a picture")
+        raise HarnessError(f"{len(vectors)} queries are too few for a map; expected at least {_LEAST}")
     try:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
@@ -134,5 +134,5 @@ def plane(vectors: npt.NDArray[np.float32], seed: int) -> tuple[npt.NDArray[np.f
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     found = TSNE(2, perplexity=perplexity, metric="cosine", init="random", random_state=seed, n_jobs=1)
-    with threadpool_limits(1):  # sums of several threads may differ in their last bits, and so then in all of them
+    with threadpool_limits(1):  # sums over several threads differ in their last bits, which t-SNE amplifies
         return np.asarray(found.fit_transform(unit), np.float64), perplexity

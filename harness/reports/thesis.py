@@ -22,29 +22,19 @@ from harness.store import cost, sidecar
 from harness.store.cost import SIMILARITIES
 
 PAPER = "mathamr-plus"
-TABLES: Mapping[str, tuple[str, ...]] = {
-    "mathamr-formulas": ("4.6", "4.7", "4.8"),
-    "mathamr-structure": ("4.9",),
-    "mathamr-edges": ("4.10", "4.11", "4.12"),
-    "mathamr-initialisation": ("4.13", "4.14"),
-    "mathamr-strategy": ("4.15", "4.16"),
-    "mathamr-loss": ("4.17",),
-    "mathamr-benchmark": ("4.19", "4.20"),
-    "mathamr-formula-search": ("4.21", "4.22"),
-}
 _SETTING = (
-    "One setting has other values in other tables, whose models were trained anew: best nDCG′ .497 in 4.6, "
-    ".461 in 4.9, .431 in 4.10, .454 in 4.15."
+    "One setting has different values in several tables, which trained separate models: best nDCG′ 0.497 in 4.6, "
+    "0.461 in 4.9, 0.431 in 4.10, 0.454 in 4.15."
 )
 _HARDWARE = (
-    "Table 4.8 prints seconds an epoch and up to 52.3 GB of GPU memory, 4.12 minutes and 5.752 to 7.368 GB, 4.14 "
-    "seconds; on which machine is not said."
+    "Table 4.8 gives seconds per epoch and up to 52.3 GB of GPU memory, 4.12 minutes and 5.752 to 7.368 GB, 4.14 "
+    "seconds; the machine is not specified."
 )
 _PARAMETERS = (
-    "Table 4.14 prints 7.917 million parameters, table 4.20 5.654 million with four times the bases. With the settings "
-    "of 4.5 the model here has 2.523 million, with those of 4.18 it has 6.077."
+    "Table 4.14 gives 7.917 million parameters, table 4.20 5.654 million with four times the bases. With the settings "
+    "of 4.5 our model has 2.523 million, with those of 4.18 6.077 million."
 )
-# Where the thesis contradicts itself, by its tables.
+# Contradictions within the thesis, by table.
 REMARKS: Mapping[str, str] = {
     "4.6": _SETTING,
     "4.7": "The text puts both trees at about 30% more training time than either; table 4.8 gives 38.6% over layout "
@@ -62,7 +52,7 @@ REMARKS: Mapping[str, str] = {
     "4.20": _PARAMETERS,
 }
 METRICS = {"nDCG": "ndcg_prime", "AP": "map_prime", "P@10": "p10_prime", "Bpref": "bpref"}
-# Metric of the thesis -> title with its unit, column of costs, how many of that column's unit are one, and digits.
+# Metric of the thesis -> (title with its unit, column of costs, divisor of the column's unit, digits).
 COSTS: Mapping[str, tuple[str, str, float, int]] = {
     "time_per_epoch_s": ("epoch, s", "epoch", 1, 1),
     "time_per_epoch_min": ("epoch, min", "epoch", 60, 2),
@@ -75,7 +65,7 @@ COSTS: Mapping[str, tuple[str, str, float, int]] = {
     "indexed_formulas": ("indexed formulas", "vectors", 1, 0),
     "qps": ("queries a second", "rate", 1, 1),
 }
-OF_GPU = "gpu_mem_gb"  # left out without one
+OF_GPU = "gpu_mem_gb"  # omitted without a GPU
 COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here", "marked")
 
 
@@ -93,10 +83,8 @@ def heat_maps(results: Results) -> Sequence[Section]:
             figures.append(_figure(row, each))
     if not figures:
         return []
-    said = (
-        "Cosines of the vectors of a topic (rows) and of a document (columns): F of formulas, S of sentences, D whole."
-    )
-    return [Section("Similarities of virtual nodes", (Text((said,)), *figures))]
+    legend = "Cosines of the vectors of a topic (rows) and of a document (columns): F formula, S sentence, D document."
+    return [Section("Similarities of virtual nodes", (Text((legend,)), *figures))]
 
 
 def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
@@ -114,15 +102,15 @@ def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
 
 
 def beside(results: Results) -> Sequence[Section]:
-    """The values that the thesis prints for rows of the same name beside those here; no verdict, as nothing is equal.
+    """Compares values of the thesis with those of rows of the same name; without verdicts, as no setting is equal.
 
-    Every row is marked with how it was made. Notes of the printed values, and where the thesis contradicts itself,
-    stand below.
+    Every row is marked with scale and device. Notes on published values, and contradictions within the thesis, follow
+    the table.
     """
-    wanted = TABLES.get(results.name, ())
     paper = load_paper(PAPER)
+    wanted = paper.config.experiments.get(results.name, ())
     printed = [cell for cell in paper.cells if cell.table in wanted]
-    mark = Cell(_marked(results))
+    mark = Cell(_scale_and_device(results))
     rows = []
     for cell, kind, row in _matching(results, printed):
         found = _computed(results, row, cell.metric, kind)
@@ -135,20 +123,22 @@ def beside(results: Results) -> Sequence[Section]:
     columns = tuple(Column(name, kind="number" if name in numbers else "text") for name in COLUMNS)
     scale = results.experiment.scale.get(results.scale)
     notes = [f"Scaled down: {scale.says}."] if scale is not None and scale.says else []
-    notes.append("None of them is a reproduction: corpus, graphs, pairs or device are others than the thesis'.")
-    notes.append("Marks of significance are of the best seeds' runs in the thesis, and of means over seeds here.")
+    notes.append("None of them is a reproduction: corpus, graphs, pairs or device differ from the thesis.")
+    notes.append(
+        "Marks of significance refer to runs of the best seeds in the thesis, and to means over seeds in our rows."
+    )
     metrics = {cell.metric for cell in printed}
-    notes += [f"{metric}: {said}." for metric, said in paper.config.metric_notes.items() if metric in metrics]
+    notes += [f"{metric}: {note}." for metric, note in paper.config.metric_notes.items() if metric in metrics]
     if not metrics.isdisjoint(COSTS):
-        notes.append("MB and GB are of 10^6 and 10^9 bytes. Costs here are those of the table of costs, of all seeds.")
+        notes.append("MB and GB are 10^6 and 10^9 bytes. Our costs are those of the table of costs, over all seeds.")
     inconsistent = [f"{cell.table}, {cell.system}: {cell.note}" for cell in printed if cell.note]
-    table = Table("thesis", "Printed values and those here", columns, tuple(rows), tuple(notes))
+    table = Table("thesis", "Published and recomputed values", columns, tuple(rows), tuple(notes))
     lines = dict.fromkeys([*inconsistent, *(f"{name}: {REMARKS[name]}" for name in wanted if name in REMARKS)])
-    said = (Text(tuple(lines)),) if lines else ()
-    return [Section("Published values", (table, *said))]
+    remarks = (Text(tuple(lines)),) if lines else ()
+    return [Section("Published values", (table, *remarks))]
 
 
-def _marked(results: Results) -> str:
+def _scale_and_device(results: Results) -> str:
     """Returns the differences between systems in words that fit a cell."""
     gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
     device = "GPU" if gpu else "CPU"
@@ -197,19 +187,19 @@ def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) ->
     return title_cell, number_cell(mean.mean(measure)), Cell("") if sd is None else number_cell(sd), seeds
 
 
-# ---- in the report of the thesis itself ----------------------------------------------------------------------------
+# ---- section of the paper's report ---------------------------------------------------------------------------------
 
 
 def kept(folder: Path) -> Section | None:
-    """What reports of these experiments have beside the thesis' cells, for its own report; None if there are none.
+    """Collects the comparisons from reports of these experiments for the paper's report; None without any.
 
     Parameters
     ----------
-    folder : of the reports of experiments; those whose tables cannot be read are left out.
+    folder : folder of the reports of experiments; unreadable tables are skipped.
     """
     rows: list[tuple[Cell, ...]] = []
     made: list[str] = []
-    for name in TABLES:
+    for name in load_paper(PAPER).config.experiments:
         scales = load_experiment(name).scale
         for scale in (FULL, *(scale for scale in scales if scale != FULL)):
             file = folder / (name if scale == FULL else f"{name}-{scale}") / "tables" / "thesis.csv"
@@ -217,7 +207,7 @@ def kept(folder: Path) -> Section | None:
                 continue
             rows += [(*(_shown(column, row[column]) for column in COLUMNS), Cell(f"{name}, {scale}")) for row in found]
             says = scales[scale].says if scale in scales else ""
-            made.append(f"{name}, {scale}: {f'scaled down: {says}' if says else 'as its file says'}; see {file}.")
+            made.append(f"{name}, {scale}: {f'scaled down: {says}' if says else 'full scale'}; see {file}.")
     if not rows:
         return None
     columns = tuple(Column(name) for name in (*COLUMNS, "experiment"))

@@ -15,9 +15,9 @@ from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
 from harness.systems.crosslingual import scripts
 
-LONGEST_TEXT = 4_000  # characters of a document
-MOST_TEXT = 400_000  # characters of all documents
-MOST_READ = 1 << 26  # bytes of a corpus, for the texts of documents
+LONGEST_TEXT = 4_000  # characters shown of a document
+MOST_TEXT = 400_000  # characters shown of all documents
+MOST_READ = 1 << 26  # bytes of the largest corpus that is read for texts
 
 
 def own_corpus(collection: Collection) -> Corpus | None:
@@ -72,7 +72,7 @@ def topic_pages(
     measures = tuple((measure, protocol.label(measure)) for measure in first.measures)
     runs = tuple(s.run for s in scores)
     languages = {topic.language for topic in topics}
-    # English is what topics are said to be in that say nothing, and what reports are in.
+    # English is the default language of topics and the language of reports.
     language: tuple[str, Direction] = (
         written(*languages) if len(languages) == 1 and "eng" not in languages else ("", "auto")
     )
@@ -88,7 +88,7 @@ def _page(
 ) -> TopicPage:
     threshold = protocol.relevant_from
     relevant = sorted((doc for doc, grade in judged.items() if grade >= threshold), key=lambda d: (-judged[d], d))
-    # Where unjudged documents are removed before scoring, what is left may differ from what stands first.
+    # If unjudged documents are removed before scoring, the scored documents differ from the first ones.
     removed = protocol.prime and any(doc not in judged for ranking in ranked for doc in ranking.docs)
     others = [doc for ranking in ranked for doc in (*ranking.docs, *(ranking.judged if removed else ()))]
     docs = tuple(dict.fromkeys((*relevant, *others)))

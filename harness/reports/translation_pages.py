@@ -85,9 +85,9 @@ def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topic
     there = {run for page in pages for run in page.runs}
     made = [row for row in results.rows if any(made_of(results, row, part) for part in results.sets)]
     left = [said_of(row) for row in made if said_of(row) not in there]
-    said = [f"Not shown here: {_few(left)}."] if left else []
-    said += [f"Shown without the texts of topics, for want of room: {_few(unread)}."] if unread else []
-    said += ["A report of fewer rows (only=...) shows them."] if said else []
+    lines = [f"Not shown: {_few(left)}."] if left else []
+    lines += [f"Shown without the texts of topics, to limit the file size: {_few(unread)}."] if unread else []
+    lines += ["A report with fewer rows (only=...) shows them."] if lines else []
     task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
     at = results.of(rows[0], results.sets[0]) or results.outcomes
     plan = results.experiment
@@ -98,7 +98,7 @@ def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topic
         key=task.scorer.key,
         bare=task.scorer.protocol.deduplicate,
     )
-    return Section("Per-topic results", (*([Text(tuple(said))] if said else []), block))
+    return Section("Per-topic results", (*([Text(tuple(lines))] if lines else []), block))
 
 
 def _few(names: Sequence[str]) -> str:
@@ -141,13 +141,13 @@ def _steps(each: Translation) -> tuple[Step, ...]:
     original = Step(f"Original, {name_of(source)}", *written(source))
     if not each.translates:
         kept = source if isinstance(each.system.made, Identity) else target
-        return (original, Step(f"Searched for: {each.system.made.name}", *written(kept)))
+        return (original, Step(f"Query: {each.system.made.name}", *written(kept)))
     masked = "" if each.system.masking is None else ", formulas masked"
     return (
         original,
-        Step(f"Given to the translator{masked}", *written(source), literal=True),
-        Step(f"What {each.system.made.name} gave", *written(target), literal=True),
-        Step("Searched for: formulas put back" if masked else "Searched for", *written(target)),
+        Step(f"Input of the translator{masked}", *written(source), literal=True),
+        Step(f"Output of {each.system.made.name}", *written(target), literal=True),
+        Step("Query: formulas restored" if masked else "Query", *written(target)),
     )
 
 

@@ -28,7 +28,7 @@ from harness.systems.crosslingual.checkpoint import INSTALL
 from harness.systems.crosslingual.scripts import name_of
 from harness.systems.crosslingual.system import COUNTS, CrossLingual
 
-SIGN = "◇"  # stands for each formula where prose is compared
+SIGN = "◇"  # replaces each formula in comparisons of prose
 _CLASS = f"{CrossLingual.__module__}.{CrossLingual.__qualname__}"
 
 
@@ -46,7 +46,7 @@ def sections(results: Results) -> Sequence[Section]:
     return [section for section in parts if section is not None]
 
 
-# ---- what was translated ----------------------------------------------------------------------------------------
+# ---- translations of an experiment ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ def translations(results: Results) -> Found:
                 decides = [part.get(key) for key in ("translator", "masking", "pipeline", "target")]
                 used.setdefault(repr((outcome.task.collection.name, decides)), []).append((outcome, part))
     rows = [[results.experiment.row(outcome.cell.labels) for outcome, _ in pairs] for pairs in used.values()]
-    names, labels = _told_apart(rows, _coordinates(results))
+    names, labels = _distinguishing(rows, _coordinates(results))
     made, faults = [], []
     for named, pairs, of in zip(labels, used.values(), rows, strict=True):
         try:
             made.append(_translation(named, pairs, of))
         except HarnessError as error:
             faults.append(f"{said_of(named)}: {error.lines[0]}")
-    return Found(names, _unlike(made), tuple(dict.fromkeys(faults)))
+    return Found(names, _with_unique_names(made), tuple(dict.fromkeys(faults)))
 
 
 def _translation(
@@ -111,7 +111,7 @@ def _coordinates(results: Results) -> Labels:
     return tuple(name for name in results.experiment.coordinates if name != results.experiment.pool)
 
 
-def _told_apart(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labels, list[Labels]]:
+def _distinguishing(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labels, list[Labels]]:
     """Returns the coordinates in which groups differ, and their labels."""
     of = [[{row[at] for row in rows} for rows in groups] for at in range(len(names))]
     single = [at for at, sets in enumerate(of) if all(len(labels) == 1 for labels in sets)]
@@ -120,7 +120,7 @@ def _told_apart(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labe
     return tuple(names[at] for at in kept), [tuple(rows[0][at] for at in kept) for rows in groups]
 
 
-def _unlike(made: Sequence[Translation]) -> tuple[Translation, ...]:
+def _with_unique_names(made: Sequence[Translation]) -> tuple[Translation, ...]:
     """Returns the names of groups; equal names get their translators appended."""
     names = [each.name for each in made]
     return tuple(
@@ -151,7 +151,7 @@ def reference(results: Results) -> Reference | None:
     return None
 
 
-# ---- what is left of the scores ---------------------------------------------------------------------------------
+# ---- shares of the baseline's score -----------------------------------------------------------------------------
 
 
 def shares(results: Results) -> Section | None:
@@ -199,7 +199,7 @@ def shares(results: Results) -> Section | None:
         notes = (
             f"Means of {label} as shares of that of {' and of '.join(map(said_of, sorted(against)))}, over "
             f"{known.n(measure)} topics{f' ({part})' if part else ''}; p of the differences after Bonferroni's "
-            f"correction, as under Tests.",
+            f"correction, as under Significance tests.",
         )
         caption = f"Share of the baseline's {label}{f': {said_of(with_)}' if with_ else ''}"
         heads = (Column(CONDITION), *(Column(name, fixed[0], "number", ("share", "p")) for name in columns))
@@ -226,7 +226,7 @@ def prose(text: str) -> str:
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str] | None:
-    """chrF of a corpus from 0 to 100, and the signature that sacrebleu gives it; None where that is not installed."""
+    """Computes chrF of a corpus (0 to 100) and sacrebleu's signature; None if sacrebleu is not installed."""
     if importlib.util.find_spec("sacrebleu") is None:
         return None
     from sacrebleu.metrics.chrf import CHRF
@@ -274,16 +274,16 @@ def quality(found: Found, english: Reference | None) -> Section | None:
     )
     scored = f" ({', '.join(signatures)})" if signatures else ""
     notes = (
-        f"chrF of the whole, by sacrebleu{scored}: title and body of what was searched for against those of "
+        f"chrF: of all topics, by sacrebleu{scored}; title and body of the query against those of "
         f"{english.collection}, with {SIGN} for each formula in both, so that a formula counts as one sign.",
-        f"exact match: the share of the formulas of {english.collection} that stand in what was searched for, each as "
-        "often as there, letter by letter but for blanks; what a topic lacked before translation counts against it.",
-        "in English before: topics whose body, before translation, has the very words of the English one.",
-        "Rows without a translator show what no translation at all has.",
+        f"exact match: share of the formulas of {english.collection} that occur in the query as often as there, equal "
+        "except for blanks; formulas missing before translation count as missing.",
+        "in English before: topics whose body before translation has the same words as the English one.",
+        "Rows without a translator show the values without translation.",
     )
     table = Table(
         "translation-quality",
-        f"Translations beside the topics in {name_of(english.language)}",
+        f"Translations compared with the topics in {name_of(english.language)}",
         columns,
         tuple(rows),
         notes,
@@ -296,15 +296,15 @@ def _words(topic: Topic) -> str:
     return f"{topic.title} {topic.body}"
 
 
-# ---- formulas kept ----------------------------------------------------------------------------------------------
+# ---- formula integrity ------------------------------------------------------------------------------------------
 
 
 def integrity(found: Found) -> Section | None:
     """Returns the numbers of kept, lost and changed formulas and sentences of each translation."""
     there = [each for each in found.translations if each.translates]
-    said = (Text(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
+    faults = (Text(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
     if not there:
-        return Section("Formula preservation", said) if said else None
+        return Section("Formula preservation", faults) if faults else None
     part = any(each.evaluated < each.topics.ids() for each in there)
     rows = []
     for each in there:
@@ -317,16 +317,16 @@ def integrity(found: Found) -> Section | None:
     columns += [Column(name, "all topics" if part else "", "number") for name in ("topics", *COUNTS)]
     columns += [Column(name, "those evaluated", "number") for name in ("topics", "formulas", "kept")] if part else []
     notes = (
-        "kept, lost: formulas that came back by themselves, as they were, or did not; repaired: of these, those "
-        "whose placeholder came back in another spelling or in other letters only; duplicated: places beyond a "
-        "formula's first; moved: the fewest formulas out of their order; altered: placeholders in another spelling or "
-        "in other letters, understood or not; appended: lost formulas that were put at the end (only where masked).",
-        "untranslated: sentences that were not given to the translator: without a word, or by the authors' rule; whole "
+        "kept, lost: formulas returned unchanged by the translator, or not; repaired: kept formulas whose placeholder "
+        "came back in another spelling or script; duplicated: occurrences beyond a formula's first; moved: the minimal "
+        "number of formulas out of order; altered: placeholders in another spelling or script, recognised or not; "
+        "appended: lost formulas appended at the end (only with masking).",
+        "untranslated: sentences not given to the translator because they have no word, or by the authors' rule; whole "
         "texts in the authors' function for mBART.",
-        *(("Every topic of a collection is translated; those evaluated have a value of the first measure.",) * part),
+        *(("All topics of a collection are translated; those evaluated count for the first measure.",) * part),
     )
-    table = Table("integrity", "Formulas on their way", tuple(columns), tuple(rows), notes, len(found.names) + 1)
-    return Section("Formula preservation", (table, *said))
+    table = Table("integrity", "Formulas in translation", tuple(columns), tuple(rows), notes, len(found.names) + 1)
+    return Section("Formula preservation", (table, *faults))
 
 
 # ---- the authors' rule ------------------------------------------------------------------------------------------
@@ -364,16 +364,16 @@ def authors_rule(found: Found) -> Section | None:
     columns += [Column(name, "left, begin with", "number") for name in _REASONS]
     columns += [Column(name, "with words", "number") for name in ("units", "topics")]
     notes = (
-        "CrossMath's authors translate by two functions. Both mask formulas, and return a unit untranslated if it then "
-        "begins with a placeholder (a formula), a digit, a blank, one of . , ! ? or a letter of the placeholders' "
-        "prefix. A unit is a sentence for NLLB (a text is cut after . ! ? and a blank), a whole title or body for "
-        "mBART. No translator is needed to count this.",
-        "with words: units left that hold a word, which a translator could have translated, and topics with one.",
+        "CrossMath's authors use two translation functions. Both mask formulas and return a unit untranslated if it "
+        "then begins with a placeholder (a formula), a digit, a blank, one of . , ! ? or a letter of the placeholders' "
+        "prefix. A unit is a sentence for NLLB (texts are split after . ! ? and a blank), a whole title or body for "
+        "mBART. These counts need no translator.",
+        "with words: untranslated units that contain a word to translate, and topics with such a unit.",
     )
     table = Table(
-        "authors-rule", "Text that the authors' functions leave untranslated", tuple(columns), tuple(rows), notes, 3
+        "authors-rule", "Text left untranslated by the authors' functions", tuple(columns), tuple(rows), notes, 3
     )
-    return Section("Untranslated text in the authors' pipelines", (*_meaning(shares), table))
+    return Section("Untranslated text in the authors' pipelines", (*_summary(shares), table))
 
 
 class _Share(NamedTuple):
@@ -385,7 +385,7 @@ class _Share(NamedTuple):
     topics: int
 
 
-def _meaning(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Text, ...]:
+def _summary(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Text, ...]:
     """Returns what the counts mean for claims about the two translators."""
     told = []
     for script, found in shares.items():

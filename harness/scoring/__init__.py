@@ -1,1 +1,1 @@
-"""Measures, protocols, scores and comparisons: plain values in and out."""
+"""Measures, protocols, scores and comparisons, as functions of plain values."""

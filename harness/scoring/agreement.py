@@ -1,4 +1,4 @@
-"""How far two rankings, or two assessors, agree: Kendall's tau, AP correlation, rank-biased overlap, Cohen's kappa.
+"""Agreement of two rankings or two assessors: Kendall's tau, AP correlation, rank-biased overlap, Cohen's kappa.
 
 Sources: tau-b (Kendall, 1945); AP correlation (Yilmaz, Aslam and Robertson, SIGIR 2008) and its forms for ties (Urbano
 and Marrero, ICTIR 2017); rank-biased overlap (Webber, Moffat and Zobel, TOIS 2010); kappa (Cohen, 1960 and 1968).
@@ -40,8 +40,8 @@ def tau_b(a: Values, b: Values) -> float:
 def tau_ap(estimate: Values, truth: Values) -> float:
     """Returns the AP correlation of an estimated ranking with the true one: tau weighted to the top of the estimate.
 
-    Both are values of the same items, shape (n,), high ones first. Tied items are in random order: the result is the
-    mean over all orders of the ties, as Urbano and Marrero's tau_ap,a, which for a truth without ties it is.
+    Both are values of the same items, shape (n,); higher values rank first. Tied items are in random order: the result
+    is the mean over all orders of the ties. Without ties in the truth, this is Urbano and Marrero's tau_ap,a.
     Raises HarnessError as `tau_b`.
 
     >>> round(tau_ap([4, 3, 2, 1], [4, 2, 3, 1]), 4)  # 2 / 3 (1 / 1 + 1 / 2 + 3 / 3) - 1
@@ -51,12 +51,12 @@ def tau_ap(estimate: Values, truth: Values) -> float:
     n = y.size
     above = y[None, :] > y[:, None]
     mates = (y[None, :] == y[:, None]) & ~np.eye(n, dtype=bool)
-    # How probable it is that the truth has column j above row i too.
+    # Probability that the truth also ranks column j above row i.
     agreed = (x[None, :] > x[:, None]) + 0.5 * (x[None, :] == x[:, None])
     before, size = above.sum(axis=1), mates.sum(axis=1) + 1
     harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, n + 1))))
-    # An item stands at each place of its tie equally often, and there each of its mates is above it equally often:
-    # sums over k < size of 1 / (before + k) and of k / (before + k), without 0 / 0, which is the first place.
+    # An item takes each position within its tie group with equal probability, and each other member is equally likely
+    # to be above it: sums over k < size of 1 / (before + k) and k / (before + k), without 0 / 0 at the first rank.
     inverse = harmonic[before + size - 1] - harmonic[np.maximum(before - 1, 0)]
     share = np.where(before > 0, size - before * inverse, size - 1)
     inside = (agreed * mates).sum(axis=1) / np.maximum(size - 1, 1)
@@ -65,10 +65,10 @@ def tau_ap(estimate: Values, truth: Values) -> float:
 
 
 def tau_ap_b(a: Values, b: Values) -> float:
-    """Returns AP correlation of two rankings of which neither is the truth, and which may be tied: symmetric.
+    """Returns the symmetric AP correlation of two rankings, neither of which is the truth; ties are allowed.
 
-    The mean of both directions of Urbano and Marrero's tau_ap,b: a tie in both rankings is no disagreement, a tie in
-    one of them is. 1 only where the rankings are equal, ties and all. NaN where one of them is constant.
+    This is the mean of Urbano and Marrero's tau_ap,b in both directions: a tie in both rankings is no disagreement, a
+    tie in only one is. It is 1 only if the rankings are equal including ties, and NaN if one is constant.
     Raises HarnessError as `tau_b`.
 
     >>> tau_ap_b([2, 2, 1], [2, 2, 1]), round(tau_ap_b([3, 2, 1], [3, 1, 2]), 4)
@@ -81,7 +81,7 @@ def tau_ap_b(a: Values, b: Values) -> float:
 def _tau_ap_ties(x: Floats, y: Floats) -> float:
     above = y[None, :] > y[:, None]
     before = above.sum(axis=1)
-    lower = before > 0  # all but the first item and those tied with it
+    lower = before > 0  # all items except those tied for the first rank
     if not lower.any():
         return math.nan
     concordant = (above & (x[None, :] > x[:, None])).sum(axis=1)
@@ -100,19 +100,19 @@ def _paired(a: Values, b: Values) -> tuple[Floats, Floats]:
 def rbo(a: Ranking, b: Ranking, p: float = 0.9) -> float:
     """Returns the extrapolated rank-biased overlap (Webber et al., equation 32): 0 for disjoint, 1 for equal rankings.
 
-    The weight of depth d is (1 - p) p^(d - 1): with p = 0.9 the first ten ranks have 86% of it. Beyond the end of the
-    longer ranking the agreement there goes on; the shorter one is first extended at the agreement of its own end.
-    NaN if a ranking is empty.
+    The weight of depth d is (1 - p) p^(d - 1): with p = 0.9, the first ten ranks have 86% of the weight. The agreement
+    at the end of the longer ranking is extrapolated; the shorter ranking is first extended with the agreement at its
+    own end. NaN if a ranking is empty.
 
     Parameters
     ----------
-    a, b : items, best first; or item -> score, high ones first, where equal scores are ties: all at the first rank of
-        their group, and the agreement at a depth is 2 x common items / items of both rankings down to there.
+    a, b : items, best first; or item -> score, where equal scores are ties. Tied items have the first rank of their
+        group, and the agreement at a depth is 2 x common items / total items of both rankings down to that depth.
 
     Raises
     ------
     HarnessError
-        p is not between 0 and 1, an item stands twice in a ranking, or a score is not finite.
+        p is not between 0 and 1, an item occurs twice in a ranking, or a score is not finite.
 
     Examples
     --------
@@ -132,10 +132,10 @@ def rbo(a: Ranking, b: Ranking, p: float = 0.9) -> float:
 
 
 def rbo_cut(a: Sequence[str], b: Sequence[str], p: float, depth: int) -> float:
-    """Overlaps of two rankings without ties down to a depth, weighted as in `rbo`, over the sum of the weights.
+    """Returns the mean overlap of two rankings without ties down to a depth, with the weights of `rbo`.
 
-    As repro_eval and the Compatibility measure (Clarke, Vtyurina and Smucker, TOIS 2021) compute it. A ranking that
-    ends before the depth is not extrapolated, so that two equal ones then get less than 1. Raises as `rbo`.
+    repro_eval and the Compatibility measure (Clarke, Vtyurina and Smucker, TOIS 2021) compute it in this way. Rankings
+    shorter than the depth are not extrapolated, so two equal short rankings get less than 1. Raises as `rbo`.
 
     >>> round(rbo_cut("abc", "abc", 0.9, 3), 3), round(rbo_cut("ab", "ab", 0.5, 3), 4)
     (1.0, 0.9524)
@@ -147,13 +147,13 @@ def rbo_cut(a: Sequence[str], b: Sequence[str], p: float, depth: int) -> float:
 
 
 def _ranks(ranking: Ranking, p: float) -> dict[str, int]:
-    """Returns item -> its rank from 1; tied items have the first one of their group."""
+    """Returns item -> rank from 1; tied items have the first rank of their group."""
     if not 0 < p < 1:
         raise HarnessError(f"rank-biased overlap: p is {p:g}, expected a number between 0 and 1")
     if not isinstance(ranking, Mapping):
         out = {item: rank for rank, item in enumerate(ranking, 1)}
         if len(out) < len(ranking):
-            raise HarnessError("rank-biased overlap: an item stands twice in a ranking")
+            raise HarnessError("rank-biased overlap: an item occurs twice in a ranking")
         return out
     scores = -np.array(list(ranking.values()), dtype=np.float64)
     if not np.isfinite(scores).all():
@@ -163,19 +163,19 @@ def _ranks(ranking: Ranking, p: float) -> dict[str, int]:
 
 
 def _meeting(a: Mapping[str, int], b: Mapping[str, int]) -> list[int]:
-    """Returns the depths from which on the common items are in both rankings."""
+    """Returns for each common item the depth at which it is in both rankings."""
     return [max(rank, b[item]) for item, rank in a.items() if item in b]
 
 
 def _down_to(ranks: Sequence[int], depth: int) -> Index:
-    """Returns how many of the ranks are 1, up to 2, ..., up to `depth`; shape (depth,)."""
+    """Returns the number of ranks <= 1, <= 2, ..., <= `depth`; shape (depth,)."""
     out: Index = np.cumsum(np.bincount(np.asarray(ranks, dtype=np.int64), minlength=depth + 1))[1 : depth + 1]
     return out
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """How alike two rankings of the same `n` runs are.
+    """Correlation of two rankings of the same `n` runs.
 
     Attributes
     ----------
@@ -192,12 +192,12 @@ class Correlation:
 
 
 def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping[str, float]) -> Correlation:
-    """Returns the correlations of two rankings of the runs that both have.
+    """Returns the correlations of two rankings over the runs that are in both.
 
     Parameters
     ----------
-    a, b : what the rankings are by, such as measures or editions.
-    means, others : run -> its mean, high ones first; means that are equal to 12 decimals are tied. NaN: no mean.
+    a, b : names of the rankings, such as measures or editions.
+    means, others : run -> mean; higher is better, and means equal to 12 decimals are tied. NaN: no mean.
 
     Raises
     ------
@@ -222,14 +222,14 @@ def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping
 
 @dataclass(frozen=True)
 class Kappa:
-    """How far two assessors agree beyond chance.
+    """Agreement of two assessors beyond chance.
 
     Attributes
     ----------
-    n : items that both judged.
-    observed, chance : the agreement that was seen, and that of assessors who give their grades at random, each as
-        often as was seen; with weights, 1 - the mean distance over the largest one.
-    kappa : (observed - chance) / (1 - chance); None where both give one and the same grade throughout.
+    n : number of items judged by both.
+    observed, chance : observed agreement, and that expected of assessors who grade at random with the observed grade
+        frequencies; with weights, 1 - mean distance / largest distance.
+    kappa : (observed - chance) / (1 - chance); None if both give the same single grade throughout.
     """
 
     n: int
@@ -243,8 +243,8 @@ def kappa(a: Values, b: Values, weights: Weights = "none") -> Kappa:
 
     Parameters
     ----------
-    weights : how far apart two different grades are: all alike, by their difference, or by its square. Distances are
-        of the grades themselves, so that a grade that nobody gives still lies between its neighbours.
+    weights : distance of two different grades: constant, their difference, or its square. Distances use the grade
+        values, so unused grades between two grades count.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def kappa(a: Values, b: Values, weights: Weights = "none") -> Kappa:
 
 
 def confusion(a: Values, b: Values) -> tuple[Index, Floats]:
-    """Returns the counts of each pair of grades, shape (grades, grades), `a` in rows; and the grades, ascending."""
+    """Returns the confusion matrix, shape (grades, grades) with `a` in rows, and the grades in ascending order."""
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     grades, codes = np.unique(np.concatenate((x, y)), return_inverse=True)
     pairs = codes[: x.size] * grades.size + codes[x.size :]

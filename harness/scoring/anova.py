@@ -1,6 +1,6 @@
 """Analysis of variance of scores: systems, topics and residual, and pairs of systems (Tukey's HSD).
 
-A second opinion beside paired tests: one error term over all systems instead of one a pair. Sources: its use in
+It complements paired tests: one error term over all systems instead of one per pair. Sources: its use in
 retrieval (Tague-Sutcliffe and Blustein, TREC-3 1994; Carterette, TOIS 2012); honestly significant differences
 (Tukey, 1949) with the error of a design with topics as blocks.
 """
@@ -17,21 +17,21 @@ import numpy as np
 from harness.data.columns import Floats
 from harness.errors import HarnessError
 
-ROUNDING = 1e-12  # a share of all variance that is no more than rounding
+ROUNDING = 1e-12  # share of the total variance that is attributed to rounding
 
 
 @dataclass(frozen=True)
 class Source:
-    """A line of the table: what one source explains.
+    """Row of the ANOVA table for one source of variance.
 
     Attributes
     ----------
     name : `system`, `topic` or `residual`.
-    squares, freedom : sum of squares and degrees of freedom; `mean` is the one over the other.
-    share : of all squares.
-    f, p : the test against the residual; None for the residual itself, and where that is 0.
-    omega : partial omega squared, the share of variance that this source has beside the residual, in the population
-        (below 0 means none); None as `f`.
+    squares, freedom : sum of squares and degrees of freedom; `mean` is their ratio.
+    share : share of the total sum of squares.
+    f, p : F test against the residual; None for the residual itself, and if the residual is 0.
+    omega : partial omega squared, the estimated population share of variance of this source relative to source and
+        residual (below 0 means none); None as `f`.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems: the difference of means, its simultaneous interval, and Tukey's p (None without residual)."""
+    """Pair of systems: difference of means, its simultaneous interval, and Tukey's p (None without residual)."""
 
     a: str
     b: str
@@ -63,7 +63,7 @@ class Anova:
 
     Attributes
     ----------
-    topics : that count for all systems.
+    topics : number of topics that count for all systems.
     sources : system, topic, residual.
     hsd : the honestly significant difference of two means at `alpha`.
     """
@@ -77,18 +77,18 @@ class Anova:
 
 
 def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
-    """Scores as system + topic + error: F tests of both, and Tukey's HSD of all pairs of systems.
+    """Fits score = system + topic + error; returns F tests of both, and Tukey's HSD of all pairs of systems.
 
     Parameters
     ----------
-    values : float64, shape (topics, systems). A topic with NaN is left out.
-    systems : their names.
-    alpha : of the family of all pairs.
+    values : float64, shape (topics, systems). A topic with NaN is excluded.
+    systems : names of the systems.
+    alpha : significance level of the family of all pairs.
 
     Raises
     ------
     HarnessError
-        Fewer than two systems, or than two topics that count for all of them; alpha out of its range.
+        There are fewer than two systems or fewer than two topics that count for all of them, or alpha is out of range.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
         "residual": (float((rest**2).sum()), (n - 1) * (k - 1)),
     }
     whole = float(((table - grand) ** 2).sum())
-    # What rounding leaves of squares that are 0 would make any other source significant.
+    # Rounding errors in a residual of 0 would make every other source significant.
     least = ROUNDING * max(whole, float(np.abs(table).max()) ** 2)
     parts = {name: (squares if squares > least else 0.0, freedom) for name, (squares, freedom) in parts.items()}
     error, freedom = parts["residual"][0] / parts["residual"][1], parts["residual"][1]
@@ -149,10 +149,11 @@ def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
 
 
 def studentized_range_sf(q: Floats, means: int, freedom: int) -> Floats:
-    """Returns the probability that the studentized range of so many means is above each q, shape of `q`; to some 1e-11.
+    """Returns the probability that the studentized range of some means exceeds each q; error about 1e-11.
 
-    The mean over the error's estimate s (Gauss-Legendre) of the probability that the range is above q s (a trapezoid
-    sum, exact for what vanishes at both ends). scipy's adaptive integral takes a hundred times as long.
+    It is the mean over the error estimate s (by Gauss-Legendre quadrature) of the probability that the range exceeds
+    q s (by a trapezoid sum, very accurate for functions that vanish at both ends). scipy's adaptive integral takes a
+    hundred times as long.
 
     >>> studentized_range_sf(np.array([3.578, 4.639]), 3, 20).round(4)  # the 5% and 1% points of printed tables
     array([0.05, 0.01])
@@ -174,7 +175,7 @@ def studentized_range_sf(q: Floats, means: int, freedom: int) -> Floats:
 
 
 def _critical(alpha: float, means: int, freedom: int) -> float:
-    """Returns the q above which the studentized range is with the probability alpha."""
+    """Returns the critical value of the studentized range at level alpha."""
     from scipy import optimize
 
     def above(q: float) -> float:

@@ -1,7 +1,7 @@
-"""Pool bias: what a team's runs lose when the judgments that only this team brought into the pool are taken away.
+"""Pool bias: loss of a team's runs when the judgments contributed only by this team are removed.
 
-The leave-one-team-out experiment (Zobel, SIGIR 1998; by teams, Buckley, Dimmick, Soboroff and Voorhees, 2007): a team
-that had not taken part would have been scored so.
+This is the leave-one-team-out experiment (Zobel, SIGIR 1998; by teams, Buckley, Dimmick, Soboroff and Voorhees, 2007):
+it simulates how the team would have been scored if it had not contributed to the pool.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from harness.scoring.measures import without_diagnostics
 from harness.scoring.pools import Pair
 from harness.scoring.scorer import Scorer
 
-DIGITS = 12  # means that are equal to so many decimals are tied
+DIGITS = 12  # means equal to this number of decimals are tied
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One run and measure: its mean with all judgments, its mean without those that only its team brought, its ranks.
+    """Means and ranks of one run by one measure: with all judgments, and without those contributed only by its team.
 
-    A rank counts the runs that are better, plus 1; `after` all runs are scored with what is left.
+    A rank is 1 plus the number of better runs; for `after`, all runs are scored with the remaining judgments.
     """
 
     run: str
@@ -40,19 +40,19 @@ class Loss:
 
     @property
     def difference(self) -> float:
-        """What the team's own judgments are worth to the run: before - after."""
+        """Loss of the run's mean without the team's own judgments: before - after."""
         return self.before - self.after
 
 
 @dataclass(frozen=True)
 class TeamBias:
-    """What the pool owes to one team.
+    """Effect of one team's contribution to the pool.
 
     Attributes
     ----------
-    judgments, relevant : that only this team's runs brought; relevant as the protocol counts.
-    losses : of the team's runs, measure by measure.
-    tau : measure -> tau-b of all runs by their means before and after; NaN for fewer than two runs or all tied.
+    judgments, relevant : numbers of judgments contributed only by this team, and of relevant ones by the protocol.
+    losses : losses of the team's runs, measure by measure.
+    tau : measure -> tau-b of the rankings of all runs before and after; NaN for fewer than two runs or if all are tied.
     """
 
     team: str
@@ -63,13 +63,13 @@ class TeamBias:
 
 
 def only_of_team(qrels: Qrels, given: Mapping[str, Set[Pair]], teams: Mapping[str, str]) -> dict[str, Bools]:
-    """Returns team -> which judgments only its runs gave to the pool, bool, shape (judgments,).
+    """Returns team -> mask of the judgments contributed only by its runs, bool, shape (judgments,).
 
-    What no run here gave (from other sources, or from deeper) belongs to no team.
+    Judgments that no run contributed (from other sources, or from greater depths) belong to no team.
 
     Parameters
     ----------
-    given : run -> the pairs of topic and document that it gave.
+    given : run -> its pairs of topic and document in the pool.
     teams : run -> its team.
     """
     owner: dict[Pair, str | None] = {}
@@ -90,14 +90,14 @@ def leave_one_team_out(
 
     Parameters
     ----------
-    scorer : with all judgments.
-    depths : run -> how deep the pool was made of it.
+    scorer : scorer with all judgments.
+    depths : run -> its pool depth.
     teams : run -> its team.
 
     Raises
     ------
     HarnessError
-        A run has no depth or team, or without a team no judgments would be left.
+        A run has no depth or team, or no judgments would remain without a team.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def leave_one_team_out(
 
 
 def _judged_pairs(scorer: Scorer, run: Run, depth: int) -> set[Pair]:
-    """Returns the judged ones among the first results of each topic."""
+    """Returns the judged pairs among the first `depth` results of each topic."""
     if depth < 1:
         raise HarnessError(f"run {run.name}: a pool depth of {depth}, expected 1 or more")
     found = scorer.rankings(run, depth)
@@ -143,9 +143,9 @@ def _judged_pairs(scorer: Scorer, run: Run, depth: int) -> set[Pair]:
 
 
 def without(qrels: Qrels, rows: Bools) -> Qrels:
-    """Returns the judgments but those of some rows, bool, shape (judgments,), with a checksum of their own.
+    """Returns the judgments without some rows (a mask of shape (judgments,)), with a new checksum.
 
-    All topics stay, also one of which nothing is left: a protocol says what such a topic counts.
+    All topics are kept, even without judgments: the protocol decides how such a topic counts.
     """
     checksum = sha256(f"{qrels.sha256} without\n".encode() + np.packbits(rows).tobytes())
     kept = ~rows

@@ -1,7 +1,7 @@
 """Uncertainty of the ranks of runs: the percentile bootstrap over topics (Efron and Tibshirani, 1993, chapter 13).
 
-Each resample draws as many topics as there are, with replacement, and ranks all runs by their means over what was
-drawn: the runs share the topics, so that a hard draw is hard for all of them.
+Each resample draws n of the n topics with replacement, and ranks all runs by their means over the drawn topics. All
+runs share the same draw.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from harness.data.columns import Floats, Index
 from harness.errors import HarnessError
 from harness.scoring.compare import TOLERANCE
 
-CHUNK = 1 << 22  # numbers of an intermediate table, 32 MiB
-MOST = 1_000_000  # resamples
+CHUNK = 1 << 22  # maximum number of values in an intermediate table, 32 MiB
+MOST = 1_000_000  # maximum number of resamples
 
 
 @dataclass(frozen=True, eq=False)
 class RankIntervals:
-    """What the resamples say of each run's rank.
+    """Bootstrap intervals of each run's rank.
 
     Attributes
     ----------
-    low, high : int64, shape (runs,). The best and the worst rank, after as many resamples are left out at either end
-        as the confidence allows.
-    first : float64, shape (runs,). The share of resamples in which the run has rank 1, alone or tied.
+    low, high : int64, shape (runs,). Percentile interval of the rank, from best to worst.
+    first : float64, shape (runs,). Share of resamples in which the run has rank 1, alone or tied.
     """
 
     low: Index
@@ -36,10 +35,9 @@ class RankIntervals:
 
 
 def places(means: Floats) -> Index:
-    """Ranks from 1 along the last axis, high means first; equal means share the best of their places; NaN come last.
+    """Returns ranks from 1 along the last axis, by descending mean; equal means share the best rank, NaN are last.
 
-    Equal is what differs by no more than 1e-12 (times the largest value, if that is above 1), along a chain of
-    neighbours.
+    Adjacent means are equal if they differ by at most 1e-12 (times the largest value, if above 1).
 
     Examples
     --------
@@ -50,7 +48,7 @@ def places(means: Floats) -> Index:
     order = np.argsort(-values, axis=-1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=-1)
     largest = float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
-    with np.errstate(invalid="ignore"):  # of two without a mean
+    with np.errstate(invalid="ignore"):  # both means are -inf
         below = ordered[..., :-1] - ordered[..., 1:] > TOLERANCE * largest
     first = np.zeros(ordered.shape, dtype=np.int64)
     first[..., 1:] = np.where(below, np.arange(1, ordered.shape[-1]), 0)
@@ -62,8 +60,8 @@ def places(means: Floats) -> Index:
 def draws(stream: np.random.PCG64, n: int, resamples: int) -> Index:
     """Returns resamples of `n` items with replacement: int64, shape (resamples, n), numbers from 0 to n - 1.
 
-    Raw words of a bit generator, scaled: unlike a Generator's methods, their stream is the same in every numpy. No
-    thing is drawn more often than another one by a share of more than n / 2^32.
+    Scales the raw words of a bit generator, whose stream is the same in all versions of NumPy, unlike the methods of a
+    Generator. The relative difference of the probabilities of two items is at most n / 2^32.
     """
     words = stream.random_raw(resamples * n) >> np.uint64(32)
     out: Index = ((words * np.uint64(n)) >> np.uint64(32)).astype(np.int64).reshape(resamples, n)
@@ -80,15 +78,16 @@ def rank_intervals(
 ) -> RankIntervals:
     """Returns percentile bootstrap intervals of the ranks of runs by their means over topics.
 
-    The same for any order of the runs. Memory is 2 or 4 bytes for each run and resample, and some tables of `CHUNK`.
+    The result does not depend on the order of runs. Memory is 2 or 4 bytes per run and resample, plus some tables of
+    size `CHUNK`.
 
     Parameters
     ----------
-    values : float64, shape (runs, topics). NaN where a topic does not count for a run; a run of which a resample draws
-        no topic that counts is last in it.
-    clusters : of each topic, a number from 0: whole clusters are drawn, as many as there are. None: topics are.
-    resamples : how many, at most `MOST`.
-    confidence : the share of resamples that an interval holds.
+    values : float64, shape (runs, topics). NaN where a topic does not count for a run; a run without a counting topic
+        in a resample is ranked last in it.
+    clusters : cluster number of each topic, from 0: whole clusters are drawn. None: single topics are drawn.
+    resamples : number of resamples, at most `MOST`.
+    confidence : share of resamples within an interval.
 
     Raises
     ------
@@ -159,7 +158,7 @@ def _outside(resamples: int, confidence: float) -> int:
 def _resampled(
     values: Floats, clusters: Sequence[int] | None, resamples: int, seed: int
 ) -> Iterator[tuple[int, Floats]]:
-    """The means of runs over what each resample draws, some resamples at a time: the number of the first, and means."""
+    """Yields the means of runs in chunks of resamples: the number of the first resample, and the means."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise HarnessError(f"bootstrap: values of shape {values.shape}, expected (runs, topics), one of each or more")

@@ -1,4 +1,4 @@
-"""Fixed candidates: where the task is to re-rank a list of documents for each topic, what is not on it is refused."""
+"""Fixed candidates: in re-ranking tasks, results outside the candidate list of a topic are refused."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from harness.scoring.lookup import Lookup
 
 
 class Candidates:
-    """The documents that may be ranked for each topic: those that are judged for it."""
+    """Candidates of each topic: its judged documents."""
 
     def __init__(self, qrels: Qrels) -> None:
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
         self._table = Lookup(qrels)
 
     def check(self, run: Run) -> None:
-        """Raises FormatError, with file and line, if a run ranks a document that is no candidate of its topic.
+        """Raises FormatError, with file and line, if a run ranks a document that is not a candidate of its topic.
 
-        Results of topics that have no candidates at all are not looked at.
+        Results of topics without candidates are not checked.
 
         Examples
         --------
         >>> listed = Candidates(Qrels.from_dict("all", {"t": {"a": 2.5, "b": 0}}))
         >>> listed.check(Run.from_dict("mine", {"t": {"a": 2.0, "c": 1.0}}))
         Traceback (most recent call last):
-        harness.errors.FormatError: run mine:2: document 'c' is no candidate of topic 't' (1 such result)
+        harness.errors.FormatError: run mine:2: document 'c' is not a candidate of topic 't' (1 such result)
         """
         topic = np.array([self._topics.get(name, -1) for name in run.topics], dtype=np.int64)[run.topic]
         wrong = np.flatnonzero((topic >= 0) & (self._table.find(run, topic) < 0))
         if wrong.size:
             row = int(wrong[0])
-            named = f"document {run.doc[row].decode()!r} is no candidate of topic {run.topics[run.topic[row]]!r}"
+            named = f"document {run.doc[row].decode()!r} is not a candidate of topic {run.topics[run.topic[row]]!r}"
             many = f"{wrong.size} such result{'s' * (wrong.size > 1)}"
             raise format_error(run.source or f"run {run.name}", _line(run, row), f"{named} ({many})")
 
 
 def _line(run: Run, row: int) -> int:
-    """Returns the line of a result in the file that it was read from, whose blank lines are no results."""
+    """Returns the line number of a result in its source file, accounting for blank lines."""
     path = Path(run.source)
     if path.is_file():
         content = read_bytes(path)

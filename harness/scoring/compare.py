@@ -35,8 +35,8 @@ Pairs = Sequence[tuple[str, str]]
 TESTS: tuple[str, ...] = get_args(Test)
 SCHEMA = "mathir-harness/comparison"
 VERSION = 2
-# Values of one topic, and mean differences, that are closer than this are equal: far below any published digit, far
-# above the rounding of float64 sums.
+# Differences of topic values and of means below this count as 0: far below any published digit, far above float64
+# rounding errors.
 TOLERANCE = 1e-12
 PERMUTATIONS = 10_000  # sign flips drawn for a randomization test
 
@@ -47,7 +47,7 @@ class Row:
 
     Attributes
     ----------
-    n_a, n_b : topics that each run's own mean stands on; `mean_a` and `mean_b` are over the `n` common ones.
+    n_a, n_b : topics that count for each run; `mean_a` and `mean_b` are over the `n` common ones.
     difference, ci_low, ci_high : mean of a - b over topics and its t interval (level: the comparison's `confidence`).
     sd : standard deviation of the differences (ddof 1); exactly 0 where they are constant.
     effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
@@ -92,10 +92,10 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Paired tests between runs that were scored alike, with the family over which they are corrected.
+    """Paired tests between runs scored under the same conditions, with the family for corrections.
 
-    The corrections and `significant` marks stand on the p of `test`, over `family` tests (undefined ones count);
-    `correction` says so in words, for captions. `baseline` is every row's `b`, or None; `protocol` is a name.
+    The corrections and `significant` marks use the p of `test`, over `family` tests (including undefined ones);
+    `correction` describes this in words, for captions. `baseline` is the `b` of all rows, or None.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Comparison:
     rows: tuple[Row, ...] = ()  # last, so that a written comparison starts with what it is
 
     def frame(self) -> DataFrame:
-        """Returns one row a test: the fields of `Row` as columns; None where a value is undefined."""
+        """Returns one row per test, with the fields of `Row` as columns; None where a value is undefined."""
         return frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
 
     def __repr__(self) -> str:
@@ -147,14 +147,14 @@ def compare(
     power: float = 0.8,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Tests the runs against a baseline, in the pairs named, or (neither given) all against all.
+    """Tests the runs against a baseline, in given pairs, or (by default) all against all.
 
     Parameters
     ----------
-    measures : those of the first run if None. Rows come pair by pair, within a pair in this order.
-    family : number of tests to correct for; None is the number of rows, more declares tests made elsewhere.
-    test : which p is corrected and decides significance.
-    permutations : sign flips drawn per row; where those of the differences that are not 0 are no more, all of them.
+    measures : default: those of the first run. Rows are ordered by pair, then by measure in this order.
+    family : number of tests to correct for; None: the number of rows. A larger number includes tests made elsewhere.
+    test : test whose p is corrected and decides significance.
+    permutations : sign flips drawn per row; if the non-zero differences have no more sign flips, all are enumerated.
 
     Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a
     pair with fewer than two common topics, an option out of its range.
@@ -182,14 +182,14 @@ def compare(
 
 
 def joined(parts: Sequence[Comparison]) -> Comparison:
-    """Comparisons of one family together: their rows side by side, corrected over all of them.
+    """Joins comparisons of one family: concatenates their rows and corrects over all of them.
 
-    What names the judgments is the first one's.
+    Collection, edition and judgments are those of the first comparison.
 
     Raises
     ------
     HarnessError
-        There is none, or they have more rows than the family that the first one declares.
+        There are no comparisons, or they have more rows than the family of the first one.
     """
     if not parts:
         raise HarnessError("there are no comparisons to join")
@@ -215,7 +215,7 @@ def _check_options(plan: Comparison, count: int) -> None:
 
 
 def common_identity(scores: Sequence[Scores]) -> dict[str, str]:
-    """Checks that all scores were made alike; returns what names how."""
+    """Checks that all scores have the same collection, edition, judgments and protocol, and returns these."""
     if not scores:
         raise HarnessError("there are no runs to compare")
     first, names = scores[0], Counter(score.run for score in scores)
@@ -254,7 +254,7 @@ def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> l
 
 
 def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) -> tuple[str, ...]:
-    """Returns the measures that are compared, each of which every run must have."""
+    """Returns the measures to compare; raises HarnessError unless every run has all of them."""
     chosen = scores[0].measures if measures is None else tuple(measures)
     if not chosen:
         raise HarnessError("there are no measures to compare")
@@ -268,7 +268,7 @@ def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) ->
 
 def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
     counted_a, counted_b = _counted(a, measure), _counted(b, measure)
-    # Sorted, so that neither the order of a file's topics nor of the pair moves the last digit of a difference.
+    # Sorted, so that the order of topics or of the pair does not change the last digit of a difference.
     common = sorted(counted_a.keys() & counted_b.keys())
     n = len(common)
     if n < 2:
@@ -290,7 +290,7 @@ def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
         n=n,
         n_a=len(counted_a),
         n_b=len(counted_b),
-        # In the run's own order of topics: where no topic is lost this is `Scores.mean` to the last bit.
+        # In the run's own topic order: if no topic is dropped, this equals `Scores.mean` to the last bit.
         mean_a=float(np.mean([value for topic, value in counted_a.items() if topic in counted_b])),
         mean_b=float(np.mean([value for topic, value in counted_b.items() if topic in counted_a])),
         difference=difference,
@@ -328,7 +328,7 @@ def _t_test(mean: float, sd: float, n: int, level: float) -> tuple[float | None,
 
 @lru_cache(maxsize=1024)
 def detectable_effect(n: int, alpha: float, power: float) -> float:
-    """The smallest detectable mean difference in units of sd: solves the two-sided power of the noncentral t for it.
+    """Returns the smallest detectable mean difference in units of sd, from the two-sided power of the noncentral t.
 
     |T| > c means that the chi-square under T is below (n - 1) (Z + shift)^2 / c^2; the mean over Z is a trapezoid sum.
     Unlike scipy's `nct` it also converges for few topics and small alpha.
@@ -349,7 +349,7 @@ def detectable_effect(n: int, alpha: float, power: float) -> float:
 
 
 def corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with their corrections. An undefined p stays undefined and is ranked last by Holm's procedure."""
+    """Returns the rows with corrected p-values. An undefined p stays undefined, and Holm's procedure ranks it last."""
     raw = [row.p if plan.test == "t" else row.p_randomization for row in rows]
     corrected, holm = list(rows), 0.0
     for rank, (p, i) in enumerate(sorted((p, i) for i, p in enumerate(raw) if p is not None)):
@@ -381,9 +381,9 @@ def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
 
 
 def groups_not_different(comparison: Comparison, measure: str, correction: Correction) -> dict[str, str]:
-    """Run -> letters, best mean first; two runs share a letter if and only if no significant difference was found.
+    """Returns run -> letters, best mean first; runs share a letter if and only if their difference is not significant.
 
-    The compact letter display by insertion and absorption (Piepho, 2004). An undefined test shows no difference.
+    Computes the compact letter display by insertion and absorption (Piepho, 2004). Undefined tests are not significant.
     Letters are a to z, then a1 to z1, and so on. Raises HarnessError if the measure or a pair of its runs is missing.
     """
     if correction not in get_args(Correction):
@@ -396,7 +396,7 @@ def groups_not_different(comparison: Comparison, measure: str, correction: Corre
     for row in rows:
         means.setdefault(row.a, []).append(row.mean_a)
         means.setdefault(row.b, []).append(row.mean_b)
-    # A run's means differ between rows only where the common topics do; their exact mean then decides the order.
+    # A run's means differ between rows only if the common topics do; their average decides the order.
     order = sorted(means, key=lambda run: (-statistics.mean(means[run]), run))
     field = "significant" if correction == "none" else f"significant_{correction}"
     different = {frozenset((row.a, row.b)): getattr(row, field) for row in rows}
@@ -408,20 +408,20 @@ def groups_not_different(comparison: Comparison, measure: str, correction: Corre
 
 
 def compact_letters(order: Sequence[str], different: Pairs, most: float = math.inf) -> dict[str, str]:
-    """Run -> letters, by insertion and absorption (Piepho, 2004): runs share one unless they are a pair in `different`.
+    """Returns run -> letters by insertion and absorption (Piepho, 2004): only pairs in `different` share no letter.
 
     Parameters
     ----------
-    order : of the runs; the first has the letter a.
-    most : how many letters there may be on the way, as pairs of near twins double them one after the other; where
-        there are more, nothing is returned but an empty mapping.
+    order : order of the runs; the first has the letter a.
+    most : maximum number of intermediate letters, which may grow exponentially; if exceeded, an empty mapping is
+        returned.
 
     Examples
     --------
     >>> compact_letters(["x", "y", "z"], [("x", "z")])
     {'x': 'a', 'y': 'ab', 'z': 'b'}
     """
-    # A set of runs is a number with a bit for each of them.
+    # A set of runs is represented as a bit mask.
     bit = {run: 1 << at for at, run in enumerate(order)}
     sets = {sum(bit.values())}
     for a, b in different:
@@ -431,7 +431,8 @@ def compact_letters(order: Sequence[str], different: Pairs, most: float = math.i
             continue
         kept = sets - split
         made = {s & ~one for s in split for one in (bit[a], bit[b])}
-        # One that was kept lies in none that is made of a larger one which it did not lie in.
+        # Absorption: drop new sets that are subsets of others. Kept sets need no check: a kept set inside a new set
+        # would already have been inside the larger set that the new one was made from.
         sets = kept | {s for s in made if not any(s & other == s != other for other in kept | made)}
         if len(sets) > most:
             return {}
@@ -450,7 +451,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any]) -> Comparison:
-    """Returns the inverse of `to_json`. HarnessError: another schema or version; missing, unknown or mistyped keys."""
+    """Reads the result of `to_json`. Raises HarnessError for another schema or version, or wrong keys or types."""
     content = dict(data) if isinstance(data, dict) else {}
     for key, expected in (("schema", SCHEMA), ("version", VERSION)):
         found = content.pop(key, None)
@@ -462,7 +463,7 @@ def from_json(data: dict[str, Any]) -> Comparison:
 
 
 def _typed(cls: type[Row | Comparison], data: object, where: str) -> dict[str, Any]:
-    """The mapping's values, if its keys are exactly the fields of `cls` and each value is of its field's type."""
+    """Returns the mapping if its keys are exactly the fields of `cls` and its values have the fields' types."""
     kinds = {field.name: str(field.type) for field in fields(cls)}
     if not isinstance(data, dict):
         raise HarnessError(f"{where} is {data!r:.60}, expected an object")

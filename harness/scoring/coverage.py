@@ -1,4 +1,4 @@
-"""Corpora that hold only part of the judged documents: judgments restricted to them, with counts."""
+"""Restricts judgments to the documents of a corpus that has only part of them, and counts the coverage."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from harness.scoring.protocol import Protocol
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of the judgments a corpus holds.
+    """Share of the judgments whose documents are in a corpus.
 
     Attributes
     ----------
-    pairs, present : judged pairs of topic and document, and those whose document is there.
-    topics : topics with judgments.
-    judged : topic -> how many of its judged documents are there; topics without any are left out.
+    pairs, present : numbers of judged pairs of topic and document, and of those whose document is in the corpus.
+    topics : number of topics with judgments.
+    judged : topic -> number of its judged documents in the corpus; topics without any are left out.
     grades : topic -> the distinct grades of those documents.
     """
 
@@ -33,20 +33,20 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether every judged document is there."""
+        """Whether the corpus contains every judged document."""
         return self.present == self.pairs
 
     def relevant_from(self, grade: float) -> int:
-        """Topics with a document of this grade or a higher one."""
+        """Returns the number of topics with a document of at least this grade."""
         return sum(max(grades) >= grade for grades in self.grades.values())
 
     def with_gain(self, protocol: Protocol) -> int:
-        """Topics with a document that has a gain, as nDCG needs it."""
+        """Returns the number of topics with a document that has a gain above 0, as required by nDCG."""
         gains = {} if protocol.gains == "exponential" else dict(protocol.gains)  # 2^grade - 1 is above 0 as grades are
         return sum(any(gains.get(grade, grade) > 0 for grade in grades) for grades in self.grades.values())
 
     def sentence(self, protocol: Protocol, notes: Iterable[str] = ()) -> str:
-        """Returns the sentence that precedes all numbers made with these judgments.
+        """Returns the caveat that precedes all scores computed with these judgments.
 
         For example: judged and present: 723 of 34,847 pairs; 69 topics with a relevant document for nDCG′, 62 for
         MAP′ and P′@10; documents chosen by another system's display, not at random; not comparable with published
@@ -54,9 +54,9 @@ class Coverage:
 
         Parameters
         ----------
-        notes : what the corpus says of how its documents were chosen.
+        notes : notes of the corpus on how its documents were chosen.
         """
-        kinds: dict[float, list[str]] = {}  # relevance threshold, 0 for measures that are made from gains
+        kinds: dict[float, list[str]] = {}  # keys: relevance threshold, 0 for measures that use gains
         for measure in protocol.measures:
             parsed = parse_measure(measure)
             if not parsed.diagnostic:
@@ -80,15 +80,14 @@ def _listed(names: list[str]) -> str:
 
 
 def restrict(qrels: Qrels, ids: Iterable[str]) -> tuple[Qrels, Coverage]:
-    """Judgments of the documents that a corpus holds, and how many those are.
+    """Restricts judgments to the documents of a corpus; returns them with their coverage.
 
-    A topic none of whose judged documents is there has no judgments any more; one whose relevant documents are all
-    missing keeps the others. If everything is there, the judgments are the same ones; else they have a checksum of
-    their own.
+    A topic without judged documents in the corpus is dropped; a topic that lost all relevant documents is kept. If the
+    corpus has all judged documents, the judgments are returned unchanged; else they get a new checksum.
 
     Parameters
     ----------
-    ids : of the corpus's documents, in any order; read once, nothing of them is kept.
+    ids : ids of the corpus's documents, in any order; iterated once.
     """
     judged = set(qrels.doc.tolist())
     there = judged.intersection(name.encode() for name in ids)

@@ -1,7 +1,7 @@
 """Difficulty of each topic for a set of runs, and its discrimination between good and bad runs.
 
 Source of the discrimination: the corrected item-total correlation of test theory (Lord and Novick, 1968), with topics
-as items and runs as the tested.
+as items and runs as test takers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 from harness.data.columns import Floats
 from harness.errors import HarnessError
 
-SAME = 1e-12  # values of one topic that are closer than this are equal
+SAME = 1e-12  # values of a topic that differ by at most this are equal
 
 
 @dataclass(frozen=True)
 class TopicDifficulty:
-    """One topic over all runs.
+    """Difficulty of one topic over all runs.
 
     Attributes
     ----------
-    runs : for which the topic counts; the other figures are over these.
-    mean, sd, low, high : of the runs' values; sd has ddof 1 and is None for a single run.
-    zeros : runs that have 0.
-    discrimination : correlation (Pearson's, over runs) of the topic's values with the runs' means over all other
-        topics: near 1, the topic orders runs as the others do; below 0, it turns them round. None where either is
-        constant, or fewer than three runs count.
+    runs : number of runs for which the topic counts; the other statistics are over these.
+    mean, sd, low, high : statistics of the runs' values; sd has ddof 1 and is None for a single run.
+    zeros : number of runs with value 0.
+    discrimination : Pearson correlation over runs of the topic's values with the runs' means over all other topics:
+        near 1, the topic orders runs as the others do; below 0, it reverses the order. None if either is constant, or
+        for fewer than three runs.
     """
 
     topic: str
@@ -42,12 +42,12 @@ class TopicDifficulty:
 
 
 def topic_difficulty(values: Floats, topics: Sequence[str]) -> tuple[TopicDifficulty, ...]:
-    """Returns every topic that counts for some run, the hardest (lowest mean) first; equal ones by name.
+    """Returns the difficulty of topics that count for at least one run, hardest (lowest mean) first; ties by name.
 
     Parameters
     ----------
     values : float64, shape (topics, runs); NaN where a topic does not count for a run.
-    topics : their names.
+    topics : names of the topics.
 
     Raises
     ------

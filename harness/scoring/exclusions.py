@@ -1,4 +1,4 @@
-"""Exclusions: documents that must not count for a topic, out of runs before ranks are counted, and of judgments."""
+"""Exclusions: documents removed per topic from runs, before ranks are counted, and from judgments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.io.files import sha256
 
 Rule = Literal["own", "listed", "later"]
 RULES: tuple[Rule, ...] = get_args(Rule)
-STRETCH = 1 << 18  # pairs looked at at a time, so that intermediate results stay small
+STRETCH = 1 << 18  # pairs processed at a time, to limit memory
 IN_WORDS: Mapping[Rule, str] = {
     "own": "the document whose id is the topic's",
     "listed": "documents that the collection lists for the topic",
@@ -27,16 +27,16 @@ IN_WORDS: Mapping[Rule, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Exclusions:
-    """Which documents must not count for which topics.
+    """Documents excluded from scoring, by topic.
 
-    A document or a topic without a place is neither before nor after anything: `later` lets it be.
+    The rule `later` does not affect documents and topics without a position.
 
     Attributes
     ----------
-    rules : `own`, `listed`, `later`; a pair is out if one of them says so.
-    listed : topic -> ids of documents that are out for it; read by `listed` alone.
-    places : document -> its place in the collection's order; read by `later` alone.
-    topic_places : topic -> its place in the same order; None: topics are documents of the order.
+    rules : `own`, `listed`, `later`; a pair is excluded if at least one rule applies.
+    listed : topic -> ids of excluded documents; used by `listed` only.
+    places : document -> position in the collection's order; used by `later` only.
+    topic_places : topic -> position in the same order; None: topics are themselves documents in the order.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Exclusions:
 
     @cached_property
     def sha256(self) -> str:
-        """A checksum of the rules and of all that they read."""
+        """SHA-256 of the rules and of the data that they use."""
         parts: list[object] = [sorted(self.rules)]
         if "listed" in self.rules:
             parts.append(sorted((topic, sorted(docs)) for topic, docs in self.listed.items() if docs))
@@ -65,7 +65,7 @@ class Exclusions:
         return sha256(repr(parts).encode())
 
     def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
-        """Returns which (topic, document) pairs are out, shape (pairs,).
+        """Returns a mask of excluded (topic, document) pairs, shape (pairs,).
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Exclusions:
         return out
 
     def among(self, docs: Ids) -> Callable[[str], Bools]:
-        """Returns, for some documents, a function of a topic: which of them are excluded, bool, shape (documents,).
+        """Returns a function that maps a topic to the mask of excluded documents, bool, shape (documents,).
 
         Memory grows with the documents, not with topics times documents.
         """
@@ -113,14 +113,14 @@ class Exclusions:
         return out
 
     def without_place(self, docs: Ids) -> int:
-        """Returns how many of some documents have no place, which `later` needs; 0 without that rule."""
+        """Returns the number of documents without a position, which `later` needs; 0 without that rule."""
         if "later" not in self.rules:
             return 0
         parts = (docs[begin : begin + STRETCH] for begin in range(0, docs.size, STRETCH))
         return sum(int(np.count_nonzero(np.isnan(self._places_of(part)))) for part in parts)
 
     def kept(self, run: Run) -> Run:
-        """The run without what is out; topics with nothing left are not answered. Its checksum stays the file's."""
+        """Returns the run without excluded results; topics without results are dropped. The checksum is unchanged."""
         out = self.out(run.topics, run.topic, run.doc)
         if not out.any():
             return run
@@ -131,14 +131,14 @@ class Exclusions:
         return Run(run.name, topics, topic, run.doc[rows], run.score[rows], *about)
 
     def cut(self, qrels: Qrels) -> Qrels:
-        """Returns the judgments without what is out; topics with none left are dropped. The checksum is of both."""
+        """Returns the judgments without excluded ones; topics without judgments are dropped. The checksum is new."""
         rows = np.flatnonzero(~self.out(qrels.topics, qrels.topic, qrels.doc))
         topics, topic = _renumbered(qrels.topics, qrels.topic[rows])
         checksum = sha256(f"{qrels.sha256}\n{self.sha256}".encode())
         return Qrels(qrels.edition, topics, topic, qrels.doc[rows], qrels.grade[rows], checksum)
 
     def check(self, qrels: Qrels) -> None:
-        """Raises HarnessError if `later` is to hold of judgments and one of their topics or documents has no place."""
+        """Raises HarnessError if the rule `later` is used and a topic or document of the judgments has no position."""
         if "later" not in self.rules:
             return
         if lacking := [topic for topic in qrels.topics if np.isnan(self._place_of(topic))]:
@@ -153,13 +153,13 @@ class Exclusions:
 
     @cached_property
     def _ordered(self) -> tuple[Ids, Floats]:
-        """The documents of the order, sorted by their ids, and their places."""
+        """Documents of the order, sorted by id, and their positions."""
         ids = np.array([name.encode() for name in self.places], dtype=np.bytes_)
         order = np.argsort(ids)
         return ids[order], np.array(list(self.places.values()), dtype=np.float64)[order]
 
     def _places_of(self, docs: Ids) -> Floats:
-        """Returns the place of each document, NaN for one that has none; of what is NaN no comparison is true."""
+        """Returns the position of each document; NaN, for which comparisons are false, for those without one."""
         ids, place = self._ordered
         if not ids.size:
             return np.full(docs.size, np.nan)
@@ -178,7 +178,7 @@ class Exclusions:
         out = np.zeros(docs.size, dtype=bool)
         if not self._hashes.size:
             return out
-        # Equal pairs have equal hashes; unequal ones may, so that each candidate is looked up by its ids.
+        # Unequal pairs may have equal hashes, so each candidate is verified by its ids.
         same: Index = np.flatnonzero(np.isin(pair_hashes(tuple(topics), topic.astype(np.int32), docs), self._hashes))
         for row in same.tolist():
             out[row] = docs[row].decode() in self.listed.get(topics[topic[row]], ())
@@ -186,12 +186,12 @@ class Exclusions:
 
 
 def rules(key: str, value: object) -> tuple[Rule, ...]:
-    """Returns the rules that a configuration's key names: one, a list of several, or none; each once, in a fixed order.
+    """Parses a configuration key of rules (one, a list or none) to distinct rules in a fixed order.
 
     Raises
     ------
     HarnessError
-        A value is no rule.
+        A value is not a rule.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def rules(key: str, value: object) -> tuple[Rule, ...]:
 
 
 def in_words(named: Iterable[Rule]) -> str:
-    """Returns what is excluded, as a sentence of a report; empty if nothing is.
+    """Describes rules in a sentence for reports; empty without rules.
 
     Examples
     --------
@@ -220,6 +220,6 @@ def in_words(named: Iterable[Rule]) -> str:
 def _renumbered(
     topics: Sequence[str], topic: npt.NDArray[np.integer[Any]]
 ) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
-    """Returns the topics that are left, in their order, and the index into them."""
+    """Returns the remaining topics in order, and the index into them."""
     left = np.unique(topic)
     return tuple(topics[at] for at in left.tolist()), np.searchsorted(left, topic).astype(np.int32)

@@ -14,14 +14,13 @@ def mean_intervals(
 ) -> tuple[Floats, Floats]:
     """Returns the t interval of each run's mean over topics: lower and upper ends, float64, shape (runs,).
 
-    Topics of one cluster are no independent sample: their deviations from the mean are added before they are squared
-    (Liang and Zeger, 1986), with clusters less one degrees of freedom. Without clusters this is the usual interval,
-    mean +- t sd / sqrt(n).
+    Topics of a cluster are dependent, so the interval uses cluster-robust standard errors (Liang and Zeger, 1986) with
+    clusters - 1 degrees of freedom. Without clusters this is the usual interval, mean +- t sd / sqrt(n).
 
     Parameters
     ----------
     values : float64, shape (runs, topics). NaN where a topic does not count for a run.
-    clusters : of each topic, a number from 0; None: each topic is its own.
+    clusters : cluster number of each topic, from 0; None: each topic is its own cluster.
 
     Returns
     -------

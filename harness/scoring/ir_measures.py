@@ -1,11 +1,10 @@
-"""Measures of the library ir_measures, computed on rankings that a protocol has prepared already.
+"""Measures of the library ir_measures, computed on rankings prepared by a protocol.
 
-What the library is given is what our own measures are given: rankings after depth, de-duplication, tie order and
-removal of unjudged documents. Topics and documents have numbers for names and results have distinct scores, so that
-no rule of the library for ties or names decides anything. A measure that has a threshold `rel` is given judgments of
-0 and 1, by `rel` if it says so and else by the protocol's `relevant_from`; the others get the protocol's gains, which
-must be whole, and if the protocol's ideal is of retrieved documents, theirs is as well. What tied results could
-change is not known for any of them.
+The library gets the same input as our own measures: rankings after depth cut, de-duplication, tie breaking and removal
+of unjudged documents. Topics and documents are renamed to numbers and results get distinct scores, so the library's own
+rules for ties and names have no effect. Measures with a threshold `rel` get binary judgments, by `rel` if given, else
+by the protocol's `relevant_from`. Other measures get the protocol's gains, which must be whole numbers, and respect the
+protocol's choice of ideal ranking. Bounds for tied results are unknown for all of them.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from harness.scoring.rankings import Judged, Measure, Ranked
 
 Theirs = Any  # a measure or a provider of the library, which has no types
 MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
-# Not pyndeval, whose measures need judgments of subtopics, nor accuracy, which divides by 0, nor ranx, which adds none.
+# Excludes pyndeval (needs subtopic judgments), accuracy (divides by 0) and ranx (adds no measure).
 PROVIDERS = ("pytrec_eval", "cwl_eval", "compat", "msmarco", "gdeval")
-DISTRIBUTIONS = ("ir-measures", "pytrec-eval-terrier", "cwl-eval")  # whose versions belong to a value
-MOST = {"gdeval": 4}  # the largest gain that a provider takes
-LARGEST_GAIN = 1000  # for the others: trec_eval counts the documents of every gain up to the largest
+DISTRIBUTIONS = ("ir-measures", "pytrec-eval-terrier", "cwl-eval")  # their versions are part of a score's provenance
+MOST = {"gdeval": 4}  # provider -> largest gain that it accepts
+LARGEST_GAIN = 1000  # for other providers: trec_eval keeps a count for every gain up to the largest
 MEANS = {"AP": "MAP", "RR": "MRR"}
 KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 COUNTS = ("NumRet", "NumRel", "NumQ")  # defined without relevant documents
-# Parameter -> least and largest value that has a meaning.
+# Parameter -> smallest and largest valid value.
 RANGES: Mapping[str, tuple[float, float]] = {
     "cutoff": (1, 999_999_999),
     "rel": (1, LARGEST_GAIN),
@@ -54,7 +53,7 @@ def missing() -> bool:
 
 
 def names() -> set[str]:
-    """Returns the names of the measures that it can compute for us; none if it is not installed."""
+    """Returns the names of the measures that the supported providers compute; empty if not installed."""
     return set() if missing() else {known.NAME for _, provider in _providers() for known in provider.SUPPORTED_MEASURES}
 
 
@@ -65,12 +64,12 @@ def _providers() -> Iterator[tuple[str, Theirs]]:
 
 
 def find(text: str) -> Measure | str:
-    """The measure that `text` names; a plainer spelling if there is one; `text` itself if it is none of these measures.
+    """Returns the measure named by `text`, a simpler spelling of it if there is one, or `text` itself if unknown.
 
     Raises
     ------
     HarnessError
-        It takes no such parameter or value, or what it needs to be computed is not here.
+        A parameter or value is invalid, or a provider of the measure is not installed.
     """
     match = re.fullmatch(r"([A-Za-z]\w{0,20})(?:\((.{0,100})\))?(?:@([0-9]{1,9}(?:\.[0-9]{1,9})?))?", text, re.ASCII)
     if match is None or missing():
@@ -125,7 +124,7 @@ def _parameters(text: str, inside: str) -> dict[str, Any]:
 
 
 def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[str, Any]:
-    """Returns the parameters in the library's order, each with a value that it takes and that has a meaning."""
+    """Validates the parameters and returns them in the library's order."""
     known = registered.SUPPORTED_PARAMS
     for key in given:
         if key not in known:
@@ -158,7 +157,7 @@ def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[st
 
 
 def _provider(text: str, measure: Theirs) -> str:
-    """Returns the name of the provider by which the library computes a measure here."""
+    """Returns the name of the first installed provider that computes a measure."""
     lacking = []
     for name, provider in _providers():
         if provider.supports(measure):
@@ -178,12 +177,12 @@ def _provider(text: str, measure: Theirs) -> str:
 
 @dataclass(frozen=True)
 class _Computed:
-    """The function of a measure of the library: a value, so that scores can be pickled.
+    """Picklable function that computes a measure of the library.
 
     Attributes
     ----------
-    name, measure : how it is spelt, and the library's own.
-    provider : the name of the library's provider that computes it.
+    name, measure : spelling of the measure, and the library's object.
+    provider : name of the library's provider that computes it.
     binary : whether its judgments are 0 and 1.
     """
 
@@ -192,7 +191,7 @@ class _Computed:
     provider: str
     binary: bool
 
-    def __call__(self, ranked: Ranked, judged: Judged, k: int | None) -> Floats:  # the cut is the measure's own already
+    def __call__(self, ranked: Ranked, judged: Judged, k: int | None) -> Floats:  # the cut is part of the measure
         import ir_measures
 
         name, binary, most = self.name, self.binary, MOST.get(self.provider, LARGEST_GAIN)
@@ -217,7 +216,7 @@ class _Computed:
 def _prepared(
     ranked: Ranked, judged: Judged, binary: bool
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
-    """Judgments and run as the library takes them, of the topics that have results.
+    """Returns judgments and run in the library's format, for topics with results.
 
     Results are named by their ranks; judged documents that were not retrieved, by numbers below 0.
     """

@@ -8,11 +8,11 @@ from harness.data.columns import Index, Words
 from harness.data.columns import words as as_words
 from harness.data.trec import Qrels, Run
 
-STRETCH = 1 << 18  # results looked up at a time, so that intermediate results stay small
+STRETCH = 1 << 18  # results looked up at a time, to limit memory
 
 
 class Lookup:
-    """Finds the judgment of each result: an open hash table over (topic, document), compared in full on a hit."""
+    """Open hash table from (topic, document) to judgments; hits are verified by full comparison."""
 
     def __init__(self, qrels: Qrels) -> None:
         self._topic = qrels.topic
@@ -24,7 +24,7 @@ class Lookup:
         place = self._place(self._hash)
         while waiting.size:
             free = self._slots[place] < 0
-            # Of several judgments that want one free slot the last one written stays; the others go on.
+            # If several judgments claim a free slot, the last one written keeps it; the others probe on.
             self._slots[place[free]] = waiting[free]
             lost = self._slots[place] != waiting
             waiting, place = waiting[lost], self._next(place[lost])
@@ -36,7 +36,7 @@ class Lookup:
         return (place + 1) & ((1 << self._bits) - 1)
 
     def find(self, run: Run, topic: Index) -> Index:
-        """Returns the judgment of each result, -1 where there is none; `topic` indexes the judgments' topics."""
+        """Returns the index of each result's judgment, or -1; `topic` indexes the judgments' topics."""
         key, doc = run.key, as_words(run.doc)
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
         out = np.empty(len(run), dtype=np.int64)

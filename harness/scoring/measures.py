@@ -1,8 +1,8 @@
-"""What the measures are: rankings as arrays in, a number for each topic out.
+"""Measures: functions of rankings (as arrays) that return a value per topic.
 
-Every measure of ours agrees with trec_eval where trec_eval has it (nDCG, AP, P@k, R@k, RR, Bpref, relevant
-retrieved); Judged@k is the share of the first k results that were judged. `register` adds others; measures that
-neither we nor an installed package define are those of ir_measures.
+Our measures agree with trec_eval where it has them (nDCG, AP, P@k, R@k, RR, Bpref, relevant retrieved); Judged@k is
+the share of judged documents among the first k results. `register` adds measures; names that neither we nor an
+installed package define are looked up in ir_measures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.scoring.rankings import Judged, Measure, Ranked
 
 
 def discounts(n: int) -> Floats:
-    """Returns 1 / log2(rank + 1) for ranks 1 to n (Jaervelin and Kekaelaeinen 2002, as trec_eval has it)."""
+    """Returns 1 / log2(rank + 1) for ranks 1 to n (Jaervelin and Kekaelaeinen 2002, as in trec_eval)."""
     out: Floats = 1.0 / np.log2(np.arange(n) + 2.0)
     return out
 
@@ -44,7 +44,7 @@ def ideal_dcg(judged: Judged, k: int | None) -> Floats:
 
 
 def ndcg(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """Returns DCG over the DCG of the ideal ranking, linear gains."""
+    """Returns the DCG divided by the DCG of the ideal ranking."""
     return _divide(_dcg(ranked, k), ideal_dcg(judged, k))
 
 
@@ -56,7 +56,7 @@ def average_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
 
 def relevant_retrieved(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
-    """Returns how many relevant documents were found."""
+    """Returns the number of relevant documents retrieved."""
     return ranked.total(ranked.relevant, k)
 
 
@@ -84,7 +84,7 @@ def bpref(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
     Mean over all relevant documents of 1 - min(n, R) / min(N, R) for those found, with n the judged
     non-relevant documents above, R all relevant, N all judged non-relevant ones. Unjudged documents
-    do not count. The MathAMR+ thesis prints R alone as the denominator (its Figure 2.3).
+    do not count. The MathAMR+ thesis prints R only as the denominator (its Figure 2.3).
     """
     found = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
     above = ranked.judged_so_far[found] - ranked.relevant_so_far[found]
@@ -123,17 +123,17 @@ MEASURES: dict[str, Measure] = {
 def register(measure: Measure) -> None:
     """Registers a measure by its name, for this process.
 
-    A package that is installed names a module that registers measures, or a function that does, as an entry point of
-    the group `mathir_harness.measures`; it is imported when a measure is asked for that is not known without it.
+    An installed package declares a module or function that registers measures as an entry point of the group
+    `mathir_harness.measures`; it is imported when an unknown measure is requested.
 
     Parameters
     ----------
-    measure : without a cut.
+    measure : the measure, without a cut.
 
     Raises
     ------
     HarnessError
-        The name is not letters, digits and `_`, or it is that of another measure.
+        The name has characters other than letters, digits and `_`, or is already taken by another measure.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def _register_all(entries: tuple[extensions.Extension, ...]) -> None:
                 found()
 
 
-# Names of trec_eval and of printed tables, in small letters -> ours.
+# Lower-case names in trec_eval and in papers -> our names.
 _ALIASES = {
     "map": "AP",
     "mrr": "RR",
@@ -194,12 +194,12 @@ _ALIASES = {
 _WITH_CUT = re.compile("([A-Za-z][A-Za-z_]*?)[@._]([0-9]{1,9})")
 
 
-def _our_spelling(text: str) -> str:
-    """Returns the spelling of one of our measures for a name as trec_eval or a table has it; other texts as they are.
+def our_spelling(text: str) -> str:
+    """Converts a measure name of trec_eval or of a paper to our spelling; other texts are returned unchanged.
 
     Examples
     --------
-    >>> [_our_spelling(text) for text in ("ndcg_cut_10", "P.5", "MAP\u2032", "NDCG@10", "recall_100", "ERR@20")]
+    >>> [our_spelling(text) for text in ("ndcg_cut_10", "P.5", "MAP\u2032", "NDCG@10", "recall_100", "ERR@20")]
     ['nDCG@10', 'P@5', 'AP', 'nDCG@10', 'R@100', 'ERR@20']
     """
     plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
@@ -210,24 +210,25 @@ def _our_spelling(text: str) -> str:
 
 
 def parse_measure(text: str) -> Measure:
-    """Returns `nDCG@10` -> the measure nDCG with a cut of 10; `RBP(p=0.9)` -> that of ir_measures.
+    """Returns the measure named by a text, such as `nDCG@10`, or `RBP(p=0.9)` of ir_measures.
 
-    trec_eval's names and those of printed tables are taken too: `ndcg_cut_10`, `P.5`, `MAP`, `NDCG@10`. A prime is
-    left out: whether unjudged documents count is the protocol's.
+    Names in trec_eval and in papers are accepted too: `ndcg_cut_10`, `P.5`, `MAP`, `NDCG@10`. A prime is ignored,
+    because the protocol decides whether unjudged documents count.
 
-    Names are first ours, then those of installed packages, then those of ir_measures (see
-    `harness.scoring.ir_measures`); names of ours with parameters, such as `AP(rel=2)`, are those of ir_measures too.
+    Names are looked up in our measures, then in installed packages, then in ir_measures (see
+    `harness.scoring.ir_measures`); our names with parameters, such as `AP(rel=2)`, are measures of ir_measures.
 
     Raises
     ------
     HarnessError
-        For an unknown name, a cut that is no positive whole number or begins with 0 (so that a measure has one
-        spelling only), a measure without the cut that it needs, parameters that ir_measures does not take, or one of
-        its measures that it cannot compute here.
+        The name is unknown, the cut is not a positive whole number or begins with 0 (each measure has one spelling), a
+        required cut is missing, or ir_measures does not accept the parameters or cannot compute the measure.
     """
+    if not isinstance(text, str):
+        raise HarnessError(f"measure {text!r}: expected text such as nDCG@10")
     given = text
     if re.split("[@(]", text)[0] not in MEASURES:
-        text = _our_spelling(text)
+        text = our_spelling(text)
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)(?:@([0-9]{1,9}))?", text)
     if match is not None and match[1] not in MEASURES:
         _register_all(extensions.extensions("measures"))
@@ -238,11 +239,11 @@ def parse_measure(text: str) -> Measure:
         found = library.find(text)
         if isinstance(found, Measure):
             return found
-        if found != text:  # nothing but a spelling of one of ours
+        if found != text:  # another spelling of one of our measures
             return parse_measure(found)
     stem = re.split("[@_(]", text)[0]
     said = suggestion(stem, {*MEASURES, *library.names()})
-    if not said.startswith("did you mean"):  # theirs are too many to list
+    if not said.startswith("did you mean"):  # ir_measures has too many to list
         said = suggestion(stem, MEASURES)
     cut = re.search("@[0-9]{1,9}$", text)
     if cut and said.startswith("did you mean") and said.count("'") == 2:
@@ -275,28 +276,28 @@ def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
 
 
 def split_measures(text: str) -> tuple[str, ...]:
-    """`nDCG@10, RBP(p=0.8,rel=1) AP` -> its three names: commas and blanks separate, but not inside parentheses."""
+    """Splits `nDCG@10, RBP(p=0.8,rel=1) AP` into three names, at commas and blanks outside parentheses."""
     return tuple(part for part in re.split(r"[,\s](?![^()]*\))", text) if part)
 
 
 def without_diagnostics(names: Iterable[str]) -> list[str]:
-    """Returns the measures that say how good a run is: those that tests and tables of the best are of."""
+    """Returns the measures of effectiveness, without diagnostics such as Judged@k; for tests and best results."""
     return [name for name in names if not parse_measure(name).diagnostic]
 
 
 def distributions(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns the distributions that compute those of the measures that are ir_measures'; none if there are none."""
+    """Returns the distributions that compute measures of ir_measures, if any of the names is one; else none."""
     theirs = any(parse_measure(name).function.__module__ == library.__name__ for name in names)
     return library.DISTRIBUTIONS if theirs else ()
 
 
 def unbounded(names: Iterable[str]) -> list[str]:
-    """Returns those measures whose extremes over the orders of tied results are unknown."""
+    """Returns the measures without known bounds over the orders of tied results."""
     return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]
 
 
 def label(text: str, *, prime: bool) -> str:
-    """Returns a measure as papers print its mean: `AP` -> `MAP`, with a prime when unjudged documents are removed."""
+    """Returns the name of a measure's mean in papers: `AP` -> `MAP`, primed if unjudged documents are removed."""
     measure = parse_measure(text)
     mark = "\u2032" if prime and measure.primed else ""
     name = re.split("[@(]", str(measure))[0]

@@ -1,7 +1,7 @@
-"""Pools: documents of submitted runs for assessors, in an order independent of the runs.
+"""Pools: documents from submitted runs for assessment, in an order independent of the runs.
 
-Source: depth-k pooling (Sparck Jones and van Rijsbergen, 1975; TREC). As ARQMath pooled: one depth for primary runs,
-a smaller one for the others, counted in distinct keys where documents are de-duplicated (formulas by visual id).
+Source: depth-k pooling (Sparck Jones and van Rijsbergen, 1975; TREC), as in ARQMath: one depth for primary runs, a
+smaller one for the others, counted in distinct keys if documents are de-duplicated (formulas by visual id).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Pair = tuple[str, str]  # topic, document or key
 
 @dataclass(frozen=True)
 class Share:
-    """What one run gave to a pool: how deep it was read, its documents in the pool, those no other run gave."""
+    """Contribution of one run to a pool: depth, number of documents, number of documents from no other run."""
 
     run: str
     depth: int
@@ -34,14 +34,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Pool:
-    """What is to be judged.
+    """Pool of documents to be judged.
 
     Attributes
     ----------
     topics : topic -> documents or keys, in the order for the assessor.
-    shares : of each run.
-    candidates : topic -> how many there were before the cap.
-    judged : pairs left out because they are judged already.
+    shares : contribution of each run.
+    candidates : topic -> number of documents before the cap.
+    judged : number of pairs left out because they are judged already.
     """
 
     topics: Mapping[str, tuple[str, ...]]
@@ -60,17 +60,17 @@ def first_results(
     depth: int,
     exclusions: Exclusions | None = None,
 ) -> tuple[Rankings, int]:
-    """Returns the first results of each topic in the protocol's order, as scoring takes them; no judgments are needed.
+    """Returns the first results of each topic in the protocol's order, as used by scoring; needs no judgments.
 
     Parameters
     ----------
-    keys : document -> key, where the protocol de-duplicates; None: documents are keys already.
-    depth : how many distinct documents or keys.
-    exclusions : what the protocol's key `exclude` speaks of; `own` needs none.
+    keys : document -> key, if the protocol de-duplicates; None: documents are keys already.
+    depth : number of distinct documents or keys.
+    exclusions : data for the protocol's key `exclude`; not needed for `own`.
 
     Returns
     -------
-    Topic -> documents or keys; and how many results have no key and were passed over, since they cannot be judged.
+    Topic -> documents or keys; and the number of results without a key, which are skipped as they cannot be judged.
     """
     lacking = 0
     if protocol.deduplicate and keys is not None:
@@ -80,7 +80,7 @@ def first_results(
             run = replace(run, topic=run.topic[known], doc=run.doc[known], score=run.score[known], context=None)
     if not len(run):
         return {}, lacking
-    # One judgment a topic, so that every topic of the run is one that a scorer ranks.
+    # One dummy judgment per topic, because a scorer ranks judged topics only.
     every = Qrels.from_rows("", [(topic, "-", 0.0) for topic in run.topics])
     scorer = Scorer(every, protocol, keys=keys, measures=("RelRet",), exclusions=exclusions)
     found = scorer.rankings(run, depth)
@@ -97,16 +97,16 @@ def pool(
 ) -> Pool:
     """Returns the union of the first results of all runs, topic by topic.
 
-    Topics are sorted; the documents of one stand in the order of a hash of seed, topic and document, so that neither
-    the order of the runs nor any rank has a part in it, and another pool with this seed has them in this order too.
+    Topics are sorted. The documents of a topic are ordered by a hash of seed, topic and document, so the order does not
+    depend on runs or ranks, and is the same in all pools with this seed.
 
     Parameters
     ----------
     runs : run -> its rankings.
-    depths : run -> how many of a topic's results it gives.
-    cap : the most documents of one topic. Those of the best rank in any run stay; of one rank, those of more runs,
-        then by the same hash.
-    judged : pairs that need no judgment any more.
+    depths : run -> its pool depth.
+    cap : maximum number of documents per topic. Documents are kept by their best rank in any run, then by the number of
+        runs, then by the same hash.
+    judged : pairs that are judged already.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def pool(
     for name in runs:
         if depths[name] < 1:
             raise HarnessError(f"run {name}: a pool depth of {depths[name]}, expected 1 or more")
-    best: dict[str, dict[str, tuple[int, int]]] = {}  # topic -> document -> best rank, minus how many runs
+    best: dict[str, dict[str, tuple[int, int]]] = {}  # topic -> document -> best rank, negative number of runs
     for name, rankings in runs.items():
         for topic, docs in rankings.items():
             of_topic = best.setdefault(topic, {})
@@ -151,7 +151,7 @@ def pool(
 
 
 def _for_assessor(places: Mapping[str, tuple[int, int]], cap: int | None, seed: str) -> tuple[str, ...]:
-    """Returns the documents of one topic: those that the cap leaves, in the order of their hashes."""
+    """Returns the documents of one topic after the cap, ordered by hash."""
     order = {doc: sha256(f"{seed}\t{doc}".encode()) for doc in places}
     kept = sorted(places, key=lambda doc: (*places[doc], order[doc]))[:cap]
     return tuple(sorted(kept, key=order.__getitem__))

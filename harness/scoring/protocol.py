@@ -1,4 +1,4 @@
-"""Protocols: all that decides a number and that papers leave unsaid. `scorer` applies them."""
+"""Protocols: all scoring decisions that affect a score and are often left out of papers. `scorer` applies them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from harness.data.trec import LARGEST_GRADE
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
+from harness.io.arguments import checked_arguments
 from harness.scoring import exclusions
 from harness.scoring import measures as m
 
@@ -67,29 +68,29 @@ def _threshold(key: str, value: object) -> float:
 
 @dataclass(frozen=True)
 class Protocol:
-    """Everything that turns a run and judgments into numbers.
+    """All decisions on how to compute scores from a run and judgments.
 
     Attributes
     ----------
-    name, title : its name in `conf/protocol/`, and what it is in words.
-    measures : what is scored by default, such as `nDCG`, `AP`, `P@10`.
-    depth : results considered of each topic; None for all.
+    name, title : name in `conf/protocol/`, and short description.
+    measures : default measures, such as `nDCG`, `AP`, `P@10`.
+    depth : results considered per topic; None for all.
     prime : whether unjudged documents are removed before scoring.
     gains : grade -> gain of nDCG, as pairs; grades not named keep their value. Empty (in a file also `linear`): gains
         are grades. `exponential`: 2^grade - 1 (Burges et al., ICML 2005).
     relevant_from : the lowest grade that counts as relevant for binary measures.
-    ideal : whether the ideal ranking is made of all judged documents or of those the run retrieved.
+    ideal : whether the ideal ranking consists of all judged documents or of those retrieved by the run.
     ties : order of tied results when they are scored. `reference` is trec_eval's (score as 32-bit float descending,
         then document id, or key, descending); `file` keeps the file's order among equal 64-bit scores.
     deduplicate : whether documents are mapped to keys (formula -> visual id) and only the first result of a key kept.
     ties_deduplicate : order of tied results when `depth` and `deduplicate` are applied; None: as `ties`.
     topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
-    no_relevant : whether a topic without relevant documents counts 0 or is left out, measure by measure.
-    exclude : documents that must not count for a topic, taken from runs before ranks are counted and from judgments:
-        `own` (its id is the topic's), `listed` (by the collection, for each topic), `later` (at or after the topic's
-        place in the collection's order). See `harness.scoring.exclusions`.
-    candidates : what runs may rank: `any` document, or only those that are `judged` for the topic, when the task is to
-        re-rank a fixed list; a run with another one is refused.
+    no_relevant : whether a topic without relevant documents counts 0 or is left out, for each measure separately.
+    exclude : documents removed per topic from runs, before ranks are counted, and from judgments: `own` (its id is the
+        topic's), `listed` (by the collection, for each topic), `later` (at or after the topic's position in the
+        collection's order). See `harness.scoring.exclusions`.
+    candidates : what runs may rank: `any` document, or only documents `judged` for the topic, for re-ranking tasks with
+        a fixed list; runs with other documents are refused.
 
     Examples
     --------
@@ -119,7 +120,7 @@ class Protocol:
             raise HarnessError(f"keys 'exclude' and 'deduplicate: true' {reason}")
 
     def label(self, measure: str) -> str:
-        """Returns the measure's name as papers print its mean: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
+        """Returns the name of a measure's mean in papers: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
         return m.label(measure, prime=self.prime)
 
     def in_words(self) -> tuple[str, ...]:
@@ -155,17 +156,17 @@ class Protocol:
 
     @property
     def tie_rules(self) -> tuple[Ties, Ties]:
-        """The order of tied results before de-duplication, and the one by which the rest is scored."""
+        """Tie rules before de-duplication, and for scoring."""
         return (self.ties_deduplicate or self.ties) if self.deduplicate else self.ties, self.ties
 
     @staticmethod
     def from_config(mapping: Mapping[str, Any], where: str) -> Protocol:
-        """Returns a protocol from its configuration, every key and value checked.
+        """Returns a protocol from its configuration, after validating all keys and values.
 
         Raises
         ------
         HarnessError
-            Keys that are unknown, missing or wrong: all of them, a line each.
+            Keys are unknown, missing or wrong; the message lists all of them, one per line.
         """
         faults: list[str] = []
         with gather(faults):
@@ -184,6 +185,7 @@ _TIES_IN_WORDS = {
 }
 
 
+@checked_arguments
 def load_protocol(name: str) -> Protocol:
     """Returns a protocol of `conf/protocol/` by name.
 

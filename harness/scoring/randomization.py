@@ -1,4 +1,4 @@
-"""Fisher's randomization test of paired differences: the share of sign flips that are as extreme as what was seen.
+"""Fisher's randomization test of paired differences: the share of sign flips at least as extreme as the observation.
 
 Sources: its use in retrieval (Smucker, Allan and Carterette, CIKM 2007); the Monte Carlo p-value that is never 0
 (Phipson and Smyth, 2010).
@@ -18,7 +18,7 @@ CHUNK_WORDS = 1 << 18  # 2 MiB of random sign bits at a time
 
 
 def child_seed(seed: int, a: str, b: str, measure: str) -> int:
-    """Returns a seed of the row's own, so that other rows, their order and the pair's direction do not change its p."""
+    """Returns a seed specific to a row, so that other rows, their order and the pair's order do not change its p."""
     key = json.dumps([seed, *sorted((a, b)), measure])
     return int.from_bytes(hashlib.sha256(key.encode()).digest(), "big")
 
@@ -26,13 +26,13 @@ def child_seed(seed: int, a: str, b: str, measure: str) -> int:
 def sign_flips(differences: Floats, permutations: int, seed: int, tolerance: float) -> tuple[float, float | None]:
     """Returns the share of sign flips whose sum is at least as far from 0 as the observed one, and its standard error.
 
-    Exact over all 2^m flips of the m differences that are not 0 where these are at most `permutations`: the error is
-    None. Else (count + 1) / (permutations + 1), with the standard error of a share of that many draws.
+    If the m non-zero differences have at most `permutations` sign flips (2^m), all are enumerated: the result is exact,
+    and the error None. Otherwise it is (count + 1) / (permutations + 1), with the Monte Carlo standard error.
 
     Parameters
     ----------
-    differences : float64, shape (n,). Those of 0 change no sum, and so neither p nor its error.
-    tolerance : how much closer to 0 a sum may be, per difference, and still count.
+    differences : float64, shape (n,). Zeros do not affect the result.
+    tolerance : tolerance per difference when a sum is compared with the observed one.
     """
     differences = differences[differences != 0]
     m = differences.size
@@ -40,7 +40,7 @@ def sign_flips(differences: Floats, permutations: int, seed: int, tolerance: flo
     exact = m < 63 and 2**m <= permutations
     total = 2**m if exact else permutations
     words = 1 if exact else -(-m // 64)
-    # Raw words of a bit generator: unlike a Generator's methods, their stream is the same in every numpy.
+    # Raw words of a bit generator: their stream is the same in all versions of NumPy, unlike a Generator's methods.
     stream = np.random.PCG64(seed)
     chunk, count = max(1, CHUNK_WORDS // words), 0
     tables = _partial_sums(differences)

@@ -1,19 +1,21 @@
-"""What a measure is, and what it is given: the rankings of all topics as arrays, and what was judged."""
+"""Data classes for measures and their inputs: rankings of all topics as arrays, and judgments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from harness.data.columns import Bools, Floats, Index
+from harness.errors import HarnessError
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The rankings of all topics, one below the other, best first.
+    """Rankings of all topics, concatenated, best results first.
 
     Attributes
     ----------
@@ -21,7 +23,7 @@ class Ranked:
     rank : int64, shape (results,). From 0 within each topic.
     gain : float64, shape (results,). 0 for documents that were not judged.
     relevant, judged : bool, shape (results,).
-    topics : how many topics there are.
+    topics : number of topics.
     """
 
     topic: Index
@@ -32,7 +34,7 @@ class Ranked:
     topics: int
 
     def __post_init__(self) -> None:
-        # All measures are given the same arrays: one that writes into them would change the others.
+        # All measures share these arrays, so they are read-only.
         for values in (self.topic, self.rank, self.gain, self.relevant, self.judged):
             values.setflags(write=False)
 
@@ -43,17 +45,17 @@ class Ranked:
         return out
 
     def head(self, k: int | None) -> Bools | slice:
-        """Returns which results stand among the first k of their topic."""
+        """Returns a mask (or slice) of the first k results of each topic."""
         return slice(None) if k is None else self.rank < k
 
     @cached_property
     def relevant_so_far(self) -> Index:
-        """How many relevant results stand at or above each result in its topic."""
+        """Number of relevant results at or above each result in its topic."""
         return self._running(self.relevant)
 
     @cached_property
     def judged_so_far(self) -> Index:
-        """How many judged results stand at or above each result in its topic."""
+        """Number of judged results at or above each result in its topic."""
         return _fixed(self.rank + 1) if self.judged.all() else self._running(self.judged)
 
     def _running(self, flags: Bools) -> Index:
@@ -70,13 +72,13 @@ def _fixed(values: Index) -> Index:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of each topic before any run is seen.
+    """Properties of the judgments of each topic, independent of any run.
 
     Attributes
     ----------
     relevant, nonrelevant : int64, shape (topics,)
-        How many documents are judged so (binary, by the protocol's threshold).
-    ideal : the best possible ranking: the documents of gain above 0 by their gains, descending.
+        Numbers of relevant and non-relevant judged documents (binary, by the protocol's threshold).
+    ideal : the ideal ranking: documents with a gain above 0, by descending gain.
     """
 
     relevant: Index
@@ -93,23 +95,23 @@ Function = Callable[[Ranked, Judged, int | None], Floats]
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure, and all that the rest of the harness needs to know of it.
+    """A measure and its properties.
 
     Attributes
     ----------
     name : such as `nDCG`; with parameters, `RBP(p=0.9)`.
-    function : (rankings, judgments, cut) -> its values, float64, shape (topics,); 0 for a topic without results.
-    graded : made from gains; else from the relevance threshold.
-    needs_cut : has no meaning without a cut.
-    needs_relevant : undefined for a topic without relevant documents, which a protocol may leave out of the mean.
-    primed : removing unjudged documents changes it, so that its label says when that was done.
-    diagnostic : says how much is known of a run, not how good the run is: taken before unjudged documents are removed,
-        never tested.
-    tie_bounds : among tied results it is best with the best first and worst with them last: by gain if graded; else
-        relevant ones first, then unjudged ones, then the others.
-    mean : what papers call its mean (`MAP`); empty: as `name`.
-    relevant_from : a relevance threshold of its own; None: the protocol's.
-    k : the cut, the first `k` results; None for all of them.
+    function : (rankings, judgments, cut) -> values, float64, shape (topics,); 0 for a topic without results.
+    graded : whether it uses gains; otherwise it uses the relevance threshold.
+    needs_cut : whether a cut is required.
+    needs_relevant : whether it is undefined for topics without relevant documents; a protocol may leave these out.
+    primed : whether removing unjudged documents changes it, so that its label gets a prime.
+    diagnostic : whether it describes judgment coverage rather than effectiveness; diagnostics are computed before
+        unjudged documents are removed, and are not tested.
+    tie_bounds : whether the best and worst order of tied results are known: by gain if graded; else relevant results,
+        then unjudged, then non-relevant ones.
+    mean : name of its mean in papers (`MAP`); empty: as `name`.
+    relevant_from : its own relevance threshold; None: the protocol's.
+    k : the cut, the first `k` results; None for all results.
 
     Examples
     --------
@@ -120,7 +122,7 @@ class Measure:
     """
 
     name: str
-    function: Function = field(compare=False, repr=False)
+    function: Function = field(default=cast("Function", None), compare=False, repr=False)
     graded: bool = False
     needs_cut: bool = False
     needs_relevant: bool = True
@@ -130,6 +132,15 @@ class Measure:
     mean: str = ""
     relevant_from: float | None = None
     k: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or "@" in self.name:
+            raise HarnessError(f"measure {self.name!r}: expected a name without a cutoff; the cutoff is 'k'")
+        if not callable(self.function):
+            expected = "expected a function of rankings, judgments and cutoff; measures are named by text elsewhere"
+            raise HarnessError(f"measure {self.name!r}: 'function' is {self.function!r}, {expected}")
+        if self.k is not None and (type(self.k) is not int or self.k < 1):
+            raise HarnessError(f"measure {self.name!r}: 'k' is {self.k!r}, expected a whole number from 1 or None")
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"

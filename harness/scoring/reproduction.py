@@ -1,7 +1,7 @@
-"""How near a run comes to another one that it is said to reproduce: rankings, values of topics, effects, a test.
+"""Reproduction measures for a run and its original: rankings, values per topic, effects, a test.
 
-Sources: the measures of reproducibility and replicability of Breuer et al. (SIGIR 2020), as the library repro_eval
-has them; PRIMAD (Ferro et al., 2016) for what is varied. Same topics: a reproduction; other topics: a replication.
+Sources: the measures of reproducibility and replicability of Breuer et al. (SIGIR 2020), as in the library repro_eval;
+PRIMAD (Ferro et al., 2016) for the terms. Same topics: a reproduction; other topics: a replication.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ Rankings = Mapping[str, Sequence[str]]  # topic -> documents, best first
 
 @dataclass(frozen=True)
 class TopicOrder:
-    """The two rankings of one topic.
+    """Comparison of the two rankings of one topic.
 
     Attributes
     ----------
-    original, new : how many documents each has; `common`: in both.
-    tau : Kendall's tau-b over the documents of either (`union_tau`); None where it is not defined.
-    ktu : Kendall's tau union as repro_eval computes it (`index_tau`); None where the lengths differ.
+    original, new : number of documents in each ranking.
+    common : number of documents in both.
+    tau : Kendall's tau-b over the union of documents (`union_tau`); None if undefined.
+    ktu : Kendall's tau union as in repro_eval (`index_tau`); None if the lengths differ.
     rbo : rank-biased overlap, extrapolated; None if a ranking is empty.
-    rbo_cut : the same as repro_eval computes it, down to the depth.
+    rbo_cut : rank-biased overlap as in repro_eval, down to the depth.
     """
 
     topic: str
@@ -51,21 +52,22 @@ class TopicOrder:
 
 @dataclass(frozen=True)
 class Effect:
-    """One measure.
+    """Comparison of the two runs by one measure.
 
     Attributes
     ----------
-    n, n_new : topics of the original and the new run; of a reproduction both count the common ones.
+    n, n_new : numbers of topics of the original and the new run; for a reproduction, of common topics.
     original, new : means over these; `difference` is new - original.
     rmse : root mean square of the topics' differences; None for a replication.
-    largest : the largest absolute difference of a topic, at `topic`; None for a replication.
-    p : of the two-sided t-test, paired for a reproduction, else of independent samples with one variance (as
-        repro_eval). None where the differences are constant but not 0.
+    largest : largest absolute difference of a topic, at `topic`; None for a replication.
+    p : p-value of the two-sided t-test, paired for a reproduction, else for independent samples with equal variance (as
+        in repro_eval). None if the differences are constant but not 0.
     baseline_original, baseline_new : means of the baselines, over the same topics; None without baselines.
-    effect_ratio : mean improvement of the new pair over that of the original pair; 1 is a full reproduction, above 1
-        larger, below 0 the other way round. None without baselines, and where the original improvement is 0.
-    delta_ri : relative improvement of the original pair - that of the new one; 0 is a full reproduction. None
-        without baselines, and where a baseline has 0.
+    effect_ratio : mean improvement of the new pair divided by that of the original pair; 1 is a perfect reproduction,
+        above 1 a larger effect, below 0 an effect in the opposite direction. None without baselines, or if the original
+        improvement is 0.
+    delta_ri : relative improvement of the original pair minus that of the new pair; 0 is a perfect reproduction. None
+        without baselines, or if a baseline is 0.
     """
 
     measure: str
@@ -86,14 +88,15 @@ class Effect:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A new run against an original one.
+    """Comparison of a new run with an original one.
 
     Attributes
     ----------
-    paired : scored on the same topics by the same judgments and protocol (a reproduction).
-    persistence : the p of rank-biased overlap; `depth`: the depth of repro_eval's form.
-    orders : topic by topic, of the topics that either run answers; empty for a replication.
-    unanswered : topics that only one of the runs answers: they have no place in `orders`.
+    paired : whether both runs were scored on the same topics and judgments (a reproduction).
+    persistence : the p of rank-biased overlap.
+    depth : the depth of `rbo_cut`.
+    orders : comparisons of rankings, for topics answered by both runs; empty for a replication.
+    unanswered : topics answered by only one of the runs, which are not in `orders`.
     """
 
     original: str
@@ -115,15 +118,15 @@ class Reproduction:
     effects: tuple[Effect, ...]
 
     def mean(self, name: str) -> tuple[float | None, int]:
-        """Returns the mean of a figure of `orders` over the topics that have it, and how many those are."""
+        """Returns the mean of an attribute of `orders` over topics where it is defined, and their number."""
         found = [value for each in self.orders if (value := getattr(each, name)) is not None]
         return (mean(found) if found else None), len(found)
 
 
 def union_tau(a: Sequence[str], b: Sequence[str]) -> float:
-    """Returns Kendall's tau-b of two rankings over all documents of either; those that one lacks are tied at its end.
+    """Returns Kendall's tau-b of two rankings over their union; documents missing from one are tied at its end.
 
-    It does not depend on what documents are called. NaN where a ranking has no order, such as of a single document.
+    It does not depend on document ids. NaN if a ranking is constant, for example with a single document.
 
     >>> round(union_tau(["d1", "d2", "d3"], ["d1", "d2", "d4"]), 4)
     0.6667
@@ -137,10 +140,10 @@ def union_tau(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def index_tau(a: Sequence[str], b: Sequence[str]) -> float | None:
-    """Returns Kendall's tau union of repro_eval: tau of the two lists of the documents' places in their sorted union.
+    """Returns Kendall's tau union as in repro_eval: tau of the documents' positions in their sorted union.
 
-    Two runs of one model get the published kind of number by it; but it changes when documents are renamed, and is
-    not defined (None) for rankings of unequal lengths or of fewer than two documents. `union_tau` has neither fault.
+    It makes results comparable with published ones, but it depends on document ids and is undefined (None) for rankings
+    of unequal lengths or with fewer than two documents. `union_tau` has neither problem.
 
     >>> round(index_tau(["d1", "d2", "d3"], ["d2", "d5", "d3"]), 4)
     0.3333
@@ -162,7 +165,7 @@ def effect_ratio(original: Floats, baseline: Floats, new: Floats, new_baseline: 
 
 
 def delta_relative_improvement(original: Floats, baseline: Floats, new: Floats, new_baseline: Floats) -> float | None:
-    """Returns relative improvement of the mean, of the original pair - of the new pair; None where a baseline has 0."""
+    """Returns the original pair's relative improvement of the mean minus the new pair's; None if a baseline is 0."""
     before, after = float(baseline.mean()), float(new_baseline.mean())
     if abs(before) <= TOLERANCE or abs(after) <= TOLERANCE:
         return None
@@ -172,7 +175,7 @@ def delta_relative_improvement(original: Floats, baseline: Floats, new: Floats, 
 def topic_orders(
     original: Rankings, new: Rankings, persistence: float, depth: int
 ) -> tuple[tuple[TopicOrder, ...], tuple[str, ...]]:
-    """The two rankings of each topic that both runs answer, in the original's order; and the topics of only one."""
+    """Compares the rankings of topics answered by both runs; also returns the topics answered by only one."""
     orders = []
     for topic, a in original.items():
         if topic not in new:
@@ -197,19 +200,18 @@ def reproduction(
     persistence: float = 0.9,
     depth: int = 1000,
 ) -> Reproduction:
-    """Compares a new run with the original one; with baselines, the improvements over them as well.
+    """Compares a new run with the original one, and their improvements over baselines, if given.
 
-    Scores of the same judgments are a reproduction, others a replication. Each measure is taken over the topics that
-    count for all runs of its judgments.
+    Scores on the same judgments are a reproduction, others a replication. Each measure is averaged over the topics that
+    count for all runs with the same judgments.
 
     Parameters
     ----------
-    rankings : of the original and the new run, for a reproduction; None: rankings are not compared.
-    baselines : what each run improves on, scored as it.
-    measures : those of the original run if None.
-    clusters : topic -> what it shares with topics that are no independent sample of it, of each side; only the test
-        is of their means.
-    persistence, depth : of rank-biased overlap.
+    rankings : rankings of the original and the new run, for a reproduction; None: rankings are not compared.
+    baselines : scores of the original and the new baseline, on the judgments of their runs.
+    measures : default: those of the original run.
+    clusters : topic -> cluster of dependent topics, for each side; the test uses cluster means.
+    persistence, depth : parameters of rank-biased overlap.
 
     Raises
     ------
@@ -312,7 +314,7 @@ def _effect(
 
 
 def _common(group: Sequence[Scores], measure: str) -> tuple[list[str], list[Floats]]:
-    """Returns the topics that count for all runs, and each run's values of them."""
+    """Returns the topics that count for all runs, and each run's values on these topics."""
     columns = [dict(zip(each.topics, each.column(measure).tolist(), strict=True)) for each in group]
     topics = [t for t in columns[0] if all(not math.isnan(column.get(t, math.nan)) for column in columns)]
     if len(topics) < 2:

@@ -1,8 +1,8 @@
-"""Scoring: runs and judgments in, scores out, as a protocol says.
+"""Scores runs against judgments under a protocol.
 
-The order of operations is fixed: leave out what the protocol excludes, sort, cut at the protocol's depth, map and
-de-duplicate, sort again by the tie rule of scoring, drop unjudged documents if prime (which keeps their order), cut at
-each measure's k.
+The order of operations is fixed: apply exclusions, sort, cut at the protocol's depth, map to keys and de-duplicate,
+sort again by the tie rule of scoring, remove unjudged documents if prime (which keeps the order), cut at each measure's
+k.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LARGEST_EXPONENT = LARGEST_GRADE.bit_length() - 1
 
 @dataclass(frozen=True)
 class Ranking:
-    """What a run put where for one topic: sorted, cut at the depth, de-duplicated; unjudged documents are still in.
+    """Ranking of one topic: sorted, cut at the depth, de-duplicated; unjudged documents are kept.
 
     Attributes
     ----------
     docs : the first documents (keys if the protocol de-duplicates).
-    ranks : relevant document -> its rank, from 1; without those that the run did not retrieve.
-    judged : the first documents with a judgment -> their ranks, in order.
+    ranks : retrieved relevant document -> its rank, from 1.
+    judged : the first judged documents -> their ranks, in order.
     """
 
     docs: tuple[str, ...]
@@ -49,14 +49,15 @@ class Ranking:
 
 
 class Scorer:
-    """Judgments and a protocol, made ready once to score many runs.
+    """Scorer of runs: judgments and a protocol, preprocessed once for many runs.
 
     Parameters
     ----------
-    keys : document -> key of de-duplication (formula id -> visual id). Documents not in it have no judgment, whatever
-        their id; without `keys` documents are keys already. Used if the protocol de-duplicates.
-    measures : instead of the protocol's.
-    exclusions : what the protocol's key `exclude` speaks of; `own` needs none. `qrels` is then without what is out.
+    keys : document -> de-duplication key (formula id -> visual id), used if the protocol de-duplicates. Documents
+        without a key count as not judged, whatever their id; without `keys`, documents are keys already.
+    measures : measures that replace the protocol's.
+    exclusions : data for the protocol's key `exclude`; not needed for `own`. The attribute `qrels` then has no excluded
+        judgments.
     """
 
     def __init__(
@@ -76,13 +77,13 @@ class Scorer:
             raise HarnessError(f"protocol {protocol.name}: no measures to score")
         self.measures = tuple(str(measure) for measure in self._parsed)
         self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
-        # What may be ranked is no less where a corpus lacks some of it, or some does not count.
+        # Candidates are those of the full judgments, even if some are excluded or missing from a corpus.
         self._candidates = Candidates(qrels) if protocol.candidates == "judged" else None
         self.exclusions = _exclusions(protocol, exclusions)
         self._cut: dict[str, int] = {}
         if self.exclusions is not None:
             left = self.exclusions.cut(qrels)
-            if not len(left):
+            if len(qrels) and not len(left):
                 raise HarnessError(f"protocol {protocol.name}: excludes all documents that are judged")
             self._cut = {
                 "judgments excluded": len(qrels) - len(left),
@@ -92,7 +93,7 @@ class Scorer:
         self._take(qrels)
 
     def _take(self, qrels: Qrels) -> None:
-        """Judgments made ready."""
+        """Preprocesses judgments."""
         self.qrels = qrels
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
         self._gain = _gain_of(qrels.grade, self.protocol)
@@ -101,9 +102,9 @@ class Scorer:
         self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
 
     def on_part(self, qrels: Qrels) -> Scorer:
-        """Returns the same on a part of the judgments, such as those of the documents that a corpus holds.
+        """Returns a scorer for part of the judgments, such as those of documents in a corpus.
 
-        Topics whose relevant documents are not in this part are left out, as no system could find any; the
+        Topics without relevant documents in this part are left out of means, because no system could find any; the
         protocol's name then ends in `-partial`.
         """
         protocol = self.protocol
@@ -112,19 +113,19 @@ class Scorer:
         return self._with(qrels, protocol)
 
     def on(self, qrels: Qrels) -> Scorer:
-        """Returns the same with other judgments, such as fewer, under the same protocol."""
+        """Returns a scorer for other judgments under the same protocol."""
         return self._with(qrels, self.protocol)
 
     def _with(self, qrels: Qrels, protocol: Protocol) -> Scorer:
         if self.exclusions is not None and self.exclusions.out(qrels.topics, qrels.topic, qrels.doc).any():
-            qrels = self.exclusions.cut(qrels)  # they are not ours, of which it is cut already
+            qrels = self.exclusions.cut(qrels)  # new judgments may include excluded pairs
         out = copy(self)
         out.protocol = protocol
         out._take(qrels)
         return out
 
     def __call__(self, run: Run) -> Scores:
-        """Returns score one run. Raises HarnessError if it has no topic in common with the judgments."""
+        """Scores one run. Raises HarnessError if it has no topic in common with the judgments."""
         kept = self._kept(run)
         scores = self._score(kept, "given")
         if self.exclusions is None:
@@ -135,7 +136,7 @@ class Scorer:
         return replace(scores, counts={**scores.counts, "results": len(run), **found})
 
     def _kept(self, run: Run) -> Run:
-        """Returns the run without what the protocol excludes. Raises HarnessError if nothing is left of it."""
+        """Returns the run without excluded results. Raises HarnessError if no result remains."""
         if self.exclusions is None:
             return run
         kept = self.exclusions.kept(run)
@@ -144,18 +145,18 @@ class Scorer:
         return kept
 
     def tie_bounds(self, run: Run) -> tuple[Scores, Scores]:
-        """Returns the worst and the best scores that some order of the run's tied results would give.
+        """Returns the worst and the best scores over all orders of the run's tied results.
 
-        Only of the measures for which they are known (`Measure.tie_bounds`): not of Judged@k, nor of those of
-        ir_measures. Some order gives them always; no order gives lower or higher ones, but where a tie crosses the
-        depth and documents are de-duplicated or (nDCG) the ideal is of the retrieved ones, or where
-        `ties_deduplicate` is `reference` and `ties` is `file` (equal 32-bit scores of one key differ in 64 bits).
+        Includes only measures with known bounds (`Measure.tie_bounds`): not Judged@k, nor those of ir_measures. The
+        bounds are always attained by some order. No order exceeds them, except in two cases: a tie crosses the depth,
+        and documents are de-duplicated or (for nDCG) the ideal ranking is of retrieved documents; or `ties_deduplicate`
+        is `reference` and `ties` is `file` (equal 32-bit scores of one key may differ in 64 bits).
         """
         kept = self._kept(run)
         return self._score(kept, "worst"), self._score(kept, "best")
 
     def tie_spans(self, run: Run, scores: Scores) -> dict[str, tuple[float, float]]:
-        """Measure -> its lowest and highest mean over the orders of tied results, where they are known and differ."""
+        """Returns measure -> lowest and highest mean over orders of tied results, if known and different."""
         if not scores.counts["tied results"] or not any(measure.tie_bounds for measure in self._parsed):
             return {}
         worst, best = self.tie_bounds(run)
@@ -163,7 +164,7 @@ class Scorer:
         return {name: span for name, span in spans.items() if span[1] - span[0] > SAME}
 
     def rankings(self, run: Run, first: int = 20) -> dict[str, Ranking]:
-        """Topic -> what stands where, for the judged topics that the run answers; `first` documents of each kind.
+        """Returns topic -> ranking, for judged topics that the run answers, with at most `first` documents per list.
 
         Raises HarnessError if the run has no topic in common with the judgments.
         """
@@ -192,11 +193,11 @@ class Scorer:
         return out
 
     def key(self, doc: str) -> str:
-        """Returns what the judgments call a document: its key of de-duplication, or its own id."""
+        """Returns the id of a document in the judgments: its de-duplication key, or its own id."""
         return self._key(doc.encode()).removeprefix(NO_KEY).decode() if self.protocol.deduplicate else doc
 
     def _key(self, doc: bytes) -> bytes:
-        # Ids and keys may be numbers of one range: a document without a key must not meet one.
+        # Ids and keys may be numbers in the same range: a document without a key must not match a key.
         return doc if self._keys is None else self._keys.get(doc, NO_KEY + doc)
 
     def _of_run(self, run: Run) -> Index:
@@ -245,7 +246,7 @@ class Scorer:
         )
 
     def _with_threshold(self, level: float, measure: Measure) -> Scorer:
-        """Returns the same for one measure alone, with another relevance threshold."""
+        """Returns a scorer for one measure with another relevance threshold."""
         out = copy(self)
         out.protocol = replace(self.protocol, relevant_from=level)
         out._parsed = (measure,)
@@ -254,12 +255,12 @@ class Scorer:
         return out
 
     def _column(self, measure: Measure, ranked: Ranked, judged: Judged, of_run: Index) -> Floats:
-        """Returns a measure's values, NaN where the protocol counts a topic out."""
+        """Returns a measure's values; NaN for topics that the protocol leaves out."""
         try:
             values = measure.function(ranked, judged, measure.k)
         except HarnessError:
             raise
-        except (Exception, SystemExit) as error:  # a measure may be of another package
+        except (Exception, SystemExit) as error:  # the measure may be from another package
             raise system_raised(f"measure {measure}", error) from error
         if np.shape(values) != (ranked.topics,):
             raise HarnessError(f"measure {measure}: values of shape {np.shape(values)}, expected {(ranked.topics,)}")
@@ -269,7 +270,7 @@ class Scorer:
         try:
             out = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
-            raise HarnessError(f"measure {measure}: values are no numbers") from None
+            raise HarnessError(f"measure {measure}: values are not numbers") from None
         if np.isinf(out).any():
             raise HarnessError(wrong)
         if self.protocol.topics == "answered":
@@ -282,7 +283,7 @@ class Scorer:
         return out
 
     def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[Ranked, Ranked, dict[str, int]]:
-        """Returns the rankings before and after unjudged documents are removed, and what was counted on the way."""
+        """Returns the rankings before and after unjudged documents are removed, and statistics of the run."""
         topic = of_run[run.topic]
         rows, found_here, seen = self._ordered(run, topic, order, graded)
         answered = len(set(of_run.tolist()) - {-1})
@@ -304,7 +305,7 @@ class Scorer:
         return ranked, self._ranked(kept, _rank_in_topic(kept), found_here[judged], judged[judged]), counts
 
     def _ordered(self, run: Run, topic: Index, order: Order, graded: bool) -> tuple[Index, Index, dict[str, int]]:
-        """Rows sorted, cut at the depth and de-duplicated; their judgments (-1: none); and what was counted."""
+        """Sorts, cuts and de-duplicates; returns rows, indices of their judgments (-1: none), and statistics."""
         before, after = self.protocol.tie_rules
         found = self._table.find(run, topic) if not self.protocol.deduplicate else None
 
@@ -313,7 +314,7 @@ class Scorer:
 
         prefer = self._preference(before, order, graded, run.doc, judgments)
         rows, ties = _sort(_by_topic(topic), topic, run.score, before, prefer)
-        if (before, after) == ("file", "reference"):  # the coarser rule, of which nothing was sorted yet
+        if (before, after) == ("file", "reference"):  # count ties by the coarser rule
             ties = int(np.count_nonzero(_tied(topic[rows], _single(run.score[rows]))))
         counts = {"tied results": ties}
         if self.protocol.depth is not None:
@@ -333,7 +334,7 @@ class Scorer:
     def _preference(
         self, rule: Ties, order: Order, graded: bool, ids: Ids, found: Callable[[], Index]
     ) -> Callable[[Index], Floats] | None:
-        """Returns the sort key of tied results, one number a row, descending; None for the order of the file."""
+        """Returns a function for the sort key of tied results, descending; None for the order of the file."""
         if order != "given":
             sign = 1.0 if order == "best" else -1.0
             return lambda rows: sign * self._desirable(found()[rows], graded)
@@ -348,18 +349,18 @@ class Scorer:
         return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
 
     def _desirable(self, found: Index, graded: bool) -> Floats:
-        """Returns the benefit of an early rank for each result; unjudged ones help Bpref more."""
+        """Returns the preference for an early rank of each result; unjudged ones are better for Bpref."""
         if graded:
             return np.where(found >= 0, self._gain[found], 0.0)
         return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
 
     def _keyed(self, run: Run) -> Run:
-        """Returns the same run with keys instead of documents."""
+        """Returns the run with keys instead of documents."""
         docs = [self._key(doc) for doc in run.doc.tolist()]
         return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
 
     def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
-        """Rows whose key stands first in its topic, their keys and judgments, and how many documents have no key."""
+        """Returns rows with the first occurrence of a key, their keys and judgments, and the number without a key."""
         mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
         seen: set[tuple[int, bytes]] = set()
         keep = []
@@ -386,12 +387,12 @@ class Scorer:
 def score(
     run: Run, qrels: Qrels, protocol: Protocol, *, collection: str = "", keys: Mapping[str, str] | None = None
 ) -> Scores:
-    """Returns score one run; for many runs on the same judgments make one `Scorer`."""
+    """Scores one run; for many runs on the same judgments, create a `Scorer`."""
     return Scorer(qrels, protocol, collection=collection, keys=keys)(run)
 
 
 def _exclusions(protocol: Protocol, given: Exclusions | None) -> Exclusions | None:
-    """Returns what is excluded: by the protocol's rules alone, of all that is known."""
+    """Returns the exclusions restricted to the protocol's rules; None without rules."""
     if not protocol.exclude:
         return None
     if given is None and set(protocol.exclude) - {"own"}:
@@ -434,7 +435,7 @@ def _single(score: Floats) -> npt.NDArray[np.float32]:
 
 
 def _tied(topic: Index, score: npt.NDArray[np.floating[Any]]) -> Bools:
-    """Returns which results of a sorted ranking have an equal score beside them in their topic."""
+    """Returns a mask of results with an equal adjacent score in the same topic, in a sorted ranking."""
     same = (topic[1:] == topic[:-1]) & (score[1:] == score[:-1])
     out: Bools = np.concatenate((same, [False])) | np.concatenate(([False], same))
     return out
@@ -443,12 +444,12 @@ def _tied(topic: Index, score: npt.NDArray[np.floating[Any]]) -> Bools:
 def _sort(
     rows: Index, topic: Index, score: Floats, rule: Ties, prefer: Callable[[Index], Floats] | None
 ) -> tuple[Index, int]:
-    """Rows by topic, then by score, then by preference, and how many of them are tied.
+    """Sorts rows by topic, score and preference; returns them with the number of tied rows.
 
     Parameters
     ----------
-    rows : by topic, within a topic in the order of the file.
-    prefer : what orders tied rows, large ones first; None: their order in the file.
+    rows : row indices by topic, and within a topic in file order.
+    prefer : sort key of tied rows, descending; None: file order.
     """
     t = topic[rows]
     s = (_single(score) if rule == "reference" else score)[rows]
@@ -466,13 +467,13 @@ def _sort(
 
 
 def _by_topic(topic: Index) -> Index:
-    """Rows of judged topics, topic by topic; within each in their own order."""
+    """Returns the rows of judged topics, grouped by topic, in their original order within each."""
     heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
     spans = np.diff(np.append(heads, topic.size))
     order = np.argsort(topic[heads], kind="stable")
     order = order[topic[heads[order]] >= 0]
     heads, spans = heads[order], spans[order]
-    if heads.size == topic.size:  # every row a stretch of its own
+    if heads.size == topic.size:  # every row its own stretch
         return heads
     ends = np.cumsum(spans)
     out: Index = np.arange(int(spans.sum())) + np.repeat(heads - (ends - spans), spans)
@@ -480,7 +481,7 @@ def _by_topic(topic: Index) -> Index:
 
 
 def _rank_in_topic(topic: Index) -> Index:
-    """Positions from 0 within each stretch of equal topics."""
+    """Returns positions from 0 within each run of equal topics."""
     if not topic.size:
         return np.zeros(0, dtype=np.int64)
     heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))

@@ -1,4 +1,4 @@
-"""The scores of a run: a value for each topic and measure, their means, and their form in JSON."""
+"""Scores of a run: a value for each topic and measure, their means, and conversion to JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pooled(scores: Sequence[Scores]) -> Scores:
-    """Returns the scores of one run on several collections as if they were one: topics side by side, each counted once.
+    """Pools the scores of one run on several collections as if they were one, with the union of their topics.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def pooled(scores: Sequence[Scores]) -> Scores:
 
 
 def tie_caution(scores: Sequence[Scores]) -> str:
-    """Returns a caution for runs with ties if a measure's extremes over their orders are unknown; else empty."""
+    """Returns a caution if runs have ties and a measure has no known tie bounds; else ""."""
     first = scores[0]
     names = unbounded(first.measures) if any(each.counts.get("tied results") for each in scores) else []
     labels = ", ".join(first.protocol.label(name) for name in names)
@@ -58,16 +58,16 @@ VERSION = 2
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One run x topics x measures.
+    """Scores of one run for all topics and measures.
 
     Attributes
     ----------
     run : the run's name.
-    collection, edition : whose judgments; `qrels_sha256` is their checksum.
+    collection, edition : source of the judgments; `qrels_sha256` is their checksum.
     topics : the topics of the edition, in its order.
     values : float64, shape (topics, measures)
         NaN where the protocol leaves a topic out of a measure's mean.
-    counts : what was seen on the way (topics missing, unjudged documents removed, ...), for the report.
+    counts : statistics of the run (topics missing, results without judgment, ...), for reports.
     missing : topics of the edition that the run does not answer.
 
     Examples
@@ -114,7 +114,7 @@ class Scores:
         return frame(self.columns())
 
     def by_cluster(self, clusters: Mapping[str, str]) -> Scores:
-        """Scores whose topics are the clusters: the mean of each cluster's topics that count, NaN where none does."""
+        """Returns scores by cluster: the mean over each cluster's topics that count; NaN without any."""
         names = tuple(dict.fromkeys(clusters[topic] for topic in self.topics))
         index = {name: at for at, name in enumerate(names)}
         row = np.array([index[clusters[topic]] for topic in self.topics])
@@ -126,11 +126,11 @@ class Scores:
             return replace(self, topics=names, values=sums / n, missing=())
 
     def n(self, measure: str) -> int:
-        """Returns how many topics the mean of this measure stands on."""
+        """Returns the number of topics in the mean of this measure."""
         return int(np.count_nonzero(~np.isnan(self.column(measure))))
 
     def mean(self, measure: str) -> float:
-        """Returns the mean over the topics that count; NaN if there is none."""
+        """Returns the mean over the topics that count; NaN without any."""
         column = self.column(measure)
         counted = column[~np.isnan(column)]
         return float(counted.mean()) if counted.size else float("nan")
@@ -143,7 +143,7 @@ class Scores:
 
 
 def scores_to_json(scores: Scores) -> dict[str, Any]:
-    """Scores as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/scores.json`."""
+    """Returns scores as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/scores.json`."""
     out = {name: getattr(scores, name) for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256")}
     values = [[None if np.isnan(v) else v for v in row] for row in scores.values.tolist()]
     return {
@@ -160,13 +160,13 @@ def scores_to_json(scores: Scores) -> dict[str, Any]:
 
 
 def scores_from_json(data: Mapping[str, Any]) -> Scores:
-    """The inverse of `scores_to_json`; version 1, which had one tie rule, is read where this version can say the same.
+    """Reads the result of `scores_to_json`; also version 1, which had one tie rule, if it can be represented.
 
     Raises
     ------
     HarnessError
-        For another schema or version, scores of version 1 that were de-duplicated in the order of document ids, or a
-        table whose shape does not fit.
+        The schema or version is unknown, the scores are of version 1 and were de-duplicated in the order of document
+        ids, or the shape of the table is wrong.
     """
     if not isinstance(data, Mapping):
         raise HarnessError(f"scores: is a {type(data).__name__}, expected an object")

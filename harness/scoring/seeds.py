@@ -1,4 +1,4 @@
-"""Several seeds of one system: what varies between trainings, apart from what varies between topics."""
+"""Variation between seeds of one system, separate from the variation between topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.scoring.scores import Scores
 
 @dataclass(frozen=True)
 class SeedRow:
-    """One measure over seeds: figures of the seeds' means; the sd has ddof 1 and is None for a single seed."""
+    """Statistics of one measure over the means of seeds; the sd has ddof 1 and is None for a single seed."""
 
     measure: str
     mean: float
@@ -28,8 +28,8 @@ class SeedRow:
 class SeedSummary:
     """One system under several seeds.
 
-    The measure `by` chose the run `best`; each row's `best` is that run's mean. `selected_on_evaluation`: it was chosen
-    on the very topics that are reported, so its figures are optimistic.
+    The run `best` is best by the measure `by`; each row's `best` is the mean of that run. `selected_on_evaluation`
+    states that it was selected on the reported topics, so its scores are optimistic.
     """
 
     runs: tuple[str, ...]
@@ -46,7 +46,7 @@ class SeedSummary:
 def aggregate_seeds(scores: Sequence[Scores], by: str, selected_on_evaluation: bool) -> SeedSummary:
     """Returns mean, spread and best seed of one system run with several seeds; `by` is the measure that picks the best.
 
-    Seeds that tie go by name. Raises HarnessError for runs not scored alike, an unknown measure, no topics.
+    Ties are broken by name. Raises HarnessError if runs are not comparable, the measure is unknown, or no topic counts.
     """
     identity = common_identity(scores)
     measures = common_measures(scores, None)

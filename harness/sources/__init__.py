@@ -1,1 +1,1 @@
-"""Public files and folders by checksum: cache, mirror, network."""
+"""Public files and folders, verified by checksum: from the cache, a mirror or the network."""

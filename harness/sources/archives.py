@@ -1,4 +1,4 @@
-"""Archives of a mirror: streamed through once, each member checked before it is read."""
+"""Readers of archives: streamed in one pass, with each member checked before it is read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MAX_HEADERS = 1 << 20  # bytes between the contents of two members
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[tuple[Unpacked, tarfile.TarFile]]:
-    """An archive to stream through: its unpacked bytes, and the tar archive in them. Faults raise `HarnessError`."""
+    """Opens an archive for streaming: its decompressed bytes, and the tar archive in them; raises `HarnessError`."""
     try:
         with archive.open("rb") as raw:
-            # tarfile's own "r|xz" takes a cut archive for a complete one.
+            # tarfile's own "r|xz" does not detect truncated archives.
             stream = Unpacked(raw.read)
             with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
                 yield stream, tar
@@ -34,14 +34,14 @@ def unpacked(archive: Path) -> Iterator[tuple[Unpacked, tarfile.TarFile]]:
 
 
 def members(stream: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator[tarfile.TarInfo]:
-    """Yields the members of an archive, each checked before it is given; `stream` is what `unpacked` gave."""
+    """Yields the members of an archive after checking each; `stream` is from `unpacked`."""
     stream.most = MAX_HEADERS
     for member in tar:
         said = f"{archive}: member {member.name!r}"
         _check_inside(member.name, said)
         if member.offset_data + member.size > MAX_ARCHIVE:
             raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
-        # The headers of the next one are held in memory, whatever size they declare.
+        # The headers of the next member are read into memory, so their size is limited.
         stream.most = member.offset_data + member.size + MAX_HEADERS
         yield member
 
@@ -61,7 +61,7 @@ def _check_inside(name: str, said: str) -> None:
 
 @contextmanager
 def unzipped(archive: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip, to read members of. What is wrong with it raises `HarnessError`."""
+    """Opens a zip archive; its faults raise `HarnessError`."""
     try:
         with zipfile.ZipFile(archive) as opened:
             yield opened
@@ -70,7 +70,7 @@ def unzipped(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def unzip(archive: Path, into: Path) -> None:
-    """Unpack a zip below a folder; each member is checked before it is read. Faults raise `HarnessError`, `OSError`."""
+    """Unpacks a zip into a folder, checking each member first. Raises `HarnessError` or `OSError`."""
     total = 0
     with unzipped(archive) as opened:
         for member in opened.infolist():

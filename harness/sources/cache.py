@@ -1,4 +1,4 @@
-"""Files in the cache: verified once a process, put there whole or not at all, looked for in the mirror first."""
+"""Cache of files: written atomically, verified once per process, and filled from the mirror if possible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stamp_of(resource: Resource | Folder, path: Path | None = None) -> tuple[str
 
 
 def is_cached(resource: Resource, warn: Progress) -> bool:
-    """Returns whether the cache holds the right file. A damaged one is removed, unless a person put it there."""
+    """Returns whether the cache has the right file; removes a damaged one, except manual downloads."""
     path = resource.cached
     with reported(path, "read"):
         try:
@@ -56,7 +56,7 @@ def is_cached(resource: Resource, warn: Progress) -> bool:
 
 
 def put(resource: Resource, content: IO[bytes], source: str) -> None:
-    """Writes a file into the cache, all of it and verified or not at all."""
+    """Writes a file to the cache atomically, after verification."""
     target = resource.cached
     digest = hashlib.sha256()
     length = 0
@@ -78,7 +78,7 @@ def put(resource: Resource, content: IO[bytes], source: str) -> None:
 
 
 def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
-    """Returns where the mirror has the file itself, and where it has the archive that should hold it."""
+    """Returns the paths in the mirror of the file, and of the archive that contains it; None if missing."""
     named = os.environ.get("HARNESS_MIRROR")
     if not named:
         return None, None
@@ -92,7 +92,7 @@ def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Only one process at a time downloads into a folder."""
+    """Locks a folder, so that only one process at a time downloads into it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         lock(handle)
@@ -103,7 +103,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Errors of the file system as one line that names the path and what could not be done."""
+    """Converts file-system errors to one line that names the path and the failed operation."""
     try:
         yield
     except errors as error:
@@ -111,19 +111,19 @@ def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSErr
 
 
 def one_line(what: object) -> str:
-    """Returns an error or a text of several lines in one line."""
+    """Returns an error or a multi-line text as one line."""
     return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
 def mismatch(
     resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
 ) -> HarnessError:
-    """Returns the error of content that is not what was declared."""
+    """Returns the error for content that differs from its declaration."""
     return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
 
 
 def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
-    """Returns why a file could not be had, where it was looked for, and what to do."""
+    """Returns the error for an unavailable file: the reason, the places searched, and what to do."""
     mirror = mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
     looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"
     holder = f"{resource._folder}.tar.xz" if resource._folder else resource.path
@@ -137,5 +137,5 @@ def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
     why = f"{resource.name}: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with {holder}"
     place = f"or put the {kind}{checksum} at {resource.cached}"
     whole = f"{why}, {place}"
-    # The middle of a longer line would be left out, and with it half of a path that somebody has to copy.
+    # A longer line would be shortened in the middle, within a path that users have to copy.
     return HarnessError(whole) if len(whole) <= LONGEST_LINE - len("harness: ") else HarnessError(why, place)

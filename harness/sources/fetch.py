@@ -25,10 +25,10 @@ def fetch(
 
     An archive is unpacked once for all files.
 
-    Looks in the cache, then in `HARNESS_MIRROR`, then (a file of a package) in this environment, then (unless
-    `HARNESS_OFFLINE` is set) on the network, where `timeout` is in seconds without a byte; packages come by pip, in its
-    own time. Files got before another one fails stay in the cache. A file that cannot be had or has another checksum
-    raises `HarnessError`, which says where it was looked for and what to do.
+    Searches the cache, then `HARNESS_MIRROR`, then (for files of packages) the installed packages, then (unless
+    `HARNESS_OFFLINE` is set) the network, where `timeout` is the maximum number of seconds without data; packages are
+    downloaded by pip, with its own time-outs. If a file fails, those fetched before it stay in the cache. A missing
+    file or a wrong checksum raises `HarnessError`, which lists the places searched and what to do.
     """
     wanted = list(resources)
     files: dict[Path, Resource] = {}
@@ -94,7 +94,7 @@ def state(resource: Resource | Folder) -> str:
 
 
 def _of_hub(resource: Resource) -> None:
-    """Puts the rows of a data set of the hub into the cache, in their order, as JSON lines."""
+    """Writes the rows of a hub data set to the cache, in order, as JSON lines."""
     name, _, revision = resource.hub.partition("@")
     try:
         put(resource, BytesIO(b"".join(hub.json_lines(name, revision))), resource.hub)
@@ -103,9 +103,9 @@ def _of_hub(resource: Resource) -> None:
 
 
 def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:
-    """Returns stream once through an archive, put the wanted members into the cache, and return what it does not hold.
+    """Extracts the wanted members of an archive to the cache in one pass; returns the resources that it lacks.
 
-    Only members of exactly the wanted names are taken, to paths of our own making.
+    Only members with exactly the wanted names are extracted, to paths determined by us.
     """
     wanted = {resource._member: resource for resource in resources}
     told = console.progress(f"unpacking {archive.name}, files", len(wanted))

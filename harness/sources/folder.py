@@ -1,4 +1,4 @@
-"""Public folders: all files below one folder of a repository, got as a whole and verified as a whole."""
+"""Public folders: all files below one folder of a repository, fetched and verified as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.sources.resource import Folder
 
 
 def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) -> None:
-    """Puts a folder into the cache, all of it and verified or not at all."""
+    """Writes a folder to the cache atomically, after verification."""
     part = folder.cached.parent / f".{folder.sha256}.part"
     with cache.reported(folder.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) 
 
 
 def _is_cached_folder(folder: Folder, warn: cache.Progress) -> bool:
-    """Returns whether the cache holds the folder as it should be. A damaged one is removed."""
+    """Returns whether the cache has the right folder; removes a damaged one."""
     if not folder.cached.is_dir():
         return False
     if cache.stamp_of(folder) in cache.VERIFIED:
@@ -84,7 +84,7 @@ def _unpack(folder: Folder, archive: Path, source: str) -> None:
 
 
 def _write(path: Path, content: IO[bytes]) -> str:
-    """Writes a new file; its checksum. What goes wrong in reading is left to the caller."""
+    """Writes a new file and returns its checksum; read errors are left to the caller."""
     digest = hashlib.sha256()
     with cache.reported(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ Chosen = Callable[[Sequence[str]], Iterable[str]]
 
 
 def snapshot(name: str, revision: str) -> Path | None:
-    """Returns the folder where a data set lies on this machine, perhaps without all of its files; None if it does not.
+    """Returns the local folder of a data set, which may be incomplete; None if there is none.
 
     Looks in `HARNESS_MIRROR` (folder `huggingface.co/datasets/OWNER/NAME/REVISION`), then in the hub's own cache.
     """
@@ -38,7 +38,7 @@ def snapshot(name: str, revision: str) -> Path | None:
         return None
     try:
         return Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
-    except (OSError, ValueError) as error:  # files that nobody asked for are not there
+    except (OSError, ValueError) as error:  # not all files were downloaded
         incomplete = getattr(error, "snapshot_path", None)
         return Path(incomplete) if incomplete else None
 
@@ -51,7 +51,7 @@ def mirrored(name: str, revision: str) -> Path | None:
 
 
 def installed() -> bool:
-    """Returns whether the hub's library is there."""
+    """Returns whether the hub's library is installed."""
     try:
         import huggingface_hub  # noqa: F401
     except ImportError:
@@ -60,7 +60,7 @@ def installed() -> bool:
 
 
 def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
-    """Returns the full revision of a data set (by default the newest) and its files, as the hub says.
+    """Asks the hub for the full revision of a data set (by default the newest) and its files.
 
     Raises
     ------
@@ -71,11 +71,11 @@ def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
 
 
 def download(name: str, revision: str, chosen: Chosen) -> Path:
-    """Returns some files of a data set in the hub's own cache; the folder.
+    """Downloads some files of a data set to the hub's cache; returns the folder.
 
     Parameters
     ----------
-    chosen : which of all files of the data set are wanted.
+    chosen : selects the wanted files from all files of the data set.
 
     Raises
     ------
@@ -101,12 +101,12 @@ def download(name: str, revision: str, chosen: Chosen) -> Path:
 
 
 def json_lines(name: str, revision: str) -> Iterator[bytes]:
-    """The rows of a data set, each a JSON object on a line: of its files in Parquet, else of JSON lines, by name.
+    """Yields the rows of a data set as JSON lines, from its Parquet files, else from its JSON-lines files, by name.
 
     Raises
     ------
     HarnessError
-        As `listed`; it has files in neither form; a file was damaged.
+        As `listed`, or the data set has files in neither format, or a file is damaged.
     """
     revision, names = listed(name, revision)
     forms = ([each for each in sorted(names) if each.endswith(form)] for form in (".parquet", ".jsonl"))
@@ -136,10 +136,9 @@ def _rows(path: Path) -> Iterator[bytes]:
 
 
 def verify(path: Path) -> None:
-    """Raises HarnessError if a file of the hub's cache is not what its name there says; once a process.
+    """Raises HarnessError if a file of the hub's cache does not match its checksum; checked once per process.
 
-    The cache names content by its SHA-256, small files by the SHA-1 that Git has of them. Other files are taken as
-    they are.
+    The cache names content by its SHA-256, and small files by their Git SHA-1. Other files are not verified.
     """
     blob = path.resolve()
     status = blob.stat()
@@ -169,7 +168,7 @@ def _endpoint() -> str | None:
 
 
 def _asked(name: str, call: Callable[[], T]) -> T:
-    """Returns what the hub gives."""
+    """Calls the hub; converts its errors to `HarnessError`."""
     if reason := network.forbidden():
         raise HarnessError(f"data set {name} (hub): {reason}")
     try:
@@ -181,4 +180,4 @@ def _asked(name: str, call: Callable[[], T]) -> T:
         raise HarnessError(f"data set {name} (hub): huggingface_hub is not installed: {install}") from None
     except Exception as error:  # of whichever library the hub's uses for the network
         reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
-        raise HarnessError(f"data set {name} (hub): cannot be had: {reason}") from None
+        raise HarnessError(f"data set {name} (hub): cannot be fetched: {reason}") from None

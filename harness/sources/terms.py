@@ -1,4 +1,4 @@
-"""Sources with terms of use, which a person accepts once; and files that come in parts."""
+"""Sources with terms of use, which a user accepts once, and files distributed in parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.sources import cache, catalogue, fetch
 
 
 def accepted(name: str) -> bool:
-    """Returns whether the terms of a source, as they stand now, were accepted; also where it has none."""
+    """Returns whether the current terms of a source were accepted; true if it has none."""
     terms, path = catalogue.terms(name), _place(name)
     return not terms or (path.is_file() and read_bytes(path) == f"{terms}\n".encode())
 
 
 def accept(name: str) -> None:
-    """Records in the cache that a person has accepted the terms of a source."""
+    """Records in the cache that the user has accepted the terms of a source."""
     write_atomic(_place(name), f"{catalogue.terms(name)}\n")
 
 
@@ -26,13 +26,12 @@ def _place(name: str) -> Path:
 
 
 def whole(name: str, progress: cache.Progress | None = None) -> Path:
-    """The file that the files of a source are the parts of: verified, and put together where that was not done yet.
+    """Returns the verified file formed by the parts of a source; joins the parts if necessary.
 
     Raises
     ------
     HarnessError
-        The terms were not accepted, the source's files are no parts, one of them cannot be had, or the whole has
-        another checksum.
+        The terms were not accepted, the source's files are not parts, a part is unavailable, or the checksum is wrong.
     """
     described = catalogue.joined(name)
     if described is None:

@@ -1,1 +1,1 @@
-"""What is costly and kept: artefacts by content, digests of code, provenance, cost, side files."""
+"""Storage of costly results: artifacts by content, digests of code, provenance, cost, metadata files."""

@@ -1,4 +1,4 @@
-"""What takes long to make, such as indexes and models: kept under the hash of what it was made from."""
+"""Artifacts that take long to compute, such as indexes and models, stored under the hash of their inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.store import cost
 
 SPEC = "spec.json"
 ABSENT = "not there"
-LARGE = 1 << 20  # bytes; a larger file is read once in a process to be verified, unless it changes
+LARGE = 1 << 20  # bytes; larger files are verified once per process, unless they change
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Artefact:
 
     Attributes
     ----------
-    kind : what it is, such as `bm25-index`.
-    spec : what it was made from; its hash is the key.
-    size : bytes on the disk.
-    used : when it was last asked for, in seconds since 1970.
+    kind : kind of artifact, such as `bm25-index`.
+    spec : the inputs; their hash is the key.
+    size : bytes on disk.
+    used : time of last use, in seconds since 1970.
     """
 
     kind: str
@@ -47,54 +47,53 @@ class Artefact:
 
 
 def store_root() -> Path:
-    """Returns where artefacts lie: `store/` in the cache folder."""
+    """Returns the folder of artifacts: `store/` in the cache folder."""
     return cache_root() / "store"
 
 
 def key(spec: Mapping[str, Any]) -> str:
-    """Returns the hash of a specification: equal contents have equal keys, whatever their order.
+    """Returns the hash of a specification, which does not depend on the order of keys.
 
     Raises
     ------
     HarnessError
-        The specification holds something that JSON cannot write.
+        The specification has a value that cannot be written as JSON.
     """
     try:
-        plain = json.loads(json.dumps(spec, allow_nan=False))  # keys are text, as they are when it is read again
+        plain = json.loads(json.dumps(spec, allow_nan=False))  # keys become text, as after reading
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     except (TypeError, ValueError) as error:
-        raise HarnessError(f"artefact: specification cannot be written as JSON: {error}") from None
+        raise HarnessError(f"artifact: specification cannot be written as JSON: {error}") from None
     return sha256(text.encode())
 
 
 def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], None]) -> Path:
-    """Returns the folder of an artefact, built if it is not there yet.
+    """Returns the folder of an artifact; builds it if it is missing or damaged.
 
-    `build` fills the empty folder that it is given. It appears under its key only when it is complete: a process
-    that is killed leaves nothing half-made, and two processes that want the same artefact build it once. Its files are
-    verified whenever it is asked for; one that is damaged is built anew, with a line that says so. A store that is
-    complete is only read.
+    `build` fills a given empty folder, which gets its final name only when it is complete: a killed process leaves no
+    partial artifact, and concurrent processes build an artifact once. Files are verified at every request; a damaged
+    artifact is reported and rebuilt. A complete store is only read, so it may be read-only.
     """
     name = key(spec)
     folder = store_root() / kind / name
     if damage(folder, kind):
         _build(folder, kind, name, spec, build)
-    with suppress(OSError):  # of a store that may not be written
-        os.utime(folder / SPEC)  # when it was last used, for `collect`
+    with suppress(OSError):  # the store may be read-only
+        os.utime(folder / SPEC)  # time of last use, for `collect`
     cost.artefact(folder)
     return folder
 
 
 def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: Callable[[Path], None]) -> None:
     with _locked(folder.parent, name, damage(folder, kind)):
-        if not (found := damage(folder, kind)):  # somebody else built it meanwhile
+        if not (found := damage(folder, kind)):  # another process built it meanwhile
             return
         if found != ABSENT:
-            say(f"{folder}: {found}; building it anew")
+            say(f"{folder}: {found}; rebuilding it")
         making = folder.parent / f".{name}.making"
         try:
-            shutil.rmtree(making, ignore_errors=True)  # what a killed process left
-            if os.path.lexists(folder):  # out of sight in one step, so that nobody finds half of it
+            shutil.rmtree(making, ignore_errors=True)  # remains of a killed process
+            if os.path.lexists(folder):  # renamed first, so that no process finds a partial artifact
                 folder.rename(making)
                 shutil.rmtree(making) if making.is_dir() else making.unlink()
             making.mkdir(parents=True)
@@ -104,7 +103,7 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
             making.rename(folder)
         except OSError as error:
             shutil.rmtree(making, ignore_errors=True)
-            # NumPy says how much it could write, not why not all.
+            # NumPy reports the number of bytes written, but not the reason of the failure.
             why = error.strerror or f"disk full, or files may not grow so large ({error})"
             raise HarnessError(f"{error.filename or folder}: {why}") from None
         except BaseException:
@@ -112,11 +111,11 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
             raise
 
 
-# ---- what is kept is what was written ---------------------------------------------------------------------------
+# ---- verification -----------------------------------------------------------------------------------------------
 
 
 def _manifest(folder: Path, kind: str, spec: Mapping[str, Any]) -> str:
-    """Returns the content of `spec.json`: what an artefact was made from and its files, with a checksum of all this."""
+    """Returns the content of `spec.json`: an artifact's specification and files, and a checksum of both."""
     files = {
         name: {"size": path.stat().st_size, "sha256": sha256_file(path), "xxh3": fast_checksum(path)}
         for name, path in _files(folder).items()
@@ -130,12 +129,12 @@ def _text(content: Mapping[str, Any]) -> str:
 
 
 def damage(folder: Path, kind: str) -> str:
-    """Returns the fault of an artefact, by size and fast checksums; `ABSENT` if it is missing, "" if whole.
+    """Checks an artifact by sizes and fast checksums; returns its fault, `ABSENT` if missing, or "" if intact.
 
     Raises
     ------
     HarnessError
-        It is there and may not be read.
+        The artifact exists but cannot be read.
     """
     try:
         if not os.path.lexists(folder):
@@ -144,23 +143,23 @@ def damage(folder: Path, kind: str) -> str:
             return f"damaged: it has no {SPEC}"
         expected = _expected(folder, kind)
         if expected is None:
-            return f"damaged: {SPEC} is not as it was written"
+            return f"damaged: {SPEC} differs from what was written"
         found = _files(folder)
         found.pop(SPEC)
         for name in sorted(expected.keys() ^ found.keys()):
             return f"damaged: {name!r} is {'missing' if name in expected else 'no file of it'}"
         for name, path in found.items():
             if not _is_whole(path, expected[name]):
-                return f"damaged: {name!r} is not as it was written"
+                return f"damaged: {name!r} differs from what was written"
     except PermissionError as error:
         raise HarnessError(f"{error.filename or folder}: cannot be read: {error.strerror}") from None
-    except OSError as error:  # a fault of the disk, or it was just deleted
+    except OSError as error:  # a disk fault, or concurrent deletion
         return f"damaged: {error.filename or folder} cannot be read: {error.strerror or error}"
     return ""
 
 
 def _expected(folder: Path, kind: str) -> dict[str, Mapping[str, Any]] | None:
-    """Returns the files of an artefact as its `spec.json` has them; None if that is not the one that was written."""
+    """Returns the files listed in an artifact's `spec.json`; None if that file was changed."""
     try:
         written = (folder / SPEC).read_text(encoding="utf-8")
         content = json.loads(written)
@@ -189,7 +188,7 @@ def _is_whole(path: Path, entry: Mapping[str, Any]) -> bool:
 
 
 def fast_checksum(path: Path) -> str:
-    """Returns the XXH3 of a file, 128 bits as hexadecimal digits: finds accidents, in a tenth of SHA-256's time."""
+    """Returns the 128-bit XXH3 of a file in hexadecimal: detects accidental damage, ten times as fast as SHA-256."""
     state = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as stream:
         while block := stream.read(LARGE):
@@ -198,22 +197,22 @@ def fast_checksum(path: Path) -> str:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Returns the files of an artefact by their paths in it, sorted."""
+    """Returns the files of an artifact by their paths in it, sorted."""
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
     return dict(sorted(found.items()))
 
 
-# ---- what is no longer used -------------------------------------------------------------------------------------
+# ---- locks and garbage collection -------------------------------------------------------------------------------
 
 
 @contextmanager
 def _locked(folder: Path, name: str, found: str = ABSENT) -> Iterator[None]:
-    """One process at a time works on an artefact; the lock ends with the process."""
+    """Locks an artifact for one process at a time; the lock ends with the process."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        why = "" if found == ABSENT else f"; {name} there is {found}, and has to be built anew"
+        why = "" if found == ABSENT else f"; {name} there is {found}, and has to be rebuilt"
         raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}{why}") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -223,7 +222,7 @@ def _locked(folder: Path, name: str, found: str = ABSENT) -> Iterator[None]:
 
 
 def artefacts() -> list[Artefact]:
-    """Returns everything in the store, the longest unused first."""
+    """Returns all artifacts in the store, least recently used first."""
     out = []
     for folder in (folder for folder in store_root().glob("*/[!.]*") if folder.is_dir()):
         path = folder / SPEC
@@ -238,16 +237,16 @@ def artefacts() -> list[Artefact]:
 
 
 def collect(days: float) -> list[Artefact]:
-    """Deletes artefacts not used for so many days, and what killed processes left; the artefacts deleted.
+    """Deletes artifacts unused for some days and remains of killed processes; returns the deleted artifacts.
 
-    Downloads that were broken off are kept for as long, as a new one goes on where they end.
+    Interrupted downloads are kept for the same time, because they can be resumed.
     """
     limit = time.time() - days * 86400
     temporary.clear(limit)
     old = [artefact for artefact in artefacts() if artefact.used <= limit]
     for artefact in old:
         with _locked(artefact.path.parent, artefact.key):
-            # Out of sight in one step first, so that nobody finds a half-deleted artefact.
+            # Renamed first, so that no process finds a partially deleted artifact.
             gone = artefact.path.parent / f".{artefact.key}.making"
             shutil.rmtree(gone, ignore_errors=True)
             artefact.path.rename(gone)

@@ -1,10 +1,10 @@
-"""What a result depends on: the modules that made it, by their content, and the libraries that these import.
+"""Fingerprints of the code that a result depends on: hashes of modules, and versions of libraries.
 
-Modules are found by reading their imports, those inside functions too; nothing is imported for it. Of our own modules
-those count that are really imported, so that a change of one system leaves what others have made as it was. Of others'
-code a package counts as a whole, a single file with what it imports. A file that lies beside a module and is named in
-its text (a table, say) counts with it; of a single file also modules and folders beside it that a string of its text
-names, as it may load these by their names. Installed distributions and Python count by their versions.
+Dependencies are found by parsing imports, including those inside functions, without importing anything. Only those of
+our own modules count that are imported, so that a change of one system does not invalidate results of others. A
+third-party package counts as a whole, and a single file with its imports. Data files next to a module whose name occurs
+in its text count as well; for a single file, so do neighbouring modules and folders named in its strings, because it
+may load them by name. Installed distributions and Python count by version.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _IMPORT = re.compile(
 
 @cache
 def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str:
-    """Returns a SHA-256 of all that some modules depend on.
+    """Returns a SHA-256 of all dependencies of some modules.
 
-    It is computed once in a process, which goes on with the code that it has read, whatever becomes of the files.
+    It is computed once per process, which keeps running the code that it has loaded even if files change.
 
     Parameters
     ----------
-    systems : modules by their dotted names, whose packages count by their content even where they are installed.
-    others : further modules; those that are installed count by their version.
+    systems : dotted names of modules whose packages count by content even if they are installed.
+    others : further modules; installed ones count by version.
     """
     files, libraries = depends(systems, others)
     lines = [f"{name} {_checksum(path)}" for name, path in sorted(files.items())]
@@ -58,28 +58,28 @@ def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str
 
 @cache
 def ours() -> str:
-    """Returns a SHA-256 of all our modules, for what is compared between systems."""
+    """Returns a SHA-256 of all our modules, for results that compare systems."""
     return sha256("\n".join(f"{name} {_checksum(path)}" for name, path in sorted(_ours(ROOT).items())).encode())
 
 
 def of(*modules: str) -> str:
-    """Returns `digest` of some of our own modules or of others', such as the one that asks (`__name__`)."""
+    """Returns the `digest` of some modules, such as the calling one (`__name__`)."""
     return digest(frozenset(modules))
 
 
 def forget() -> None:
-    """Forgets what this process has read, so that code that has changed since is read again."""
+    """Clears the caches of this process, so that changed code is read again."""
     for function in (digest, ours, _taken, _checksum, _places, _ours, _beside, _distributions, _top_level):
         function.cache_clear()
 
 
 def known(module: str) -> bool:
-    """Returns whether the code of a module can be found, so that its digest says something."""
+    """Returns whether the code of a module is found, so that its digest is meaningful."""
     return bool(_module(module))
 
 
 def named(value: object, key: str = "") -> Iterator[tuple[str, bool]]:
-    """Yields the modules that a configuration names by `module.Name` in any place, and whether that is a `_target_`."""
+    """Yields the modules named anywhere in a configuration as `module.Name`, and whether each is a `_target_`."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from named(inner, str(name))
@@ -91,9 +91,9 @@ def named(value: object, key: str = "") -> Iterator[tuple[str, bool]]:
 
 
 def depends(systems: Iterable[str], others: Iterable[str] = ()) -> tuple[dict[str, Path], dict[str, str]]:
-    """The files that some modules depend on, by names that hold on every machine, and the versions of libraries.
+    """Returns the files that some modules depend on, by machine-independent names, and the versions of libraries.
 
-    A module that cannot be found counts for nothing: who imports it fails, or does without it.
+    Modules that are not found are ignored: importing them fails, or is optional.
     """
     files: dict[str, Path] = {}
     libraries = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}"}
@@ -134,7 +134,7 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> tuple[dict[st
 
 @cache
 def _taken(path: Path, label: str, package: str, root: Path, deep: bool) -> tuple[frozenset[str], dict[str, Path]]:
-    """Returns what a module imports; and the files that it is: its own, and those beside it that its text names."""
+    """Returns a module's imports, and its files: its own, and neighbouring files that its text names."""
     files = {label: path}
     if path.suffix != ".py":
         return frozenset(), files
@@ -157,7 +157,7 @@ _checksum = cache(sha256_file)
 
 
 def _module(dotted: str) -> str:
-    """Returns the longest beginning of a dotted name that is a module whose code is here; empty if there is none."""
+    """Returns the longest prefix of a dotted name that is a module with code on this machine, or ""."""
     top, *rest = dotted.split(".")
     for place in _places(top):
         if place.is_file():
@@ -174,7 +174,7 @@ def _module(dotted: str) -> str:
 
 @cache
 def _places(top: str) -> tuple[Path, ...]:
-    """Where a package (its folders, of which there may be several) or module is; none for Python's own and unknown."""
+    """Returns the folders of a package, or the file of a module; empty for built-in and unknown ones."""
     if top == OURS:
         return (ROOT,)
     if not top or top in sys.stdlib_module_names:
@@ -215,7 +215,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 @cache
 def _beside(root: Path, deep: bool) -> dict[str, list[Path]]:
-    """Returns the files that are no code, below a package or in the folder of a module, by their names."""
+    """Returns name -> data files below a package or in the folder of a module."""
     out: dict[str, list[Path]] = {}
     for path in _below(root) if deep else sorted(path for path in root.iterdir() if path.is_file()):
         if not path.name.endswith((*_SUFFIXES, *BYTECODE_SUFFIXES)):
@@ -227,13 +227,13 @@ def _beside(root: Path, deep: bool) -> dict[str, list[Path]]:
 
 
 def imports(text: str, package: str = "") -> set[str]:
-    """Returns the modules that a module's text imports, and what it takes of them, which may be modules too.
+    """Returns the modules that a module's text imports, and imported names, which may be submodules.
 
-    Imports for type checkers alone (`if TYPE_CHECKING:`) are left out.
+    Imports under `if TYPE_CHECKING:` are ignored.
 
     Parameters
     ----------
-    package : that the module is in; for relative imports.
+    package : package of the module, for relative imports.
     """
     text = text if text.endswith("\n") else f"{text}\n"
     plain = _TYPING.sub("", text)
@@ -252,9 +252,9 @@ def imports(text: str, package: str = "") -> set[str]:
 
 
 def _scanned(text: str) -> set[tuple[str, str]] | None:
-    """Pairs (module, name taken of it or "") of imports in their usual forms; None if there is anything else.
+    """Returns pairs (module, imported name or "") of imports in common forms; None if another form occurs.
 
-    Parsing all modules behind a run would take longer than many runs do.
+    A full parse of all modules behind a run would take longer than many runs.
     """
     out: set[tuple[str, str]] = set()
     count = 0
@@ -269,12 +269,12 @@ def _scanned(text: str) -> set[tuple[str, str]] | None:
                     pass
                 case _:
                     return None
-    # Each time the word stands in the text, be it in a comment, it must have been understood.
+    # Every occurrence of the word, even in comments, must have been matched.
     return out if count == len(_WORD.findall(text)) else None
 
 
 def _parsed(text: str) -> set[tuple[str, str]]:
-    """Returns the same of any text, by Python's own parser; none of what is not Python."""
+    """Returns the same pairs for any text with Python's parser; empty for invalid Python."""
     try:
         waiting: list[ast.AST] = [ast.parse(text)]
     except (SyntaxError, ValueError, RecursionError):
@@ -295,7 +295,7 @@ def _parsed(text: str) -> set[tuple[str, str]]:
 
 
 def _words_of_strings(text: str) -> set[str]:
-    """Returns the words in the strings of a module's text; none of what is not Python."""
+    """Returns the words in the strings of a module's text; empty for invalid Python."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
@@ -310,7 +310,7 @@ def _words_of_strings(text: str) -> set[str]:
 def _distribution(top: str, place: Path) -> tuple[str, str] | None:
     """Returns name and version of the distribution that an installed module comes from; None for other modules.
 
-    `importlib.metadata` would read the lists of files of all distributions, which takes half a second.
+    `importlib.metadata` would read the file lists of all distributions, which takes half a second.
     """
     site = next((folder for folder in place.parents if folder.name in _INSTALLED), None)
     if site is None:
@@ -326,7 +326,7 @@ def _distribution(top: str, place: Path) -> tuple[str, str] | None:
 
 @cache
 def _distributions(site: Path) -> list[tuple[str, str, Path]]:
-    """Returns name, version and folder of what is installed in a place."""
+    """Returns name, version and folder of the distributions installed in a folder."""
     out = []
     for path in sorted(site.iterdir()):
         if path.suffix in (".dist-info", ".egg-info"):
@@ -341,7 +341,7 @@ def _says(info: Path, top: str) -> bool:
 
 @cache
 def _top_level(info: Path) -> frozenset[str]:
-    """Returns the modules that a distribution says it has; many say nothing."""
+    """Returns the modules declared by a distribution; many declare none."""
     try:
         return frozenset((info / "top_level.txt").read_text(encoding="utf-8").split())
     except OSError:

@@ -1,7 +1,7 @@
-"""Cost of a system's work: seconds of its phases, latency of each query, bytes on disk.
+"""Cost of running a system: seconds per phase, latency of each query, bytes on disk.
 
-A system says `with phase("index"):` and `for topic in queries(topics):`. What that costs is noted in the meter of
-whoever asked for it (`measuring`); nobody has to ask, and the system's run is the same either way.
+A system uses `with phase("index"):` and `for topic in queries(topics):`. Costs are recorded in the meter of the
+enclosing `measuring` block, if any; the run is the same with or without it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class _HasId(Protocol):
 
 Asked = TypeVar("Asked", bound=_HasId)
 
-# What side files call what work cost. Systems say these by `note`; the cost table of an experiment reads them. What a
-# training cost comes from its record, as the model may have been in the store when the run was made.
+# Keys of costs in metadata files. Systems record them with `note`; the cost table of an experiment reads them. The cost
+# of training comes from the record of the training, because the model may be from the store.
 PARAMETERS = "parameters"  # whole number: what the training can change
 PAIRS = "pairs trained on"  # whole number
 EPOCHS = "seconds of each epoch"  # list of numbers, without the untrained model's validation
 LOG = "training log"  # list of mappings, one an epoch: `epoch`, and numbers such as `training loss`
-STEPS = "losses of steps"  # list of [step, loss], as thin as one likes
+STEPS = "losses of steps"  # list of [step, loss], possibly subsampled
 TRAINING_MEMORY = "peak memory of the training in bytes"
 TRAINING_GPU_MEMORY = "peak memory of the training on the GPU in bytes"
 VECTORS = "vectors"  # whole number: those that are searched
-INDEX = "bytes of the index"  # whole number; without it: all that the run used of the store
+INDEX = "bytes of the index"  # whole number; default: total size of the artifacts that the run used
 TOGETHER = "topics searched at one time"  # whole number; each has an equal share of the time as its latency
 RATE = "queries a second"  # of a system that searches several topics at a time; without it: 1 / mean latency
 PARTS = "parts"  # mapping: system of a fusion -> what it notes under the names above and below
 SIMILARITIES = "similarities of vectors"  # list of mappings: `topic`, `document`, `rows`, `columns`, `values`
-# Names that each system of a fusion may note; others carry the name of their system.
+# Keys that each system of a fusion may record; other keys include the name of their system.
 _OF_ONE_SYSTEM = frozenset(
     {PARAMETERS, PAIRS, EPOCHS, LOG, STEPS, TRAINING_MEMORY, TRAINING_GPU_MEMORY, VECTORS, INDEX, TOGETHER, RATE}
     | {SIMILARITIES, PARTS}
@@ -57,19 +57,18 @@ GPU_MEMORY = "peak memory of the run on the GPU in bytes"
 
 @dataclass
 class Meter:
-    """What was noted.
+    """Costs noted so far.
 
     Attributes
     ----------
     phases : name -> seconds; phases of one name add up.
     latency : topic -> seconds; those of several systems within one add up.
-    artefacts : folder of the store -> bytes.
-    notes : what the work says of itself, by name; values that YAML can hold.
-    total : seconds from the first to the last line of the `with` block.
-    memory : the most that this process held in the block, or a process that it started and that ended in the block, in
-        bytes; None where the system cannot tell it from what was held before. The largest process started earlier
-        stands for one that was smaller.
-    gpu_memory : the most that torch held on one GPU; None without a GPU.
+    artifacts : folder of the store -> bytes.
+    notes : key -> value recorded by the work; values must be valid in YAML.
+    total : seconds spent in the `with` block.
+    memory : peak memory in bytes of this process in the block, or of a child process that ended in the block; None if
+        the operating system cannot reset the peak. If an earlier child was larger, its peak is used.
+    gpu_memory : peak memory allocated by torch on one GPU; None without a GPU.
     """
 
     phases: dict[str, float] = field(default_factory=dict)
@@ -86,7 +85,7 @@ _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 @contextmanager
 def measuring() -> Iterator[Meter]:
-    """A meter that notes what is done inside the block."""
+    """Records the costs of the work inside the block in a meter."""
     meter = Meter()
     token = _METER.set(meter)
     own, children = _forget_peak(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -105,12 +104,12 @@ def measuring() -> Iterator[Meter]:
 
 
 def _forget_peak() -> bool:
-    """Resets the peaks of memory; False where the system cannot do so for the process."""
+    """Resets the memory peaks; returns False if the operating system cannot reset that of the process."""
     if (cuda := _cuda()) is not None:
         for number in range(cuda.device_count()):
             cuda.reset_peak_memory_stats(number)
     gc.collect()
-    with suppress(OSError, AttributeError):  # glibc keeps what was freed below what is still held, and it would count
+    with suppress(OSError, AttributeError):  # returns freed memory to the system, which would count otherwise
         ctypes.CDLL(None).malloc_trim(0)
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # Linux: "5" resets the peak, nothing else
@@ -154,14 +153,14 @@ def answered(latency: dict[str, float]) -> None:
 
 
 def note(name: str, value: object) -> None:
-    """Records a measurement for the side file of the run."""
+    """Records a measurement for the metadata file of the run."""
     if (meter := _METER.get()) is not None:
         meter.notes[name] = value
 
 
 @contextmanager
 def part(system: str) -> Iterator[None]:
-    """Keeps the notes of one system of a fusion apart from those of the others, under `PARTS`."""
+    """Records the notes of one system of a fusion separately, under `PARTS`."""
     meter = _METER.get()
     if meter is None:
         yield
@@ -184,9 +183,9 @@ def artefact(folder: Path) -> None:
 
 
 def own_peak() -> int:
-    """Bytes that this process held at most, since `measuring` last began where the system is Linux.
+    """Returns the peak memory of this process in bytes; on Linux, since `measuring` last began.
 
-    There `getrusage` would not do: its peak is that of whoever started the process, where that one held more.
+    On Linux, the peak of `getrusage` may be inherited from the parent process.
     """
     with suppress(OSError):
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")

@@ -1,4 +1,4 @@
-"""Prompts: Jinja files in `harness/prompts/`, each with what is said as the system and as the user."""
+"""Prompts: Jinja files in `harness/prompts/`, each with blocks for the system and the user message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLES = ("system", "user")
 
 
 def names() -> list[str]:
-    """Returns the prompts that there are."""
+    """Returns the names of all prompts."""
     return sorted(path.stem for path in FOLDER.glob("*.jinja"))
 
 
@@ -28,7 +28,7 @@ def digest(name: str) -> str:
 
 
 def messages(prompt: str, /, **values: object) -> tuple[Message, ...]:
-    """Returns a prompt with its values filled in: a message for each of its blocks `system` and `user`.
+    """Fills in the values of a prompt; returns a message for each of its blocks `system` and `user`.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def messages(prompt: str, /, **values: object) -> tuple[Message, ...]:
 def _template(name: str) -> Template:
     from jinja2 import Environment, StrictUndefined
 
-    # What is made is read by a model: text, no markup, in which nothing is to be escaped.
+    # The result is plain text for a model, so nothing is escaped.
     environment = Environment(undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True)  # noqa: S701
     return environment.from_string(read_bytes(_path(name)).decode("utf-8"))
 

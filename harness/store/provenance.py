@@ -22,7 +22,7 @@ class Provenance:
     Attributes
     ----------
     command : the command line, quoted for a shell.
-    versions : of the harness, Python and the libraries that compute.
+    versions : versions of the harness, Python and numerical libraries.
     machine : operating system, processor and number of cores; no names of hosts or users.
     files : name of an input file -> its SHA-256.
     """
@@ -33,7 +33,7 @@ class Provenance:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def reference(self) -> Provenance:
-        """Returns what holds on every machine: the checksums of what nobody's machine made."""
+        """Returns the machine-independent part: checksums of input files except runs."""
         made = (".run",)
         return Provenance("", {}, "", {name: sha for name, sha in self.files.items() if not name.endswith(made)})
 
@@ -41,7 +41,7 @@ class Provenance:
 def provenance(files: Mapping[str, str], command: list[str] | None = None, libraries: Iterable[str] = ()) -> Provenance:
     """Returns the provenance of a result made by this process; `command` defaults to the process's own.
 
-    `libraries` : distributions that had a part in this result, besides those that compute every one.
+    `libraries` : further distributions used for this result, besides the standard ones.
     """
     # Hydra's commands set the program's name to `harness COMMAND`.
     name = sys.argv[0].split() if sys.argv[0].startswith("harness ") else ["harness"]

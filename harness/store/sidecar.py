@@ -1,9 +1,9 @@
-"""The side file of a run: provenance and cost, as ir_metadata (Breuer, Keller and Schaer, 2022).
+"""Metadata files of runs: provenance and cost in ir_metadata format (Breuer, Keller and Schaer, 2022).
 
-The run itself holds nothing that differs between two makings of the same configuration; times, memory and machine
-stand here. ir_metadata's components are `platform`, `implementation`, `method`, `data` and `actor`; what it has no
-place for stands under `harness`. The key and the checksums there decide whether the run need be made again. They cover
-everything but `actor`, which a person may fill in.
+A run file is identical whenever the same configuration is run; times, memory and machine are in the metadata file. The
+components of ir_metadata are `platform`, `implementation`, `method`, `data` and `actor`; other data are under
+`harness`. Its key and checksums decide whether a run must be recomputed. They cover everything except `actor`, which
+users may fill in.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.errors import HarnessError
-from harness.io import config
+from harness.io import config, rehearsal
 from harness.io.files import read_bytes
 from harness.store import cost
 from harness.store.artefacts import key
@@ -27,17 +27,17 @@ from harness.store.cost import Meter
 from harness.store.provenance import Provenance
 
 ENDING = ".ir-metadata.yml"
-MOST_BYTES = 1 << 26  # of a side file, which has a line for each topic
+MOST_BYTES = 1 << 26  # maximum size of a metadata file, which has a line for each topic
 
 
 @dataclass(frozen=True)
 class Made:
-    """How a run was made.
+    """Provenance of a run.
 
     Attributes
     ----------
-    key : the hash of all that decides the run's content (see `harness.experiments.produce`).
-    spec : what was hashed.
+    key : hash of all inputs of the run (see `harness.experiments.produce`).
+    spec : the hashed inputs.
     """
 
     key: str
@@ -48,15 +48,16 @@ class Made:
 
 @dataclass(frozen=True)
 class Said:
-    """What a side file says of how its run was made.
+    """Provenance of a run, read from its metadata file.
 
     Attributes
     ----------
     sha256 : checksum of the run's bytes.
-    corpus, digest : the corpus that was searched, empty if there was none.
-    trained : whether judgments were learnt from.
-    pool : whether only given documents were ranked; None if the side file is too old to say so.
+    corpus, digest : the searched corpus; empty if there was none.
+    trained : whether the system was trained on judgments.
+    pool : whether only given documents were ranked; None if the metadata file is too old to record this.
     system : the configuration of the system, with the run's name as `name`.
+    inputs : checksums of `training`, `pool` and `excluded`; None for those that the run did not have.
     """
 
     sha256: str
@@ -66,15 +67,16 @@ class Said:
     trained: bool
     pool: bool | None
     system: Mapping[str, Any]
+    inputs: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def beside(run: Path) -> Path:
-    """Returns where the side file of a run lies."""
+    """Returns the path of a run's metadata file."""
     return run.parent / f"{run.stem}{ENDING}"  # also of what has no name, such as a folder's dot
 
 
 def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) -> str:
-    """Returns the content of a side file; `layout` is one of `harness.data.layouts.FORMATS`."""
+    """Returns the content of a metadata file; `layout` is one of `harness.data.layouts.FORMATS`."""
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})
     phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}
@@ -114,6 +116,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
             "key": made.key,
             "run sha256": sha256,
             "run layout": layout,
+            **({rehearsal.MARK: True} if rehearsal.folder() is not None else {}),
             "pool": spec.get("pool"),
             "seeds": _seeds(system),
             "seconds": {"in all": round(meter.total, 4), **phases},
@@ -130,7 +133,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
 
 
 def claimed(path: Path) -> tuple[str, str, str]:
-    """Returns key, checksum and layout of the run of a side file; empty if it is missing or damaged."""
+    """Returns key, checksum and layout of the run of a metadata file; empty if it is missing or damaged."""
     try:
         document = read(path)
         part = document["harness"]
@@ -142,7 +145,7 @@ def claimed(path: Path) -> tuple[str, str, str]:
 
 
 def said(path: Path) -> Said | None:
-    """Returns what a side file says; None if there is none, or it is damaged (its own checksum covers it)."""
+    """Reads the provenance in a metadata file; None if it is missing or damaged."""
     try:
         document = read(path)
         part, data = document["harness"], document["data"]
@@ -157,15 +160,20 @@ def said(path: Path) -> Said | None:
             data["training data"] is not None,
             None if "pool" not in part else part["pool"] is not None,
             dict(document["method"]["retrieval"][0]),
+            {
+                "training": data["training data"],
+                "pool": part.get("pool"),
+                "excluded": (part.get("excluded") or {}).get("checksum"),
+            },
         )
     except (HarnessError, KeyError, TypeError, ValueError, IndexError, RecursionError):
         return None
 
 
 def costs(path: Path) -> dict[str, Any]:
-    """Returns the costs in a side file, by the names of `harness.store.cost`; empty if it is damaged.
+    """Returns the costs in a metadata file, by the names of `harness.store.cost`; empty if it is damaged.
 
-    `seconds` are those of the phases, `in all` among them.
+    `seconds` has the phases and `in all`.
     """
     try:
         document = read(path)
@@ -189,25 +197,25 @@ def recalls(path: Path) -> tuple[str, ...]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns what a side file says, whoever wrote it.
+    """Returns the content of a metadata file, which may be from another tool.
 
     Raises
     ------
     HarnessError
-        It is missing, or is no YAML mapping.
+        The file is missing, or is not a YAML mapping.
     """
     data = read_bytes(path, most=MOST_BYTES)
     return config.parse(data, str(path), most=len(data))  # one topic or ten thousand, but no alias that multiplies
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    """Of what a side file says, but for `actor` and the checksum itself."""
+    """Returns the checksum of a metadata file without `actor` and the checksum itself."""
     ours = {name: part for name, part in document["harness"].items() if name != "sha256"}
     return key({**{name: part for name, part in document.items() if name != "actor"}, "harness": ours})
 
 
 def used_gpus() -> list[str]:
-    """Returns the names of the GPUs, if this process has computed on any by torch."""
+    """Returns the names of the GPUs if this process has used them with torch."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []
@@ -215,7 +223,7 @@ def used_gpus() -> list[str]:
 
 
 def made_on(path: Path) -> str:
-    """Returns the corpus that a side file names; empty if it names none or there is no such file."""
+    """Returns the corpus that a metadata file names; empty if it names none or there is no such file."""
     try:
         return str(read(path)["data"]["corpus"]["name"])
     except (HarnessError, KeyError, TypeError):
@@ -223,7 +231,7 @@ def made_on(path: Path) -> str:
 
 
 def _seeds(value: object, path: str = "") -> dict[str, Any]:
-    """Returns every seed in a configuration, by its key."""
+    """Returns key -> value of all seeds in a configuration."""
     if not isinstance(value, Mapping):
         return {}
     out: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a system is asked, and what it is. It never sees the judgments it is scored with."""
+"""Interface of systems. A system never sees the judgments by which its runs are scored."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from harness.errors import HarnessError, suggestion
 from harness.io import config
 
 Pool = Mapping[str, frozenset[str]]
-MARK = "+test-judgments"  # ends the name of a run that learnt from judgments of topics it ranks
+MARK = "+test-judgments"  # suffix of the name of a run that learned from judgments of the topics it ranks
 
 
 class Excluded(Protocol):
-    """Documents that must not be ranked for a topic, as `harness.scoring.exclusions.Exclusions` has them."""
+    """Documents excluded from the ranking of a topic; implemented by `harness.scoring.exclusions.Exclusions`."""
 
     def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
-        """Returns which (topic, document) pairs are out, shape (pairs,)."""
+        """Returns which (topic, document) pairs are excluded, shape (pairs,)."""
 
     def among(self, docs: Ids) -> Callable[[str], Bools]:
-        """Returns a function of a topic that says which of these documents are out, shape (documents,)."""
+        """Returns a function of a topic that returns which of these documents are excluded, shape (documents,)."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a system is asked to rank, and what it may use for it.
+    """Request to a system: topics, corpus, and data that it may use for ranking.
 
     Attributes
     ----------
-    topics : each is to be answered with a ranking; one that is left out has none.
-    corpus : the documents to search; None if the task names no corpus.
-    workspace : a folder of the system's own, for what it keeps between calls; it need not exist yet.
-    training : judgments of other topics than `topics` (unless the run is to be marked); None if there are none.
-    pool : topic -> the only documents that may be ranked for it, when the task is re-ranking; a topic that is not
-        in it has none. None for the whole corpus.
-    excluded : documents that do not count for a topic; a system that leaves them out before it cuts its rankings
-        returns as many as it is asked for. What it leaves in is taken out of its run. None if all count.
+    topics : topics to rank documents for; a topic may be left out of the run.
+    corpus : documents to search; None if the task names no corpus.
+    workspace : folder for the system's own files between calls; it may not exist yet.
+    training : judgments of topics other than `topics` (otherwise the run gets the suffix `MARK`); None without any.
+    pool : for re-ranking, topic -> documents to which its ranking is restricted; a topic that is missing has no
+        documents. None for the whole corpus.
+    excluded : documents that do not count for a topic. They are removed from the run in any case; a system that removes
+        them before it cuts off its rankings returns the full depth. None if all documents count.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Request:
         Raises
         ------
         HarnessError
-            There is none; the line names the system.
+            There is no corpus; the message names the system.
         """
         if self.corpus is None:
             known = suggestion("", config.names("corpus"))
@@ -74,11 +74,11 @@ class Request:
         return self.corpus
 
     def allowed(self, topic: Topic) -> frozenset[str] | None:
-        """Returns the only documents that may be ranked for a topic; None if there is no pool."""
+        """Returns the pool of a topic; None if the whole corpus may be ranked."""
         return None if self.pool is None else self.pool.get(topic.id, frozenset())
 
     def left(self, topic: Topic, docs: Collection[str]) -> Collection[str]:
-        """Returns those of some documents that are not excluded for a topic, in their order."""
+        """Removes the documents that are excluded for a topic; keeps the order."""
         if self.excluded is None or not docs:
             return docs
         out = self.excluded.among(np.array([doc.encode() for doc in docs], dtype=np.bytes_))(topic.id)
@@ -86,17 +86,17 @@ class Request:
 
 
 class System(Protocol):
-    """What ranks: any function of a request, or an object that is called like one.
+    """A system: a function of a request, or a callable object.
 
-    An object may have methods as well that say what is to be known of its runs (`harness.systems.build.Built` has
-    what holds without them):
+    An object may also have attributes and methods that describe its runs (`harness.systems.build.Built` has the
+    defaults):
 
-    - `name`, an attribute: what the run is called in messages while it is made.
-    - `reads() -> dict`: what its runs depend on besides its own configuration: run files by checksum, other systems.
-    - `notes() -> tuple[str, ...]`: sentences that a reader of its numbers must know.
-    - `trains_without() -> frozenset[str] | None`: if it trains on posts, the collections whose judged posts it has
-      not seen.
-    - `searches() -> bool`: False if it reads no corpus, such as one that reads a run file.
+    - `name`, an attribute: name of the run in messages.
+    - `reads() -> dict`: inputs of its runs besides its own configuration: run files by checksum, other systems.
+    - `notes() -> tuple[str, ...]`: notes for readers of its results, one sentence each.
+    - `trains_without() -> frozenset[str] | None`: if it trains on posts, the collections whose judged posts were left
+      out of training.
+    - `searches() -> bool`: False if it reads no corpus, such as a system that reads a run file.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Systems that need nothing: a shuffle as a floor, word overlap as a first rung, and run files made elsewhere."""
+"""Systems without dependencies: a random order, word overlap, and existing run files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\\[A-Za-z]+|[^\W\d_]+|\d+")
 
 
 def tokens(text: str) -> list[str]:
-    """Words, numbers and LaTeX commands in lower case."""
+    """Splits a text into words, numbers and LaTeX commands, in lower case."""
     return [word.lower() for word in _WORD.findall(text)]
 
 
@@ -33,7 +33,7 @@ def _check_depth(depth: int) -> None:
 
 @dataclass(frozen=True)
 class Shuffle:
-    """All documents (or the pool) in an order that depends on the seed and the ids alone: what no knowledge scores."""
+    """A random ranking of all documents, or of the pool, that depends only on the seed and the ids."""
 
     seed: int = 0
     depth: int = 1000
@@ -55,18 +55,18 @@ class Shuffle:
 
     def _score(self, topic: str, doc: str) -> float:
         digest = hashlib.sha256(f"{self.seed}\t{topic}\t{doc}".encode()).digest()
-        # 24 bits, which a 32-bit float holds exactly: no ties by rounding.
+        # 24 bits are exact in float32, so rounding causes no ties.
         return int.from_bytes(digest[:3], "big") / 2**24
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Overlap of distinct words: the sum of log(N / df) over words that topic and document share, or their Jaccard.
+    """Word overlap: ranks documents by the distinct words that they share with the topic.
 
     Parameters
     ----------
     title_only : use the topic's title without its body.
-    score : `weight`, the sum; `jaccard`, the share of the words of either that both have.
+    score : `weight`, the sum of log(N / df) over shared words; or `jaccard`, the Jaccard coefficient.
     """
 
     depth: int = 1000
@@ -79,7 +79,7 @@ class Overlap:
         checks.choice("score", self.score, ("weight", "jaccard"))
 
     def __call__(self, request: Request) -> Run:
-        """Ranks by shared words, rare ones weighing more; documents that share none are not returned."""
+        """Ranks by shared words; documents without any are not returned."""
         documents = {d.id: set(tokens(" ".join((d.title, d.body, *d.tags)))) for d in request.corpus_for(self.name)}
         frequency = Counter(word for words in documents.values() for word in words)
         weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}
@@ -104,7 +104,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class External:
-    """A run file that somebody made, as a system."""
+    """An existing run file as a system."""
 
     path: str
     format: str | None = None
@@ -115,15 +115,15 @@ class External:
         return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
 
     def searches(self) -> bool:
-        """Documents are those of the file: False."""
+        """Returns False: the run file is read instead of a corpus."""
         return False
 
     def __call__(self, request: Request) -> Run:
-        """Reads the file, checked against the topics."""
+        """Reads the file and checks it against the topics."""
         path = Path(str(self.path)).expanduser()
         run = read_run(path, format=self.format, known_topics=request.topics.ids())
         if self.name is None:
             return run
-        # What was learnt from test judgments stays so under another name.
+        # A renamed run keeps the mark of having learned from test judgments.
         marked = run.name.endswith(MARK) and not self.name.endswith(MARK)
         return read_run(path, name=self.name + (MARK if marked else ""), format=self.format)

@@ -1,4 +1,4 @@
-"""Systems built from their configurations."""
+"""Construction of systems from their configurations."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from harness.data.trec import TAG, TAG_RULE, Run
 from harness.errors import HarnessError, SystemRaisedError, refuse, suggestion, system_raised
 from harness.io import config, interrupt
+from harness.io.arguments import checked_arguments
 from harness.io.console import NO_READER
 from harness.systems.base import Request, System
 from harness.systems.states import ABOUT, check_registered, missing_modules
@@ -23,12 +24,13 @@ _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str:
 
 @dataclass(frozen=True)
 class Built:
-    """A system together with what is known of it: what it was built from, and what holds where it says nothing.
+    """A system with its configuration, and with defaults for the methods that it lacks.
 
     Attributes
     ----------
-    system : what ranks: a function of a `Request`, or an object that is called like one.
-    configuration : what it was built from; None if Python made it, whose runs are made anew each time.
+    system : a function of a `Request`, or a callable object.
+    configuration : configuration of the system; None if Python code made it, in which case its runs are recomputed each
+        time.
 
     Raises
     ------
@@ -53,59 +55,60 @@ class Built:
 
     @property
     def name(self) -> str:
-        """What messages call it: its name if that fits a file name, else that of its class."""
+        """Name of the system in messages: its own name if that is a valid file name, else the name of its class."""
         named = (self.configuration or {}).get("name") or getattr(self.system, "name", None)
         called = str(named or getattr(self.system, "__name__", ""))
         return called if TAG.fullmatch(called) else type(self.system).__name__
 
     @property
     def module(self) -> str:
-        """The module whose code ranks."""
+        """Name of the module that defines the system."""
         return self.system.__module__
 
     def reads(self) -> dict[str, Any]:
-        """Returns what its run depends on besides its own configuration: run files by checksum, other systems."""
-        return dict(self._said("reads") or {})
+        """Returns the inputs of a run besides the system's configuration: run files by checksum, other systems."""
+        return dict(self._optional("reads") or {})
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what a reader of its numbers must know."""
-        return tuple(self._said("notes") or ())
+        """Returns the system's notes for readers of its results."""
+        return tuple(self._optional("notes") or ())
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections whose judged posts it has not seen; None if it does not train on posts."""
-        left_out = self._said("trains_without")
+        """Returns the collections left out of the system's training; None if it does not train on posts."""
+        left_out = self._optional("trains_without")
         return None if left_out is None else frozenset(left_out)
 
     def searches(self) -> bool:
-        """Returns whether it may read a corpus; a system that says nothing may."""
-        found = self._said("searches")
+        """Returns whether the system may read a corpus; True if it does not say."""
+        found = self._optional("searches")
         return True if found is None else bool(found)
 
     def __call__(self, request: Request) -> Run:
-        """Returns the run that it makes.
+        """Runs the system and returns its run.
 
         Raises
         ------
         SystemRaisedError
-            The system raises something.
+            The system raises an exception.
         HarnessError
-            What it gives is no run.
+            The system does not return a run.
         """
         run = guarded(f"system {self.name}", lambda: self.system(request))
         if not isinstance(run, Run):
             raise HarnessError(f"system {self.name}: gave {type(run).__name__}, expected a harness.data.trec.Run")
         return run
 
-    def _said(self, method: str) -> Any:  # noqa: ANN401
+    def _optional(self, method: str) -> Any:  # noqa: ANN401
+        """Calls a method of the system if it has it, else returns None."""
         found = getattr(self.system, method, None)
         return None if found is None else guarded(f"system {self.name}: {method}", found)
 
 
 def _uncallable(made: object) -> str:
-    """Returns why something is no system; empty if it is one."""
+    """Returns the reason why an object is not a system; empty if it is one."""
     if inspect.isclass(made):
-        return f"the class {made.__name__}, which is no system: expected an object of it"
-    said = f"{type(made).__name__}, which is no system: it cannot be called with one harness.systems.base.Request"
+        return f"the class {made.__name__}, which is not a system: expected an object of it"
+    said = f"{type(made).__name__}, which is not a system: it cannot be called with one harness.systems.base.Request"
     if not callable(made):
         return said
     try:
@@ -113,7 +116,7 @@ def _uncallable(made: object) -> str:
         call.bind(None)
     except TypeError:
         return f"{said}, but with {call}"
-    except ValueError:  # written in C, and it does not say
+    except ValueError:  # written in C, without a signature
         return ""
     return ""
 
@@ -124,15 +127,15 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     Raises
     ------
     HarnessError
-        Keys are missing, unknown to the class or of another type than their defaults: all of them, a line each; the
-        class does not exist, it needs an extra that is not installed, it makes something else than a system, or the
-        system is only registered (`state`).
+        Keys are missing, unknown to the class, or of another type than their defaults (one line for each); the class
+        does not exist, needs an extra that is not installed, or does not make a system; or the system is only
+        registered (`state`).
     SystemRaisedError
-        Its module or the class itself raises something.
+        The module or the class raises an exception.
     """
     check_registered(mapping, where)
     target = str(mapping.get("_target_", ""))
-    # Ours say themselves what they lack, when they are run; others would end in a traceback.
+    # Our own systems report missing modules when they run; others would end in a traceback.
     if not target.startswith("harness.") and (lacking := missing_modules([mapping])):
         raise HarnessError(f"{where}: {lacking}")
     factory = _factory(target, mapping, where)
@@ -140,8 +143,10 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     try:
         known = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # written in C
-        raise HarnessError(f"{where}: key '_target_': {target} is no class of a system") from None
+        raise HarnessError(f"{where}: key '_target_': {target} is not a class of a system") from None
     refuse([f"{where}: {fault}" for fault in _faults(target, parameters, known)])
+    if "name" not in known:  # a class need not know the name of its runs
+        parameters.pop("name", None)
     try:
         system: System = guarded(f"{where}: {target}", lambda: factory(**parameters))
     except SystemRaisedError:
@@ -154,12 +159,12 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
 
 
 def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, inspect.Parameter]) -> list[str]:
-    """Returns what is wrong with the parameters that a class is given, of those that it takes."""
+    """Checks parameters against those that a class accepts; returns one line for each fault."""
     faults = []
     kinds = {parameter.kind for parameter in known.values()}
     for key, value in parameters.items():
         if key not in known:
-            if inspect.Parameter.VAR_KEYWORD not in kinds:
+            if key != "name" and inspect.Parameter.VAR_KEYWORD not in kinds:
                 faults.append(f"key {key!r} is unknown to {target}; {suggestion(key, known)}")
             continue
         kind = type(known[key].default)
@@ -172,14 +177,14 @@ def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, insp
         needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:
             if key in ("request", "topics", "corpus"):
-                what = "is what ranks; expected a class (or function) that takes the other keys and returns it"
-                return [f"key '_target_': {target} {what}"]
+                expected = "expected a class whose objects are called with a request, or a function that returns one"
+                return [f"key '_target_': {target} ranks by itself, as it takes {key!r}; {expected}"]
             faults.append(f"key {key!r} is missing")
     return faults
 
 
-OVERLAP = "harness.systems.baselines.Overlap"  # a class that errors name as an example
-# Where classes of ours were before they had folders: configurations that people wrote then name these.
+OVERLAP = "harness.systems.baselines.Overlap"  # example of a class in error messages
+# Former modules of our classes -> current ones, for configurations written before the move.
 _MOVED = {
     "simple": "baselines",
     "lexical": "lexical.system",
@@ -195,13 +200,13 @@ _MOVED = {
 
 
 def _moved(module: str, name: str) -> str:
-    """The end of an error about a class that is no longer there: where it is now; empty if it was never ours."""
+    """Returns the end of an error message that names the new place of a moved class; empty if it was not moved."""
     package, _, old = module.rpartition(".")
     return f"; it is {package}.{_MOVED[old]}.{name} now" if package == "harness.systems" and old in _MOVED else ""
 
 
 def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
-    """Returns the class, or a function that makes the system, that `_target_` names."""
+    """Returns the class, or the function that makes the system, named by `_target_`."""
     module, _, name = target.rpartition(".")
     if not all(part.isidentifier() for part in target.split(".")) or not module:
         raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {OVERLAP}")
@@ -217,18 +222,18 @@ def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..
     except AttributeError:
         raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}{_moved(module, name)}") from None
     if not callable(found) or inspect.isbuiltin(found) or (inspect.isclass(found) and issubclass(found, BaseException)):
-        raise HarnessError(f"{where}: key '_target_': {target} is no class of a system")
+        raise HarnessError(f"{where}: key '_target_': {target} is not a class of a system")
     factory: Callable[..., Any] = found
     return factory
 
 
 def guarded(what: str, call: Callable[[], T]) -> T:
-    """Returns what `call` gives, which runs code that is not ours.
+    """Calls code that is not ours and returns its result.
 
     Raises
     ------
     SystemRaisedError
-        It raised something else than a HarnessError, or wanted to end the program.
+        The code raised an exception other than HarnessError, or tried to exit the program.
     """
     try:
         return call()
@@ -237,23 +242,24 @@ def guarded(what: str, call: Callable[[], T]) -> T:
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code == NO_READER:
             raise
-        if interrupt.stopping():  # only what some library made of it
+        if interrupt.stopping():  # a library may turn the interrupt into another exception
             raise KeyboardInterrupt from None
         raise system_raised(what, error) from error
 
 
+@checked_arguments
 def load_system(name: str, /, **settings: object) -> Built:
     """Returns a system by the name of its configuration.
 
     Parameters
     ----------
-    settings : keys of the configuration with other values than it has; a value that holds keys itself is replaced
-        as a whole. They are what YAML can hold: texts, numbers, lists, mappings; numbers of NumPy become plain ones.
+    settings : overrides of the configuration's keys; a value that is a mapping is replaced as a whole. Values must be
+        possible in YAML: texts, numbers, lists, mappings; NumPy numbers are converted.
 
     Raises
     ------
     HarnessError
-        There is no such configuration, or one of the faults of `build_system`.
+        There is no such configuration, or `build_system` fails.
 
     Examples
     --------
@@ -264,7 +270,7 @@ def load_system(name: str, /, **settings: object) -> Built:
     harness.errors.HarnessError: system bm25: key 'dept' is unknown to ...BM25; did you mean 'depth'?
     """
     mapping, where = config.load("system", name)
-    try:  # as YAML would have them: the run's key and side file hold them
+    try:  # plain values as in YAML, because the run's key and metadata file contain them
         plain = json.loads(json.dumps(settings, allow_nan=False))
     except (TypeError, ValueError) as error:
         expected = "expected texts, finite numbers, lists and mappings"
@@ -273,12 +279,12 @@ def load_system(name: str, /, **settings: object) -> Built:
 
 
 def check_cycle(part: object, above: tuple[str, ...] = ()) -> None:
-    """Raises HarnessError if a system would be an input of its own, by the keys `runs`, `system` and `first`.
+    """Raises HarnessError if a system is its own input through the keys `runs`, `system` and `first`.
 
     Parameters
     ----------
-    part : the name of a system or the configuration of one; anything else is none.
-    above : names of the systems that it is an input of.
+    part : name or configuration of a system; any other value is ignored.
+    above : names of the systems that have `part` as an input.
     """
     if isinstance(part, str) and part in config.names("system"):
         if part in above:

@@ -1,4 +1,4 @@
-"""The device that models compute on, and what of it decides their numbers."""
+"""The device that models run on, and its properties that affect their results."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def device(name: str) -> str:
-    """Returns `cpu` or `cuda`; `auto` is the latter if there is one.
+    """Returns `cpu` or `cuda`; `auto` selects `cuda` if there is a GPU.
 
     Raises
     ------
     HarnessError
-        There is no GPU, and one was asked for; torch is not installed.
+        `cuda` is requested, and there is no GPU or torch is not installed.
     """
     if importlib.util.find_spec("torch") is None and name != "cuda":
-        return "cpu"  # of what computes without torch; what needs it says so itself
+        return "cpu"  # some models run without torch; those that need it report that it is missing
     if importlib.util.find_spec("torch") is None:
         raise HarnessError("torch is not installed: pip install 'mathir-harness[sentences]'")
     import torch
@@ -37,7 +37,7 @@ def gpu() -> bool:
 
 
 def arithmetic(device: str, half: bool = False) -> list[str]:
-    """Returns what numbers are computed with: the type of the device, and the precision; other ones give other numbers.
+    """Returns the device and the number format of a computation; results differ between them.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def arithmetic(device: str, half: bool = False) -> list[str]:
 
 
 def torch_version() -> str:
-    """Of the installed torch, without the build's name."""
+    """Returns the version of the installed torch, without the build's name."""
     try:
         return metadata.version("torch").partition("+")[0]
     except metadata.PackageNotFoundError:
@@ -55,5 +55,5 @@ def torch_version() -> str:
 
 
 def cores() -> int:
-    """Returns how many processor cores this process may use."""
+    """Returns the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

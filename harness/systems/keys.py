@@ -1,8 +1,8 @@
-"""The keys of a system that its file does not list: which its class takes, and which of them decide nothing.
+"""Keys of a system that its file does not list: which keys its class accepts, and which have their defaults.
 
-A configuration lists the keys that people change most. The other parameters of its class (`_target_`), and of the
-classes inside it (a translator, a training), have defaults, and can be given like listed keys. Where no `_target_`
-names the class of an inner key, the outer class does, by an attribute `nested = {"training": Tuning}`.
+A configuration lists only the keys that are changed most often. The other parameters of its class (`_target_`), and of
+nested classes (such as a translator or a training), have defaults and can be set like listed keys. If no `_target_`
+names the class of a nested key, the outer class does by an attribute `nested = {"training": Tuning}`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ Factory = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Unlisted:
-    """A key that a configuration does not list, and that can be given.
+    """A key that a configuration does not list but that can be set.
 
     Attributes
     ----------
-    above, default : the outermost key above it that is not listed, and that one's default, where this is a mapping
-        with keys of its own, which stay; else empty.
+    above, default : the outermost unlisted parent key and its default, if the default is a non-empty mapping, whose
+        other keys must be kept; otherwise empty.
     """
 
     above: str = ""
     default: Mapping[str, Any] | None = None
 
 
-@cache  # by class, which is code
+@cache  # defaults do not change while the program runs
 def defaults(factory: Factory) -> Mapping[str, Any] | None:
-    """Returns the parameters of a class or function with their defaults, `MISSING` where there is none.
+    """Returns the parameters of a class or function with their defaults, `MISSING` for those without.
 
-    None if any key may be given, or nothing says which.
+    Returns None if it accepts any key, or has no signature.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def defaults(factory: Factory) -> Mapping[str, Any] | None:
 
 
 def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted | None:
-    """Returns what is known of a key below `system`; None if the configuration lists it.
+    """Looks up a key of a system; returns None if the configuration lists it.
 
-    Classes of other packages are not imported: they are checked when the system is built.
+    Classes of other packages are not imported; their keys are checked when the system is built.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
     Raises
     ------
     HarnessError
-        The key is unknown, or would stand inside a value that is no mapping; the line begins with `where`.
+        The key is unknown, or is inside a value that is not a mapping; the message begins with `where`.
 
     Examples
     --------
@@ -89,8 +89,8 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
     for end, name in enumerate(names, 1):
         if node is not None and not isinstance(node, Mapping):
             whole = ".".join(names[: end - 1])
-            said = f"{whole!r} is {node!r}, which has no keys; give {whole!r} as a whole"
-            raise HarnessError(f"{where}: key {key!r}: {said}")
+            reason = f"{whole!r} is {node!r}, which has no keys; give {whole!r} as a whole"
+            raise HarnessError(f"{where}: key {key!r}: {reason}")
         known = None if factory is None else defaults(factory)
         listed = node is not None and name in node and first is None
         if not listed:
@@ -109,11 +109,11 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
 
 
 def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Any]:
-    """A configuration without the keys that have the default of their class: a run's key does not depend on them.
+    """Removes the keys with default values from a configuration, so that a run's key does not depend on them.
 
     Parameters
     ----------
-    factory : the class whose keys they are; by default the one that `_target_` names.
+    factory : class of the configuration; by default the one named by `_target_`.
 
     Examples
     --------
@@ -131,6 +131,39 @@ def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -
     return found
 
 
+def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns key -> value in `before` of the keys whose values differ in two configurations of a system.
+
+    A key that is not listed has the default of the class that `now` names; `MISSING` if that is unknown. If `before`
+    names another class, only `_target_` is returned. The name of a system is ignored.
+
+    Examples
+    --------
+    >>> shuffle = {"_target_": "harness.systems.baselines.Shuffle"}
+    >>> changed(shuffle | {"depth": 10}, shuffle | {"seed": 7, "depth": 10})
+    {'seed': 0}
+    """
+    if before.get(TARGET) != now.get(TARGET):
+        return {TARGET: before.get(TARGET)}
+    factory = _class_of(now, None, any_package=True)
+    known = {} if factory is None else defaults(factory) or {}
+    listed = {key: value for key, value in known.items() if value is not MISSING}
+    one, other = (_flat({**listed, **configuration, "name": None}) for configuration in (before, now))
+    keys = [key for key in {**one, **other} if not _same(one.get(key, MISSING), other.get(key, MISSING))]
+    return {key: one.get(key, MISSING) for key in keys}
+
+
+def _flat(configuration: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Returns the values of a configuration and of its inner mappings by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in configuration.items():
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = _reduced(value, None)
+    return found
+
+
 def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
         return decisive(value, factory)
@@ -140,7 +173,7 @@ def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
 
 
 def _same(one: object, other: object) -> bool:
-    """Returns whether two values of a configuration mean the same: 1 is 1.0, and not true."""
+    """Returns whether two values of a configuration are equal: 1 equals 1.0, but not true."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -156,7 +189,7 @@ def _nested(factory: Factory | None, key: str) -> Factory | None:
 
 
 def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = False) -> Factory | None:
-    """The class that a configuration names, or `otherwise`; None if it is not ours and not `any_package` is asked."""
+    """Returns the class that a configuration names, or `otherwise`; None for other packages unless `any_package`."""
     target = value.get(TARGET) if isinstance(value, Mapping) else None
     if target is None:
         return otherwise
@@ -165,6 +198,6 @@ def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = F
         return None
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except Exception:  # whoever builds the system says what is wrong
+    except Exception:  # `build_system` reports the error
         return None
     return found if callable(found) else None

@@ -1,4 +1,4 @@
-"""From scores to the first k results, ties in the order that trec_eval has."""
+"""Ranking of documents by score, with ties in trec_eval's order."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from harness.systems.base import Pool, Request
 
 Floats32 = npt.NDArray[np.float32]
-Scored = tuple[Floats, float]  # how far each document lies above an empty one, shape (documents,), and the latter
+Scored = tuple[Floats, float]  # each document's score minus that of an empty document, and the latter score
 
 
 def places(ids: Ids) -> Index:
-    """Returns each document's place among the sorted ids, shape (documents,): what ties are ordered by."""
+    """Returns each document's position among the sorted ids, shape (documents,), by which ties are broken."""
     place = np.empty(len(ids), np.int64)
     place[np.argsort(ids, kind="stable")] = np.arange(len(ids))
     return place
 
 
 def top(rows: Index, scores: Floats32, place: Index, k: int) -> tuple[Index, Floats32]:
-    """Returns the first k of some documents and their scores: score descending, then place descending.
+    """Returns the top k of some documents and their scores: score descending, then place descending.
 
     Parameters
     ----------
     rows : int64, shape (some,). Indices of documents, in any order.
-    scores : float32, shape (some,). Theirs.
+    scores : float32, shape (some,). Scores of these documents.
     place : int64, shape (documents,). See `places`.
 
     Examples
@@ -45,7 +45,7 @@ def top(rows: Index, scores: Floats32, place: Index, k: int) -> tuple[Index, Flo
     (array([1, 2]), array([2., 1.], dtype=float32))
     """
     if rows.size > k:
-        # All that tie with the last one stay in until they are sorted.
+        # Keep all documents that tie at the cutoff until they are sorted.
         stay = scores >= np.partition(scores, rows.size - k)[rows.size - k]
         rows, scores = rows[stay], scores[stay]
     order = np.lexsort((-place[rows], -scores))[:k]
@@ -54,13 +54,13 @@ def top(rows: Index, scores: Floats32, place: Index, k: int) -> tuple[Index, Flo
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """Documents in the order of their scores: 32-bit score descending, then id descending, as trec_eval sorts."""
+    """Ranks documents in trec_eval's order: float32 score descending, then id descending."""
 
     ids: Ids
     depth: int
 
     @cached_property
-    def _place(self) -> Index:
+    def _tie_order(self) -> Index:
         return places(self.ids)
 
     @cached_property
@@ -68,10 +68,14 @@ class Ranker:
         return {name.decode(): row for row, name in enumerate(self.ids.tolist())}
 
     def best(self, scored: Scored, pool: frozenset[str] | None = None, out: Bools | None = None) -> dict[str, float]:
-        """Returns the first documents and their scores, without those that are out, shape (documents,).
+        """Returns the top documents and their scores.
 
-        Without a pool, documents that no word of the query lifts above an empty document are left out; with one,
-        all documents of the pool that the corpus holds are ranked, and no others.
+        Without a pool, only documents that score above an empty document are ranked; with a pool, all its documents
+        that the corpus holds.
+
+        Parameters
+        ----------
+        out : shape (documents,). Documents to exclude.
         """
         above, floor = scored
         if pool is None:
@@ -80,7 +84,7 @@ class Ranker:
             rows = np.array(sorted(self._row[doc] for doc in pool if doc in self._row), dtype=np.int64)
         if out is not None:
             rows = rows[~out[rows]]
-        best, scores = top(rows, (above[rows] + floor).astype(np.float32), self._place, self.depth)
+        best, scores = top(rows, (above[rows] + floor).astype(np.float32), self._tie_order, self.depth)
         docs = self.ids[best].tolist()
         return {doc.decode(): score for doc, score in zip(docs, scores.tolist(), strict=True)}
 
@@ -88,7 +92,10 @@ class Ranker:
 def rank(
     name: str, request: Request, ids: Ids, score: Callable[[Topic], Scored], depth: int, shared: str = "a word"
 ) -> Run:
-    """A run: the best documents of each topic by `score`, refused if no topic shares a word (`shared`) with one."""
+    """Returns a run of the top documents of each topic by `score`.
+
+    Raises HarnessError if no topic shares anything with the corpus; `shared` says in the message what is compared.
+    """
     ranker = Ranker(ids, depth)
     among = None if request.excluded is None else request.excluded.among(ids)
     found = {}
@@ -105,14 +112,14 @@ def rank(
 
 
 def within(run: Run, pool: Pool) -> Run:
-    """The results of a run that are in a pool, under the same name; without a checksum, as no file holds them."""
+    """Restricts a run to a pool; keeps its name but not its checksum, because no file holds the result."""
     docs = [pool.get(topic, frozenset()) for topic in run.topics]
     pairs = zip(run.topic.tolist(), run.doc.tolist(), strict=True)
     return _only(run, np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool))
 
 
 def permitted(run: Run, request: Request) -> Run:
-    """Returns the results of a run that a request lets be ranked: of its pool, if there is one, and not excluded."""
+    """Restricts a run to the documents that a request allows: in its pool, if there is one, and not excluded."""
     if request.excluded is not None:
         out = request.excluded.out(run.topics, run.topic, run.doc)
         run = _only(run, ~out) if out.any() else run

@@ -1,4 +1,4 @@
-"""Re-ranking: any system on the documents of a pool, such as a topic's judged ones."""
+"""Re-ranking of a pool, such as the judged documents of each topic, by any system."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from harness.systems.ranking import within
 
 @dataclass(frozen=True)
 class RerankPool:
-    """Another system, which then ranks the pool of each topic and nothing else; it refuses to run without a pool.
+    """Re-ranks the pool of each topic with another system; requires a pool.
 
-    What the other system returns beside the pool is left out (a run file, for one, knows of no pool).
+    Results of the other system outside the pool are removed, such as those of a run file, which ignores the pool.
 
     Parameters
     ----------
     system : the name of a system in `conf/system/`, or the configuration of one.
-    name : of the run; by default the other run's name with `-pool`.
+    name : name of the run; by default that of the other system's run with `-pool`.
     """
 
     system: str | Mapping[str, Any]
@@ -35,28 +35,28 @@ class RerankPool:
     def __post_init__(self) -> None:
         if self.name is not None and not isinstance(self.name, str):
             raise HarnessError(f"key 'name' is {self.name!r}, expected text")
-        self._system  # noqa: B018  (a fault in the other system is found at once)
+        self._system  # noqa: B018  (validates the other system at once)
 
     def searches(self) -> bool:
-        """Returns what the other system says."""
+        """Returns whether the other system reads a corpus."""
         return self._system.searches()
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns what the other system says."""
+        """Returns the collections left out of the other system's training."""
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what the other system says of its numbers."""
+        """Returns the notes of the other system."""
         return self._system.notes()
 
     def reads(self) -> dict[str, Any]:
-        """Returns the configuration of the other system, if it is named, and what that system reads."""
+        """Returns the configuration of the other system, if it is given by name, and its inputs."""
         return reads_of(self.system, self._system)
 
     def __call__(self, request: Request) -> Run:
-        """Pass everything on, and keep the results that are in the pool.
+        """Runs the other system and keeps its results in the pool.
 
-        Raises HarnessError if there is no pool, or nothing of the run is in it.
+        Raises HarnessError if there is no pool, or if it contains no result.
         """
         if request.pool is None:
             raise HarnessError(f"system {self.name or 'rerank-pool'}: has no pool to rank; run it with rerank=true")
@@ -72,16 +72,16 @@ class RerankPool:
 
 
 def another(key: str, value: object, *, files: bool = False) -> Built:
-    """Returns the system that a configuration's key names or describes.
+    """Returns the system given by a configuration's key, by name or as a configuration.
 
     Parameters
     ----------
-    files : whether it may be a run file as well. One whose name is also a system's is written with its folder.
+    files : whether a run file is allowed as well. A file with the name of a system must be written with its folder.
 
     Raises
     ------
     HarnessError
-        It is none, is made from itself, or one of the faults of `build_system`.
+        The value is not a system, the system is its own input, or `build_system` fails.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def another(key: str, value: object, *, files: bool = False) -> Built:
     'bm25'
     >>> another("system", "bm52", files=True)
     Traceback (most recent call last):
-    harness.errors.HarnessError: key 'system': 'bm52' is no file and no system; did you mean 'bm25'?
+    harness.errors.HarnessError: key 'system': 'bm52' is neither a file nor a system; did you mean 'bm25'?
     """
     check_cycle(value)
     if isinstance(value, Mapping):
@@ -100,11 +100,11 @@ def another(key: str, value: object, *, files: bool = False) -> Built:
     if not files or value in (systems := config.names("system")):
         return load_system(value)
     if not Path(value).expanduser().exists():
-        raise HarnessError(f"key {key!r}: {value!r} is no file and no system; {suggestion(value, systems)}")
+        raise HarnessError(f"key {key!r}: {value!r} is neither a file nor a system; {suggestion(value, systems)}")
     return Built(External(value))
 
 
 def reads_of(value: str | Mapping[str, Any], built: Built) -> dict[str, Any]:
-    """Returns what the run of such a system depends on: its configuration if it is named, and what it reads."""
+    """Returns the inputs of a nested system's run: its configuration, if it is given by name, and what it reads."""
     named = isinstance(value, str) and value in config.names("system")
     return ({str(value): config.load("system", str(value))[0]} if named else {}) | built.reads()

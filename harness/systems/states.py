@@ -1,4 +1,4 @@
-"""What a system lacks here, by its configuration alone: modules, models, a corpus; or why nobody can run it."""
+"""States of systems: ready, missing modules, models or corpora, or the reason why a system cannot be run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from harness.io import checks, config
 from harness.io.checks import Words
 from harness.systems.crosslingual.scripts import name_of
 
-# Keys of a system's configuration that are no parameters.
-ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand")
-Kind = Literal["ready", "needs", "not implemented", "blocked"]
+# Keys of a system's configuration that are not parameters.
+ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand", "example")
+Kind = Literal["ready", "needs", "not implemented", "blocked", "broken"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _WITH_MODELS = ("harness.systems.dense.", "harness.systems.crosslingual.")
 
 
 @dataclass(frozen=True)
 class _Registered:
-    """What the configuration of a system that is only registered says; `state` why it cannot be run."""
+    """Configuration of a system that is only registered; `state` is the reason it cannot be run."""
 
     title: str
     state: Any
@@ -37,16 +37,16 @@ class _Registered:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a published run is made: the words of `harness run` beside the system, by its key `recipe`.
+    """Arguments of `harness run` that reproduce a published run, from the system's key `recipe`.
 
     Attributes
     ----------
-    settings : words such as `system.mode=live`.
+    settings : further arguments, such as `system.mode=live`.
 
     Raises
     ------
     HarnessError
-        There is no such collection or corpus.
+        The collection or corpus is unknown.
     """
 
     collection: Words
@@ -60,7 +60,7 @@ class Recipe:
             checks.choice(group, getattr(self, group), config.names(group))
 
     def words(self, system: str) -> list[str]:
-        """Returns the words of the command, not quoted.
+        """Returns the arguments of the command, unquoted.
 
         Examples
         --------
@@ -73,7 +73,7 @@ class Recipe:
 
 
 def command(words: Sequence[str]) -> str:
-    """Returns the words of `harness run` as a line for a shell.
+    """Returns a call of `harness run` as a shell command, with quoted arguments.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def recipe(mapping: Mapping[str, Any], where: str = "system") -> Recipe | None:
 
 
 def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-    """Yields a system's configuration, and those of its parts: systems that it names or writes out, a translator."""
+    """Yields the configurations of a system and of its parts: nested systems and translators."""
     yield mapping
     for key in ("system", "first", "runs", "translator"):
         value = mapping.get(key)
@@ -101,7 +101,7 @@ def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[M
 
 
 def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns the models that systems read, each once; give it all `parts` of a system."""
+    """Returns the distinct models that systems need, given all `parts` of a system."""
     found: dict[str, None] = {}
     for part in configurations:
         training = part.get("training")
@@ -112,14 +112,14 @@ def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns the models that are missing on this machine."""
+    """Returns the needed models that are not available locally."""
     from harness.systems.dense import models
 
     return [model for model in needed_models(configurations) if models.missing(model)]
 
 
 def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns model -> how a person gets it, of the systems that say so by the key `by_hand`.
+    """Maps models that must be obtained manually to instructions, from the key `by_hand` of systems.
 
     Examples
     --------
@@ -130,14 +130,14 @@ def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def model_lines(model: str, brought: Mapping[str, str]) -> Sequence[str]:
-    """Returns what of a model is not here, one line each; `brought` as `by_hand` gives it."""
+    """Returns what is missing to load a model, one line each; `brought` is the result of `by_hand`."""
     from harness.systems.dense import models
 
     return [f"needs the model {model}: {brought[model]}"] if model in brought else models.missing(model)
 
 
 def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What systems lack to ask the language models that they name by `llm`; nothing where kept answers are named."""
+    """Returns what is missing to call the language models of systems; empty if they use cached answers."""
     from harness.store.llm import load_endpoint
 
     found: dict[str, None] = {}
@@ -154,34 +154,39 @@ def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def missing_modules(configurations: Iterable[Mapping[str, Any]]) -> str:
-    """What is not installed of what systems need, and the command that installs it; empty if nothing is missing.
+    """Returns the missing modules of systems and the commands that install them; empty if nothing is missing."""
+    return "; ".join(module_lines(configurations))
 
-    `needs` names modules and files (`config.load` has checked that). They are looked for, never imported: whoever
-    asks has not asked to run anything. Only a module of ours may say itself what it lacks, by a function `missing`,
-    which may take the configuration.
+
+def module_lines(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns a line `WHAT: COMMAND` for each missing module of systems.
+
+    The key `needs` names modules and files (checked by `config.load`). They are located without being imported, because
+    a query of the state must not run code. The exception are our own modules: they may have a function `missing`, which
+    may take the configuration.
     """
     lacking = []
     for part in configurations:
         needs = part.get("needs") or []
         lacking += [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, part)]
-    return "; ".join(dict.fromkeys(lacking))
+    return list(dict.fromkeys(lacking))
 
 
 def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Language -> what systems lack here for topics in it, empty if nothing; no languages if they make no difference.
+    """Maps topic languages to what systems lack for them, "" if nothing; empty if the language makes no difference.
 
-    Modules of ours that `needs` names say so by a function `by_language`.
+    The answers come from a function `by_language` of our own modules that the key `needs` names.
     """
     found: dict[str, str] = {}
     for name in _needed(configurations):
         if name.startswith("harness.") and _installed(name):
-            said = getattr(importlib.import_module(name), "by_language", None)
-            found |= {} if said is None else said()
+            function = getattr(importlib.import_module(name), "by_language", None)
+            found |= {} if function is None else function()
     return found
 
 
 def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns the modules and files that systems need, each once."""
+    """Returns the distinct modules and files that systems need."""
     named = (part.get("needs") or [] for part in configurations)
     return list(dict.fromkeys(name for needs in named for name in ([needs] if isinstance(needs, str) else needs)))
 
@@ -204,12 +209,12 @@ def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
 
 
 def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system") -> tuple[checks.Lack, str] | None:
-    """Returns why nothing runs a system of these `parts`, as `checks.state` gives it; None if its code is here.
+    """Returns why a system with these `parts` cannot run, as from `checks.state`; None if it is implemented.
 
     Raises
     ------
     HarnessError
-        The key `state`, of its own or of a system that it is made from, is none of the known ones.
+        The key `state` of the system or of a nested system is invalid.
     """
     for part in configurations:
         if "state" in part:
@@ -218,13 +223,13 @@ def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system
 
 
 def missing_collection(name: str) -> str:
-    """Returns a collection that has to be brought by hand, and is not here, in words; else empty."""
+    """Describes a collection that must be obtained manually and is missing; otherwise empty."""
     collection = load_collection(name)
     return f"the collection {name} ({collection.state()})" if collection.state().startswith("manual") else ""
 
 
 def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Models and a corpus that are not here, in words; empty without any.
+    """Describes missing models and a missing corpus; empty if there are none.
 
     Parameters
     ----------
@@ -250,15 +255,17 @@ def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str
 
 
 def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
-    """Returns the kind of a system's state, and the whole of it: `ready`, why nobody runs it, or what is missing here.
+    """Returns the state of a system and its description: `ready`, why it cannot run, or what is missing.
 
-    A system with a recipe is ready if its published run can be made: it needs the recipe's corpus, too, if that has to
-    be brought by hand. Then the command of that run ends the state.
+    It is broken if the module of its class is not found; no module is imported.
+
+    A system with a recipe is ready if its published run can be reproduced, which also requires the recipe's corpus if
+    that must be obtained manually. If something is missing, the description ends with the command of that run.
 
     Raises
     ------
     HarnessError
-        Its key `state` or `recipe` has a fault.
+        The key `state` or `recipe` is invalid.
     """
     where = f"system {name}"
     configurations = list(parts(mapping))
@@ -266,6 +273,10 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
     if found is not None:
         kind, why = found
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
+    for part in configurations:
+        module = str(part.get("_target_", "")).rpartition(".")[0]
+        if module and not part.get("needs") and not _installed(module):
+            return "broken", f"broken: module {module!r} is neither in the current folder nor installed"
     modules, absent = missing_modules(configurations), missing_models(configurations)
     answers, brought = missing_answers(configurations), by_hand(configurations)
     if made is None:
@@ -276,7 +287,7 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         ]
     else:
         state = load_corpus(made.corpus).state()
-        of_hub = state.startswith("needs the data set")  # which it names
+        of_hub = state.startswith("needs the data set")  # this state names the data set
         manual = not of_hub and state not in ("here", "fetchable")
         models_and_corpus = resources(absent, made.corpus if manual else "", brought)
         found_by = [models_and_corpus, state.removeprefix("needs ") if of_hub else ""]
@@ -292,25 +303,25 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
 
 
 def check_registered(mapping: Mapping[str, Any], where: str) -> None:
-    """Raises HarnessError, with its state, if the configuration only registers a system (or does so wrongly)."""
+    """Raises HarnessError, with the system's state, if a configuration only registers a system, or is invalid."""
     if "state" not in mapping:
         return
     found = checks.typed(_Registered, mapping, where)
     kind, why = checks.state(found.state, where)
-    said = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
-    raise HarnessError(f"{where}: {found.title} {said}")
+    reason = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
+    raise HarnessError(f"{where}: {found.title} {reason}")
 
 
 def _installed(module: str) -> bool:
-    """Whether there is such a module, installed or in the current folder; files are looked for, nothing is imported."""
+    """Returns whether a module is installed or in the current folder, without importing it."""
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
-    except ValueError:  # of a module that is running and has no file
+    except ValueError:  # raised for a running module without a file
         return not rest
     if spec is None:
         here = PathFinder.find_spec(top, [str(Path.cwd())])
-        spec = here if here is not None and here.origin is not None else None  # any folder would be a package
+        spec = here if here is not None and here.origin is not None else None  # not every folder is a package
     for name in rest:
         if spec is None or spec.submodule_search_locations is None:
             return False

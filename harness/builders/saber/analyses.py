@@ -27,7 +27,7 @@ from harness.scoring.bootstrap import draws, mean_resampled
 def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dict[str, Floats]:
     """Returns signal -> share of its candidates at each rank or better, over all targets; shape (largest rank,).
 
-    Equal ratings share their mean rank, rounded down. Signals without candidates are left out.
+    Equal ratings share their mean rank, rounded down. Signals without candidates are excluded.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def relevant_above(
 
     Parameters
     ----------
-    relevant : target -> ids of the relevant problems; ids that are no candidates are ignored.
+    relevant : target -> ids of the relevant problems; ids that are not candidates are ignored.
 
     Raises
     ------
@@ -261,7 +261,7 @@ class Preference:
 def preference(formulas: Run, words: Run, domains: Mapping[str, Iterable[str]]) -> dict[str, Preference]:
     """Computes a system's preference for formulas or words by domain; `all` stands for every query.
 
-    The two runs rank the candidates' formulas alone and their words alone (`formulas_only`, `words_only`) for the full
+    The two runs rank the candidates' formulas only and their words only (`formulas_only`, `words_only`) for the full
     queries. Both runs must score on one scale, such as cosine. The paper does not say how it averages; this function
     averages over the candidates that both runs score. A query may be in several domains.
 

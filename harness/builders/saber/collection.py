@@ -46,7 +46,7 @@ def write_collection(
 
     - `queries.jsonl`, `documents.jsonl`: as `harness.collections.readers.saber` reads them, with exact ratings.
     - `ratings.jsonl`: ratings with their standard errors.
-    - `documents-formulas.jsonl`, `documents-words.jsonl`: each document's formulas or words alone.
+    - `documents-formulas.jsonl`, `documents-words.jsonl`: each document's formulas or words only.
     - `conf/collection/`: NAME and NAME-full (queries with their solutions).
     - `conf/corpus/`: NAME (with solutions), NAME-statements, and NAME-formulas and NAME-words, whose runs
       `analyses.preference` compares.

@@ -36,7 +36,7 @@ def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
 
     Parameters
     ----------
-    bare : also wrap mathematics that stands in prose without any delimiter.
+    bare : also wrap mathematics that is in prose without any delimiter.
 
     Examples
     --------

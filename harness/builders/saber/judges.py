@@ -56,7 +56,7 @@ class LanguageModel:
     ----------
     problems : id -> problem, for all targets and candidates.
     explain : the model compares techniques and structure in writing first, as in the paper's prompt; otherwise it is
-        asked for the last line alone, for small models and small budgets.
+        asked for the last line only, for small models and small budgets.
     """
 
     client: Client

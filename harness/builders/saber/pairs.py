@@ -3,7 +3,7 @@
 Topics are compared by Best-Match Average with Lin's similarity, core ideas by the Jaccard similarity of their words.
 The matrix of all pairs is computed in tiles: sums of best matches are products of a sparse matrix (problem x tag) and a
 dense one (tag x problem), shared words are a product of two sparse ones. Only pairs that reach a threshold are kept.
-Each row of tiles is an artefact of its own, so that interrupted work resumes. Sums are made in the order of the tags in
+Each row of tiles is its own artifact, so that interrupted work resumes. Sums are made in the order of the tags in
 float64, so the values equal those computed one pair at a time.
 """
 

@@ -83,7 +83,21 @@ def load_settings(name: str) -> tuple[Settings, str]:
     4
     """
     mapping, path = config.load("builder", name)
-    return typed(Settings, {**mapping, "name": name}, path), path
+    return typed(Settings, {**_anchored(mapping, Path(path).parent), "name": name}, path), path
+
+
+def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns settings whose relative paths of files, `{file: P}`, begin at the folder of the configuration."""
+
+    def located(value: object) -> object:
+        if isinstance(value, list):
+            return [located(each) for each in value]
+        return _anchored(value, folder) if isinstance(value, dict) else value
+
+    return {
+        key: str(folder / Path(value).expanduser()) if key == "file" and isinstance(value, str) else located(value)
+        for key, value in mapping.items()
+    }
 
 
 def steps(settings: Settings, where: str, mode: Mode = "live") -> tuple[Step, ...]:

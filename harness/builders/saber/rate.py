@@ -115,7 +115,7 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
 
 
 def rate_all(played: Sequence[Games], *, penalty: float = PENALTY, scale: float = SCALE) -> list[Ratings]:
-    """Rates the candidates of all targets; leaves out targets that raise `UndecidedError`."""
+    """Rates the candidates of all targets; excludes targets that raise `UndecidedError`."""
     out = []
     for games in played:
         with suppress(UndecidedError):

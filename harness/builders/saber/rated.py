@@ -68,7 +68,7 @@ def exhaustive(
 ) -> list[rating.Ratings]:
     """Rates the candidates from all pairs, judged by the same judge; n (n - 1) / 2 comparisons per target.
 
-    Targets without a decision are left out, as in the step `rate`.
+    Targets without a decision are excluded, as in the step `rate`.
     """
     targets, problems = read_targets_and_problems(folders)
     judge = judge_of(settings, targets, problems, mode)

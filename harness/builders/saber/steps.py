@@ -1,4 +1,4 @@
-"""Steps of a builder; the output of each is an artefact of the store under the fingerprint of its inputs.
+"""Steps of a builder; the output of each is an artifact of the store under the fingerprint of its inputs.
 
 A step runs again if the content of its input, its settings or its code changed. Interrupted work resumes at the first
 unfinished step.
@@ -52,7 +52,7 @@ class Step:
 
     Attributes
     ----------
-    name : of the step; its artefacts have the kind `saber-NAME`.
+    name : of the step; its artifacts have the kind `saber-NAME`.
     needs : earlier steps whose folders it reads.
     settings : everything else that affects its output, as plain values; files by their checksums.
     modules : our modules that affect its output; the source of `make` counts too.
@@ -70,17 +70,17 @@ class Step:
     free: bool = False
 
     def spec(self, folders: Folders) -> dict[str, Any]:
-        """Returns the specification of its artefact, given the folders of `needs`."""
+        """Returns the specification of its artifact, given the folders of `needs`."""
         inputs = {name: content(folders[name]) for name in self.needs}
         made_by = {"code": code.of(*self.modules), "make": sha256(inspect.getsource(self.make).encode())}
         return {"step": self.name, "inputs": inputs, "settings": self.settings, **made_by}
 
     def kind(self) -> str:
-        """Returns the kind of its artefact."""
+        """Returns the kind of its artifact."""
         return f"saber-{self.name}"
 
     def made(self, folders: Folders) -> Path | None:
-        """Returns the folder of its artefact if the store has it, else None."""
+        """Returns the folder of its artifact if the store has it, else None."""
         if any(name not in folders for name in self.needs):
             return None
         folder = artefacts.store_root() / self.kind() / artefacts.key(self.spec(folders))
@@ -97,7 +97,7 @@ class Planned:
 
 
 def content(folder: Path) -> str:
-    """Returns a hash of the files of an artefact, independent of how they were made."""
+    """Returns a hash of the files of an artifact, independent of how they were made."""
     try:
         files = json.loads((folder / artefacts.SPEC).read_bytes())["files"]
         return artefacts.key({name: entry["sha256"] for name, entry in files.items()})
@@ -153,7 +153,7 @@ def write_counts(out: Path, counts: Mapping[str, object]) -> None:
 
 
 def copy(folder: Path, to: Path) -> None:
-    """Copies the text files of an artefact to a folder; arrays stay in the store."""
+    """Copies the text files of an artifact to a folder; arrays stay in the store."""
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".npy"]
     write_all({to / path.relative_to(folder): path.read_bytes() for path in found if path.name != artefacts.SPEC})
 

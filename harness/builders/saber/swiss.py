@@ -133,7 +133,7 @@ def _answers(judge: Judge, asked: Sequence[Comparison]) -> Sequence[int]:
 
 
 def _shown(target: str, a: str, b: str, seed: int) -> Comparison:
-    """Draws the order in which the judge sees two candidates; it depends on the pair alone."""
+    """Draws the order in which the judge sees two candidates; it depends on the pair only."""
     a, b = sorted((a, b))
     return Comparison(target, b, a) if draw(seed, "swap", target, a, b) < 0.5 else Comparison(target, a, b)
 

@@ -1,18 +1,18 @@
-"""The posts of ARQMath: the organisers' XML of Math Stack Exchange, one `row` a question or answer.
+"""Reader of ARQMath posts: the organisers' XML of Math Stack Exchange, one `row` per question or answer.
 
     <posts>
       <row Id="5" PostTypeId="1" Title="..." Tags="&lt;calculus&gt;&lt;limits&gt;" Body="..." />
       <row Id="9" PostTypeId="2" ParentId="5" Body="..." />
 
 Documents are the answers, with the title and tags of their question. The file is read twice: first for the titles,
-which wait in a temporary file, then for the answers. What stays in memory is 8 bytes a post and 24 a question.
-The reader `arqmath-unanswered` has the other posts: the questions that nobody answered.
+which are kept in a temporary file, then for the answers. Memory use is 8 bytes per post and 24 per question.
+The reader `arqmath-unanswered` yields the questions without an answer.
 
-A corpus may `keep` more: the answer's HTML as it stands, `html`, and its votes, `score` (empty where the file does not
-say); and of the question its text `question`, its id `question_id`, and `accepted`, which is `yes` for the answer that
-the question's AcceptedAnswerId names and `no` for others. The questions' texts wait, compressed, in the same temporary
-file: about half the size of their bodies. Where `question` is kept, a document's formulas are those of title, question
-and answer, in this order, as in `harness.collections.readers.mse`.
+A corpus may `keep` further columns: of the answer its unchanged HTML `html` and its votes `score` (empty if missing in
+the file); of the question its text `question`, its id `question_id`, and `accepted`, which is `yes` for the answer in
+the question's AcceptedAnswerId and `no` for others. Texts of questions are kept compressed in the same temporary file,
+at about half their size. If `question` is kept, a document's formulas are those of title, question and answer, in this
+order, as in `harness.collections.readers.mse`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Row = tuple[int, dict[str, str]]
 
 
 def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) -> Iterator[Row]:
-    """Yields line and attributes of each wanted `row`, in order; memory for one block of the file at a time.
+    """Yields line and attributes of each wanted `row`, in order; keeps one block of the file in memory.
 
-    Document types and entities are refused: they have no place in such a file and can be made to explode.
+    Document types and entities are refused: such files do not need them, and expanded entities can exhaust memory.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
 
     parser = expat.ParserCreate()
     found: list[Row] = []
-    fed = begun = 0  # bytes of the file given to the parser, and those given before the last tag began
+    fed = begun = 0  # bytes passed to the parser in total, and before the last tag
 
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal begun
@@ -86,7 +86,7 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
 
 
 def number(attributes: dict[str, str], key: str, path: Path, line: int) -> int:
-    """Returns a post id from an attribute that must be there."""
+    """Returns a post id from a required attribute."""
     text = attributes.get(key)
     if text is None:
         raise format_error(path, line, f"post {attributes.get('Id', '?')} has no {key}")
@@ -96,11 +96,11 @@ def number(attributes: dict[str, str], key: str, path: Path, line: int) -> int:
 
 
 class Question(NamedTuple):
-    """What answers take of their question.
+    """Fields of a question that its answers share.
 
     Attributes
     ----------
-    title, tags, body : as they stand in the file; the body is "" if it is not kept.
+    title, tags, body : unchanged from the file; the body is "" if it is not kept.
     accepted : the id of the accepted answer, "" if there is none or it is not kept.
     """
 
@@ -111,7 +111,7 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """The questions by id, kept in a temporary file."""
+    """Questions by id, in a temporary file."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed when collected)
@@ -121,7 +121,7 @@ class Questions:
         self._length = 0
 
     def add(self, post: int, question: Question) -> None:
-        """Remembers a question. Raises `HarnessError` if the temporary file cannot be written."""
+        """Stores a question. Raises `HarnessError` if the temporary file cannot be written."""
         record = "\0".join((*question[:3], "")).encode()  # XML has no NUL
         if question.body:
             record += zlib.compress(question.body.encode(), 1)
@@ -133,7 +133,7 @@ class Questions:
         self._ends.append(self._length)
 
     def close(self) -> None:
-        """No more are added; from now on they can be looked up."""
+        """Ends the additions and sorts the index, so that questions can be looked up."""
         try:
             self._file.flush()
         except OSError as error:
@@ -156,16 +156,16 @@ class Questions:
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """Returns the answers in the order of the file, with the columns that the corpus keeps.
+    """Yields the answers in file order, with the columns that the corpus keeps.
 
-    An answer whose question is not there has an empty `question` and is not accepted.
+    An answer whose question is missing has an empty `question` and is not accepted.
 
     Raises
     ------
     HarnessError
-        The corpus keeps a column that is none of `COLUMNS`, or the temporary file cannot be written.
+        The corpus keeps a column that is not in `COLUMNS`, or the temporary file cannot be written.
     FormatError
-        The file is damaged, or a post lacks what it must have.
+        The file is damaged, or a post lacks a required attribute.
     """
     for column in corpus.keep:
         if column not in COLUMNS:
@@ -183,11 +183,11 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
-    """Returns the questions without an answer, in the order of the file; errors are those of `read`, and any `keep`."""
+    """Yields the questions without an answer, in file order; raises the errors of `read`, also if `keep` is set."""
     if corpus.keep:
         raise HarnessError(f"corpus {corpus.name}: keep: questions have no further columns; leave the key out")
     path = corpus.path
-    _questions(path, remarks, ())  # which checks the posts
+    _questions(path, remarks, ())  # validates the posts
     answered = array("q")
     for line, row in rows(path, lambda row: row.get("PostTypeId") == ANSWER):
         answered.append(number(row, "ParentId", path, line))
@@ -206,7 +206,7 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
 def _document(
     attributes: dict[str, str], parent: int, question: Question, keep: tuple[str, ...], remarks: Remarks
 ) -> Document:
-    """Returns an answer; its question's body is read only if it is kept, since that takes as long as the answer's."""
+    """Returns an answer; parses its question's body, which is slow, only if it is kept."""
     head, body = read_markup(question.title), read_markup(attributes["Body"])
     asked = read_markup(question.body) if "question" in keep else Marked("", (), 0)
     formulas = head.formulas + asked.formulas + body.formulas
@@ -225,7 +225,7 @@ def _document(
 
 
 def _questions(path: Path, remarks: Remarks, keep: tuple[str, ...]) -> Questions:
-    """Returns the first reading: the questions, and a check that no post id comes twice."""
+    """Reads the file a first time: collects the questions, and checks that post ids are unique."""
     questions = Questions()
     ids = array("q")
     for line, attributes in rows(path):
@@ -246,7 +246,7 @@ def _questions(path: Path, remarks: Remarks, keep: tuple[str, ...]) -> Questions
 
 
 def _question(attributes: dict[str, str], path: Path, line: int, keep: tuple[str, ...], remarks: Remarks) -> Question:
-    """Returns what is kept of a question; one without a body is counted, one without a title is a fault."""
+    """Returns the kept parts of a question; counts a missing body, and raises an error for a missing title."""
     if "Title" not in attributes:
         raise format_error(path, line, f"post {attributes['Id']} has no Title")
     accepted = body = ""
@@ -269,7 +269,7 @@ def _check_unique(ids: array[int], path: Path) -> None:
 
 
 def check(path: Path) -> None:
-    """Raises `FormatError` unless the whole file can be read; a file cut short is found here, not after an index."""
+    """Raises `FormatError` unless the whole file can be read, to find truncated files before indexing."""
     if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, keep=COLUMNS, reader=POSTS)):
         raise format_error(path, 0, "no answers found")
 

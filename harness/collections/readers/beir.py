@@ -1,7 +1,7 @@
-"""Data sets in BEIR's form: which files hold corpus, queries, judgments and exclusions, and what they hold.
+"""Reader of data sets in BEIR format: finds and reads the files of corpus, queries, judgments and exclusions.
 
-A folder (or a repository of the hub) has each part as one file or as a folder of files, in JSON lines, as a
-tab-separated table with a header, or in Parquet:
+In a folder (or a repository of the hub), each part is one file or a folder of files: JSON lines, a tab-separated table
+with a header, or Parquet:
 
     corpus.jsonl         {"_id": "d1", "title": "", "text": "..."}         or corpus/*.parquet, corpus.tsv
     queries.jsonl        {"_id": "q1", "text": "..."}                      or queries/*.parquet, queries.tsv
@@ -31,16 +31,16 @@ from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id
 
 Row = Mapping[str, Any]
-Rows = Iterator[tuple[Path, int, Row]]  # with the file, and the line (of Parquet the row) from 1
-SPLIT = "test"  # that is read unless another is named
-FORMS = (".jsonl", ".tsv", ".parquet")  # of several of one part the first of these is read
+Rows = Iterator[tuple[Path, int, Row]]  # file, line number (Parquet: row number) from 1, row
+SPLIT = "test"  # default split
+FORMS = (".jsonl", ".tsv", ".parquet")  # in order of preference, if a part has several
 PARTS: Mapping[str, tuple[str, ...]] = {
     "corpus": ("corpus",),
     "queries": ("queries", "query"),
     "qrels": ("qrels",),
     "excluded": ("excluded_ids", "excluded-ids", "exclusions"),
 }
-_UNNAMED = ("default", "data")  # folders of judgments on the hub whose configuration is the set's only unnamed one
+_UNNAMED = ("default", "data")  # folders of judgments of data sets with a single unnamed configuration
 _PACKED = (".gz", ".xz", ".zst")
 _SHARD = re.compile(r"(.*?)-(\d{3,6})-of-(\d{3,6})")
 ID = ("_id", "id")
@@ -65,19 +65,19 @@ class Files:
 
 
 def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "") -> dict[str, tuple[str, ...]]:
-    """Returns part -> its files, of all the files of a data set by their paths in it.
+    """Returns part -> its files, given the relative paths of all files of a data set.
 
     Parameters
     ----------
-    where : what messages call the data set.
-    split : of the judgments; judgments in one file `qrels` are those of `test`.
-    subset : of a set that holds several: their parts are `SUBSET-corpus`, or lie in a folder `SUBSET`.
+    where : name of the data set in messages.
+    split : split of the judgments; a single file `qrels` is the split `test`.
+    subset : subset of a repository with several data sets: files such as `SUBSET-corpus`, or in a folder `SUBSET`.
 
     Raises
     ------
     HarnessError
-        A part or the split is missing, or there are several splits of documents or queries and none of them is it, or
-        some shards of a part are missing.
+        A part, the split or a shard is missing, or there are several splits of documents or queries and none of them
+        has the requested name.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "")
 
 
 def _within(name: str, subset: str) -> str | None:
-    """Returns a path below a subset; None if it is not of it."""
+    """Returns a path relative to a subset; None if it is outside the subset."""
     if not subset:
         return name
     for before in (f"{subset}/", f"{subset}-"):
@@ -126,19 +126,19 @@ def _within(name: str, subset: str) -> str | None:
 
 
 def _form(name: str) -> tuple[str, str] | None:
-    """Returns a file's name without its endings, and the one that says its form; None for another form."""
+    """Returns a file's name without extensions, and the extension of its format; None for other formats."""
     plain = _unpacked(PurePosixPath(name).name)
     return next(((plain.removesuffix(form), form) for form in FORMS if plain.endswith(form)), None)
 
 
 def _unpacked(name: str) -> str:
-    """Returns a file's name without the ending that says how it is packed."""
+    """Returns a file's name without the extension of its compression."""
     return next((name.removesuffix(packed) for packed in _PACKED if name.endswith(packed)), name)
 
 
 def _chosen(part: str, groups: set[str], split: str, where: str) -> str:
     if part == "qrels":
-        wanted = [split] if split != SPLIT else [split, ""]  # a set with one split need not say which
+        wanted = [split] if split != SPLIT else [split, ""]  # a data set with one split need not name it
     else:
         wanted = ["", split, *PARTS[part], *(groups if len(groups) == 1 else ())]
     for group in wanted:
@@ -156,7 +156,7 @@ def _check_shards(names: Sequence[str], where: str) -> None:
 
 
 def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") -> Files:
-    """Returns the parts of a data set in a folder. Raises HarnessError as `find`, or there is no such folder."""
+    """Returns the parts of a data set in a folder. Raises HarnessError as `find`, or if the folder is missing."""
     if not folder.is_dir():
         raise HarnessError(f"{folder}: no such folder")
     below = [folder / subset] if subset and (folder / subset).is_dir() else [folder]
@@ -165,16 +165,16 @@ def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") ->
     return Files(**{part: tuple(folder / name for name in names) for part, names in found.items()})
 
 
-# ---- what they hold ---------------------------------------------------------------------------------------------
+# ---- contents ---------------------------------------------------------------------------------------------------
 
 
 def rows(paths: Sequence[Path]) -> Rows:
-    """Returns the rows of files in one of `FORMS`, one after the other.
+    """Yields the rows of files in the formats of `FORMS`, file by file.
 
     Raises
     ------
     HarnessError
-        A file is damaged or in another form; with its line.
+        A file is damaged or has another format; the message names the line.
     """
     read = {".jsonl": _json_rows, ".tsv": _table_rows, ".parquet": _parquet_rows}
     for path in paths:
@@ -223,12 +223,12 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
-    except (OSError, ValueError) as error:  # pyarrow's own are kinds of these
+    except (OSError, ValueError) as error:  # base classes of pyarrow's errors
         raise format_error(path, 0, f"no whole Parquet file: {' '.join(str(error).split()):.100}") from None
 
 
 def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  # noqa: ANN401
-    """Returns the value of the first of some columns that a row has."""
+    """Returns the value of the first of some columns that is not empty in a row."""
     for name in names:
         if not _empty(row.get(name)):
             return row[name]
@@ -238,7 +238,7 @@ def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  #
 
 
 def _empty(value: object) -> bool:
-    """Returns whether a column has no value: tables written by pandas have NaN there."""
+    """Returns whether a value is missing: None, or NaN in tables written by pandas."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -272,12 +272,12 @@ DOCUMENTS = Reader("beir", _documents)
 
 
 def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics:
-    """Returns the queries that are judged, in their order: a set has those of all its splits in one file.
+    """Returns the judged queries in file order; the file holds the queries of all splits.
 
     Raises
     ------
     HarnessError
-        A row is damaged, an id is no id or comes twice, or a judged query is not there; with its line.
+        A row is damaged, an id is invalid or occurs twice, or a judged query is missing; the message names the line.
     """
     wanted, others = set(judged), False
     found = []
@@ -297,12 +297,13 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics
 
 
 def qrels(files: Files, edition: str) -> Qrels:
-    """The judgments; those of a grade below 0 are left out, and that is said: such documents count as not judged.
+    """Returns the judgments; drops and reports grades below 0: such documents count as not judged.
 
     Raises
     ------
     HarnessError
-        A row is damaged, an id is no id, a grade is no number, or a pair is judged twice; with its line.
+        A row is damaged, an id is invalid, a grade is not a number, or a pair is judged twice; the message names the
+        line.
     """
     judged: dict[tuple[str, str], tuple[Path, int]] = {}
     found = []
@@ -344,12 +345,12 @@ def _grade(value: object, path: Path, number: int) -> float:
 
 
 def excluded(files: Files) -> dict[str, frozenset[str]]:
-    """Returns topic -> ids of documents that must not count for it.
+    """Returns topic -> ids of excluded documents.
 
     Raises
     ------
     HarnessError
-        A row is damaged, or a query comes twice; with its line.
+        A row is damaged, or a query occurs twice; the message names the line.
     """
     out: dict[str, frozenset[str]] = {}
     for path, number, row in rows(files.excluded):

@@ -1,7 +1,7 @@
-r"""LaTeX as its authors write it, as plain text with formulas: comments out, macros expanded, markup of prose gone.
+r"""Converts LaTeX sources to plain text with formulas: removes comments and text markup, and expands macros.
 
-What stands in a formula stays as it is, but for macros, labels and blanks. References (`\ref`, `\cite`) leave nothing:
-a reader of the printed page sees a number there, and the label behind it would name what is sought.
+Within formulas, only macros, labels and blanks are changed. References (`\ref`, `\cite`) are removed: the printed page
+shows a number there, and the label would reveal the relevant document.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ _VERBATIM = re.compile(r"(\\begin\{verbatim\})(.*?)(\\end\{verbatim\})", re.DOTA
 _COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%.*")
 _DEFINITION = re.compile(r"^\\def\\([A-Za-z]+)\{(.*)\}\s*$", re.MULTILINE)
 _OPERATOR = re.compile(r"\\mathop\{\\mathrm\{([A-Za-z]+)\}\}(?:\\nolimits)?")
-_KNOWN = ("lim",)  # what LaTeX itself has under that name, and means the same
-
-# Environments that are formulas; $$ keeps what stands in \text{} out of sight, which is rare and harmless.
+_KNOWN = ("lim",)  # macros that LaTeX itself defines with the same meaning
+# Environments that are formulas. Formulas within \text{} in $$ are not found, which is rare and harmless.
 _DISPLAYED = "equation|align|eqnarray|gather|multline"
 _FORMULA = re.compile(
     rf"\$\$(?P<display>.*?)\$\$|\$(?P<inline>(?:[^$\\]|\\.)+)\$|\\\[(?P<square>.*?)\\\]|\\\((?P<round>.*?)\\\)"
@@ -49,7 +48,7 @@ _HELD = re.compile("\x00([0-9]+)\x00")
 
 
 def without_comments(text: str) -> str:
-    r"""Returns the text without comments and without what stands in `verbatim`; its lines keep their numbers.
+    r"""Returns the text without comments and `verbatim` content; line numbers are preserved.
 
     Examples
     --------
@@ -62,9 +61,9 @@ def without_comments(text: str) -> str:
 
 
 def definitions(preamble: str) -> dict[str, str]:
-    r"""Returns the macros without arguments that a preamble defines by `\def`, what they stand for.
+    r"""Returns macro -> definition, for macros without arguments that a preamble defines by `\def`.
 
-    Operators made by hand are written as `\operatorname`, which they equal and which readers of formulas know.
+    Operators defined with `\mathop` are rewritten as the equivalent `\operatorname`, which formula parsers know.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def definitions(preamble: str) -> dict[str, str]:
 
 
 def expander(macros: Macros) -> Expand:
-    r"""Returns what puts the meaning of macros in their place, in braces where they stand as a script.
+    r"""Returns a function that expands macros, adding braces if the macro is a sub- or superscript.
 
     Examples
     --------
@@ -96,7 +95,7 @@ def expander(macros: Macros) -> Expand:
 
 
 def plain(source: str, expand: Expand = str) -> str:
-    r"""Returns a passage without comments as one line of text, formulas in dollars.
+    r"""Converts a passage without comments to one line of text, with formulas in dollars.
 
     Examples
     --------
@@ -115,7 +114,7 @@ def plain(source: str, expand: Expand = str) -> str:
 
 
 def _hold(held: list[str], found: re.Match[str]) -> str:
-    """Puts a formula aside, cleaned; what stands in its place while the prose is read."""
+    """Cleans a formula and adds it to `held`; returns its placeholder for processing the prose."""
     inner = next(found[name] for name in ("display", "inline", "square", "round", "inner") if found[name] is not None)
     inner = _BLANKS.sub(" ", _REFERENCE.sub("", _LABEL.sub("", inner))).strip()
     if not inner:

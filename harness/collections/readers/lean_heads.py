@@ -1,4 +1,4 @@
-"""What stands at the head of a Lean command: its keyword, modifiers, doc string and attributes."""
+"""Head of a Lean command: keyword, modifiers, doc string and attributes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MODIFIERS = (
     "scoped",
 )
 SHOWN = ("noncomputable", "unsafe", "partial")  # modifiers that documentation shows
-TYPES = ("structure", "class", "inductive", "coinductive")  # what `to_additive` maps and does not make
-PROVED = ("theorem", "lemma")  # their proofs bring no variables in
+TYPES = ("structure", "class", "inductive", "coinductive")  # `to_additive` maps these to existing names
+PROVED = ("theorem", "lemma")  # variables used only in their proofs are not included
 PLAIN = ("theorem", "lemma", "def", "abbrev", "instance", "opaque", "axiom", "irreducible_def")
-ONCE = ("open", "variable", "include", "omit", "set_option", "attribute")  # may end in `in`: for what comes next alone
+ONCE = ("open", "variable", "include", "omit", "set_option", "attribute")  # `... in` applies to the next command
 _OTHERS = """
     add_decl_doc alias assert_exists assert_not_exists builtin_initialize compile_inductive declare_aesop_rule_sets
     declare_config_elab declare_simp_like_tactic declare_syntax_cat deriving elab elab_rules end example export
@@ -37,13 +37,13 @@ COMMANDS = frozenset((*TYPES, *PLAIN, *ONCE, *_OTHERS.split()))
 
 @dataclass(frozen=True)
 class Additive:
-    """What `to_additive` says of a declaration.
+    """Arguments of `to_additive` for a declaration.
 
     Attributes
     ----------
-    target : the name that it gives; empty: to be guessed.
-    doc : the doc string that it gives.
-    made : whether it makes the declaration, instead of naming one that exists.
+    target : given name; empty: to be derived.
+    doc : given doc string.
+    made : whether the attribute generates the declaration, instead of naming an existing one.
     """
 
     target: str = ""
@@ -53,7 +53,7 @@ class Additive:
 
 @dataclass
 class Before:
-    """What stands before a keyword."""
+    """Doc string, attributes and modifiers before a keyword."""
 
     doc: str = ""
     modifiers: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Before:
 
 
 def attributes(inside: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
-    """Yields the attributes between the brackets, at their commas."""
+    """Splits the content of attribute brackets at commas."""
     level, one = (inside[0].depth if inside else 0), list[Token]()
     for token in inside:
         if token.text == "," and token.depth == level:
@@ -74,7 +74,7 @@ def attributes(inside: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
 
 
 def about(before: Before) -> tuple[bool, bool, Additive | None]:
-    """Returns whether a declaration is private, whether it is deprecated, and what `to_additive` says of it."""
+    """Returns whether a declaration is private and whether it is deprecated, and its arguments of `to_additive`."""
     deprecated = any(attribute[0].text == "deprecated" for attribute in before.attributes if attribute)
     additive = None
     for attribute in before.attributes:

@@ -1,4 +1,4 @@
-"""Where a Lean declaration stands: its namespace, what is opened there, and the variables that it may mention."""
+"""Scope of a Lean declaration: its namespace, opened namespaces, and available variables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CLOSERS = dict(zip("([{⦃", ")]}⦄", strict=True))
 
 @dataclass(frozen=True)
 class Binder:
-    """One variable, or one instance that has no name.
+    """Binder of one variable, or of one unnamed instance.
 
     Attributes
     ----------
     bracket : `(`, `{`, `⦃` or `[`.
-    name : empty of an instance without one.
-    type : as it stands; empty if it is not said.
-    mentions : the names in its type, and their beginnings (`R` of `R.one`).
+    name : empty for an unnamed instance.
+    type : type as written; may be empty.
+    mentions : the names in its type, and their first components (`R` of `R.one`).
     """
 
     bracket: str
@@ -30,14 +30,15 @@ class Binder:
 
 @dataclass(frozen=True)
 class Scope:
-    """What commands before a declaration decide for it.
+    """Scope set by the commands before a declaration.
 
     Attributes
     ----------
-    namespace : with dots; empty at the top.
-    opens : namespaces that are opened, in their order; `A.b -> c` of single names is the pair (c, A.b).
-    binders : of `variable`, in their order.
-    included, omitted : names of variables (texts of types, for instances) that are always or never taken.
+    namespace : dotted name; empty at the top level.
+    opens : opened namespaces, in order.
+    aliases : single opened names: (c, A.b) for `A.b -> c`.
+    binders : binders of `variable`, in order.
+    included, omitted : names of variables (types of unnamed instances) that are always or never included.
     """
 
     namespace: str = ""
@@ -48,7 +49,7 @@ class Scope:
     omitted: frozenset[str] = frozenset()
 
     def with_binders(self, found: Iterable[Binder]) -> Scope:
-        """The scope after a `variable`: one whose type is not said changes the bracket of a variable that is there."""
+        """Returns the scope after `variable`; a binder without a type changes the bracket of an existing variable."""
         binders = list(self.binders)
         for new in found:
             known = [n for n, old in enumerate(binders) if old.name and old.name == new.name]
@@ -59,14 +60,14 @@ class Scope:
         return replace(self, binders=tuple(binders))
 
     def taken(self, used: Iterable[str], own: Iterable[str] = ()) -> tuple[Binder, ...]:
-        """Returns the variables that belong to a declaration, in their order.
+        """Returns the variables that Lean includes in a declaration, in order.
 
-        Those that it names, those that their types name, and instances all of whose variables are among them.
+        These are the variables that it names, those named in their types, and instances that depend only on these.
 
         Parameters
         ----------
-        used : the names in the declaration.
-        own : names that it binds itself.
+        used : names in the declaration.
+        own : names bound by the declaration itself.
         """
         shadowed = set(own)
         latest = {binder.name: n for n, binder in enumerate(self.binders) if binder.name}
@@ -89,9 +90,9 @@ class Scope:
 
 
 def mentioned(stream: Iterable[Token]) -> list[str]:
-    """Returns the names in tokens, in their order, each once.
+    """Returns the distinct names in tokens, in order.
 
-    Those of the form `x.y` come as they stand and as `x`, since `x` may be a variable.
+    A name `x.y` also gives `x`, because `x` may be a variable.
     """
     found: dict[str, None] = {}
     for token in stream:
@@ -104,7 +105,7 @@ def mentioned(stream: Iterable[Token]) -> list[str]:
 
 
 def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
-    """Returns the binders in brackets from `begin` on, up to what is no bracket of binders."""
+    """Returns the binders of consecutive brackets starting at `begin`."""
     found: list[Binder] = []
     at = begin
     while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
@@ -115,7 +116,7 @@ def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
 
 
 def after_binders(stream: Sequence[Token], begin: int, end: int) -> int:
-    """Returns the index of the first token after brackets of binders."""
+    """Returns the index after consecutive brackets of binders."""
     at = begin
     while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
         at = closing(stream, at) + 1
@@ -135,7 +136,7 @@ def _of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
 
 
 def written(binders: Sequence[Binder]) -> str:
-    """Binders as Lean has them; neighbours of one type share a bracket.
+    """Writes binders in Lean syntax; adjacent binders of the same type share a bracket.
 
     >>> kind = frozenset({"Nat"})
     >>> written([Binder("{", "x", "Nat", kind), Binder("{", "y", "Nat", kind), Binder("[", "", "Foo x", kind)])

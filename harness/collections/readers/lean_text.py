@@ -1,7 +1,7 @@
-"""Lean 4 sources as tokens: what stands in comments and strings is no code, whatever it looks like.
+"""Tokeniser of Lean 4 sources, which recognises comments and strings.
 
-Comments nest, `/--` begins a doc string, a prime belongs to the name before it, and `'` alone may be a character, the
-beginning of one, or part of a symbol such as `⁻¹'`.
+Comments nest, `/--` begins a doc string, a prime belongs to the preceding name, and any other `'` starts a character
+literal or is part of a symbol such as `⁻¹'`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME, FIELD, DOC, STRING, SYMBOL = "name", "field", "doc", "string", "symbol"
 OPENING, CLOSING = "([{⟨⦃", ")]}⟩⦄"
 ATTRIBUTES = "@["
 
-# What names are made of, as Lean's reader has it: λ, Π and Σ are no letters, superscripts neither.
+# Letters of names as in Lean's lexer; λ, Π, Σ and superscripts are not letters.
 _LETTER = (
     "A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f\u0391-\u039f\u03a1\u03a2\u03a4-\u03a9\u03b1-\u03ba\u03bc-\u03fb"
     "\u1f00-\u1ffe\u2100-\u214f\U0001d49c-\U0001d59f"
@@ -49,12 +49,12 @@ class Token(NamedTuple):
 
     Attributes
     ----------
-    kind : `name` (with its dots), `field` (`.foo`, of something or of the type that is expected), `doc`, `string`
-        (or a character), `symbol`.
-    start, end : where it stands in the source.
-    line : from 1.
-    column : from 0, of the first token of a line; -1 of others.
-    depth : in how many brackets it stands; a bracket stands outside of itself.
+    kind : `name` (with dots), `field` (`.foo`, of a term or of the expected type), `doc`, `string` (or a character),
+        `symbol`.
+    start, end : span in the source.
+    line : line number from 1.
+    column : column from 0 for the first token of a line; -1 for others.
+    depth : number of enclosing brackets; a bracket does not enclose itself.
     """
 
     kind: str
@@ -67,12 +67,12 @@ class Token(NamedTuple):
 
 
 def tokens(source: str, path: object) -> list[Token]:
-    """Returns the tokens of a source; doc strings are, other comments are not.
+    """Returns the tokens of a source, including doc strings but no other comments.
 
     Raises
     ------
     FormatError
-        A comment or a string has no end; with the line where it begins.
+        A comment or a string is not terminated; the message names the line where it begins.
 
     Examples
     --------
@@ -126,7 +126,7 @@ _KINDS = {"name": NAME, "field": FIELD, "string": STRING, "character": STRING, "
 
 
 def _block(source: str, at: int, line: int, path: object) -> int:
-    """Returns where a comment that begins at `at` ends."""
+    """Returns the end of the comment that begins at `at`."""
     depth, here = 1, at + (3 if source.startswith("/--/", at) else 2)
     if here == at + 3:
         return at + 4
@@ -140,8 +140,8 @@ def _block(source: str, at: int, line: int, path: object) -> int:
 
 
 def _interpolated(source: str, at: int, line: int, path: object) -> int:
-    """Where the string of `s!"..."` that begins at `at` ends: code stands between its braces, and may hold strings."""
-    here, braces = at + 1, [0]  # how many are open in each string that is
+    """Returns the end of the string `s!"..."` that begins at `at`; code between its braces may contain strings."""
+    here, braces = at + 1, [0]  # number of open braces in each open string
     while braces and here < len(source):
         if not braces[-1]:
             sign = source[here]
@@ -167,7 +167,7 @@ def _interpolated(source: str, at: int, line: int, path: object) -> int:
 
 
 def closing(stream: Sequence[Token], at: int) -> int:
-    """Returns the index of the bracket that closes the one at `at`; the last token if none does."""
+    """Returns the index of the closing bracket for the one at `at`; the last index if it is not closed."""
     depth = stream[at].depth
     for index in range(at + 1, len(stream)):
         token = stream[index]
@@ -177,7 +177,7 @@ def closing(stream: Sequence[Token], at: int) -> int:
 
 
 def plain(stream: Iterable[Token]) -> str:
-    """Returns the text of tokens, with one blank wherever the source has any, or a comment.
+    """Returns the text of tokens; blanks and comments between tokens become one blank.
 
     >>> plain(tokens("(x :  Nat) -- why\\n  : x = x", "A.lean"))
     '(x : Nat) : x = x'
@@ -195,7 +195,7 @@ def plain(stream: Iterable[Token]) -> str:
 
 
 def doc_text(text: str) -> str:
-    """Returns what a doc string says, without its marks.
+    """Returns the text of a doc string without its delimiters.
 
     >>> doc_text("/-- One line. -/")
     'One line.'
@@ -204,7 +204,7 @@ def doc_text(text: str) -> str:
 
 
 def joined(*parts: str) -> str:
-    """Returns a name of parts, empty ones left out; `_root_` begins anew.
+    """Joins the non-empty parts of a name with dots; `_root_` discards all parts before it.
 
     >>> joined("A", "", "B.c"), joined("A", "_root_.b")
     ('A.B.c', 'b')

@@ -1,6 +1,6 @@
 """The benchmark of A Semantic Search Engine for Mathlib4: 50 queries in 18 groups; a group shares its labels.
 
-It is a manual download, put into this form, a JSON list of groups:
+It is a manual download that must be converted to a JSON list of groups:
 
     [{"group": "1",
       "queries": [{"form": "natural description", "query": "If there exist injective maps ..."},
@@ -44,7 +44,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """Returns the labels of its group for each query."""
+    """Returns for each query the labels of its group."""
     judgments = {
         name: {theorem: float(label) for theorem, label in group["theorems"].items()}
         for _, group in _groups(data, path)
@@ -76,11 +76,11 @@ def _groups(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _fault(group: dict[str, Any]) -> str:
-    """Returns what is wrong with a group, or nothing."""
+    """Returns the first fault of a group, or ""."""
     if set(group) != {"group", "queries", "theorems"}:
         return f"keys {', '.join(group) or 'none'}, expected group, queries, theorems"
     if not isinstance(group["group"], str) or group["group"].split() != [group["group"]]:
-        return f"group {group['group']!r:.40} is no id (text without blanks)"
+        return f"group {group['group']!r:.40} is not an id (text without blanks)"
     if not isinstance(group["queries"], list) or not group["queries"]:
         return "queries must be a list that is not empty"
     for query in group["queries"]:
@@ -95,7 +95,7 @@ def _fault(group: dict[str, Any]) -> str:
         return "theorems must be names with labels, one of them 2: every query has an exact match"
     for name, label in labels.items():
         if name.split() != [name]:
-            return f"theorem {name!r:.60} is no name of a declaration"
+            return f"theorem {name!r:.60} is not a name of a declaration"
         if type(label) is not int or label not in (0, 1, 2):
             return f"theorem {name!r:.60} has the label {label!r:.20}, expected 0, 1 or 2"
     return ""

@@ -1,4 +1,4 @@
-"""Search for declarations of Mathlib: queries with the declaration that is meant.
+"""Readers of known-item topics for Mathlib: queries with the declarations that they mean.
 
 `mathlib-qr`: MathlibQR of LeanSearch v2, 200 declarations, each asked for in up to six styles.
 `mathlib-names`: the names under which Mathlib's own lists of well-known theorems and concepts have declarations.
@@ -30,9 +30,9 @@ NAMES = ("source", "path_or_id", "query", "gold")
 
 
 def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
-    """A topic for each query that is not empty: id `O1.latex`, attributes style, kind, difficulty, and `item` O1.
+    """Returns a topic for each non-empty query: id `O1.latex`, attributes style, kind, difficulty, and `item` O1.
 
-    The queries of one item have one gold declaration: tests of significance take `item` as their cluster.
+    All queries of an item have the same gold declaration, so significance tests use `item` as cluster.
     """
     found = []
     for line, row in _qr(data, path):
@@ -46,7 +46,7 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def qr_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """Returns grade 1 for the one declaration that each query means."""
+    """Returns judgments with grade 1 for the gold declaration of each query."""
     judgments: dict[str, dict[str, float]] = {}
     for _, row in _qr(data, path):
         for column, style in STYLES.items():
@@ -61,14 +61,14 @@ def _qr(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(row.get(key), str):
                 raise format_error(path, line, f"key {key!r} is {row.get(key)!r:.40}, expected text")
         if row["full_name"].split() != [row["full_name"]]:
-            raise format_error(path, line, f"full_name {row['full_name']!r:.60} is no name of a declaration")
+            raise format_error(path, line, f"full_name {row['full_name']!r:.60} is not a name of a declaration")
         yield line, row
 
 
 def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
-    """Returns a topic for each name: id `undergrad-012` (the list and the row in it), attributes `list` and `section`.
+    """Returns a topic for each name: id `undergrad-012` (list and row), attributes `list` and `section`.
 
-    The section is where the name stands in its list, if that has sections: it is no part of the query.
+    The section of the name in its list, if any, is not part of the query.
     """
     found = []
     for line, name, row in _names(data, path):
@@ -81,7 +81,7 @@ def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def names_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """Returns grade 1 for each declaration of a name; some names have several."""
+    """Returns judgments with grade 1 for each declaration of a name; some names have several."""
     judgments = {name: dict.fromkeys(row["gold"].split(), 1.0) for _, name, row in _names(data, path)}
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 

@@ -1,7 +1,7 @@
-"""Math Stack Exchange pages as MathDowsers rendered them: one HTML file for each answer, `QUESTION_ANSWER.html`.
+"""Reader of Math Stack Exchange pages rendered by MathDowsers: one HTML file per answer, `QUESTION_ANSWER.html`.
 
-Formulas are Presentation MathML whose `alttext` is LaTeX, in spans with the `id` and `visual_id` of ARQMath. A page is
-a document with its formulas, or each formula is one.
+Formulas are Presentation MathML whose `alttext` is LaTeX, in spans with the `id` and `visual_id` of ARQMath. Documents
+are either pages with their formulas, or single formulas.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from harness.errors import HarnessError, format_error, suggestion
 VERSION = 2
 COLUMNS = ("question", "question_id", "html")
 _NAME = re.compile(r"(\d+)_(\d+)\.html")
-# The parts of a page in their order; each ends where the next one begins.
+# The parts of a page in order; each ends where the next one begins.
 _PARTS = ("question-title", "question", "tags", "question-comments", "answer", "answer-comments")
 _DIVISION = {part: re.compile(rf'<div\b[^>]*\sid="{part}"[^>]*>') for part in _PARTS}
 
-# Where the organisers took the text between two formulas for one.
+# HTML tags in a formula's LaTeX, from text between two formulas that the organisers mistook for a formula.
 _TAG = re.compile(r"</?(?:p|em|strong|li|ul|ol|h\d|blockquote)>")
-# Some pages were escaped once more than they are read.
+# Some pages were escaped twice.
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#\d{1,7});")
 # The parts that formulas are taken from, and whether those belong to the question.
 _HOLDERS = (("question-title", True), ("question", True), ("answer", False))
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """Returns the answers by question and answer id; columns `question`, the question's text, and `question_id`.
+    """Yields the answers by question and answer id; columns `question`, the question's text, and `question_id`.
 
-    A corpus that keeps the column `html` also has the answer's HTML as it stands in the file of posts
-    (`harness.collections.readers.post_html`).
+    If the corpus keeps the column `html`, it holds the answer's HTML as in the file of posts, reconstructed by
+    `harness.collections.readers.post_html`.
 
     Raises
     ------
     HarnessError
-        The corpus keeps a column that is none of `COLUMNS`.
+        The corpus keeps a column that is not in `COLUMNS`.
     FormatError
         A page is damaged.
     """
@@ -53,10 +53,10 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The formulas of titles, questions and answers by their ids; the column `post` is the post where each stands.
+    """Yields the formulas of titles, questions and answers; the column `post` is the id of the containing post.
 
-    Every page of a question repeats the question's formulas: the first of an id is taken, and the others are compared
-    with it. Formulas without an id are left out. Comments are not read.
+    Every page of a question repeats the question's formulas: the first occurrence of an id is used, and others are
+    compared with it. Formulas without an id are dropped. Comments are not read.
     """
     known: dict[str, tuple[str, Formula]] = {}
     for question, answer, path in _pages(corpus):
@@ -80,7 +80,7 @@ def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def _pages(corpus: Corpus) -> list[tuple[str, str, Path]]:
-    """Returns question, answer and file of each page, by the numbers of the first two."""
+    """Returns question id, answer id and file of each page, sorted by question and answer."""
     pages = []
     for path in corpus.path.iterdir():
         name = _NAME.fullmatch(path.name)
@@ -91,7 +91,7 @@ def _pages(corpus: Corpus) -> list[tuple[str, str, Path]]:
 
 
 def _occurrences(path: Path, question: str, answer: str) -> Iterator[tuple[str, Formula]]:
-    """Yields each formula of a page with its post."""
+    """Yields (post id, formula) for each formula of a page."""
     parts = _parts(path, question, answer)
     for part, of_question in _HOLDERS:
         for formula in read_markup(parts[part]).formulas:

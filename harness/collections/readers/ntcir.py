@@ -1,8 +1,8 @@
 """NTCIR-12 Wikipedia formula browsing: topics, and the formulas to search.
 
 Topics are lines `NTCIR12-MathWiki-N <TAB> LaTeX`; topics 1 to 20 are concrete formulas, 21 to 40 hold wildcards
-`\\qvar{*1*}`. The corpus, a manual download, is a text file with one formula a line: its id as in the judgments
-(`Binomial_coefficient:197`, the article and the formula's number in it), a blank or tab, and its LaTeX.
+`\\qvar{*1*}`. The corpus, a manual download, is a text file with one formula per line: its id as in the judgments
+(`Binomial_coefficient:197`, article and number of the formula), a blank or tab, and its LaTeX.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """Returns a document for each line."""
+    """Yields a document for each line."""
     path = corpus.path
     for number, line in lines(path):
         if not line.strip():
@@ -45,7 +45,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
         except UnicodeDecodeError:
             raise format_error(path, number, "not UTF-8 text") from None
         if not name.rpartition(":")[2].isdigit():
-            raise format_error(path, number, f"{name[:40]!r} is no formula id such as Binomial_coefficient:197")
+            raise format_error(path, number, f"{name[:40]!r} is not a formula id such as Binomial_coefficient:197")
         latex = markup.unwrapped(rest[0]) if rest else ""
         remarks["formulas"] += 1
         remarks["formulas without LaTeX"] += not latex
@@ -53,7 +53,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def check(path: Path) -> None:
-    """Raises `FormatError` unless every line is a formula of its own."""
+    """Raises `FormatError` unless every line is a formula with a unique id."""
     corpus = Corpus("ntcir-12", "", "", path, reader=FORMULAS)
     if not sum(1 for _ in corpus):
         raise format_error(path, 0, "no formulas found")

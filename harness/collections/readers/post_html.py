@@ -1,10 +1,10 @@
-"""The HTML of a post, rebuilt from a page that was rendered from it.
+"""Reconstructs the HTML of a post from its rendered page.
 
 The posts of ARQMath hold formulas as LaTeX without dollars in spans with an id. The pages of `mse-pages` hold MathML in
-their place, whose `alttext` is not that LaTeX but LaTeXML's reading of it. Where LaTeXML always writes one form for
-several that people type, the commonest of these is put back. Of 1,930 formulas in titles, which the pages also have as
-they were typed, 81 % then have the words and signs of the original, 57 % without it. What LaTeXML drops is lost:
-blanks, `\\tag`, comments.
+their place, whose `alttext` is LaTeX normalised by LaTeXML. Where LaTeXML maps several spellings to one form, the most
+common spelling is restored. Of 1,930 formulas in titles, whose original LaTeX is also in the pages, 81 % then have the
+tokens of the original, compared to 57 % without restoration. Blanks, `\\tag` and comments, which LaTeXML drops, cannot
+be restored.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 
 from harness.data.markup import unwrapped
 
-# About where posts begin to end `<hr>` as HTML 5 does; older ones have `<hr />`. Of the answers of ARQMath-1 whose
-# scores by CrossMath's authors tell the two apart beyond doubt, 404165 has the older form and 1159293 the newer one.
+# Approximate post id from which `<hr>` replaces `<hr />`. Among the ARQMath-1 answers for which the scores of
+# CrossMath's authors clearly distinguish the two forms, 404165 has the older and 1159293 the newer one.
 HTML5 = 500_000
 
 _MATH = re.compile(r'<math\b[^>]*?\balttext="([^"]*)"[^>]*>.*?</math>|<math\b[^>]*>.*?</math>', re.DOTALL)
@@ -40,11 +40,11 @@ _SCRIPT = re.compile(r"([_^])\{([A-Za-z0-9]|\\[A-Za-z]+|[*+\-'])\}")
 
 
 def post_html(markup: str, post: int) -> str:
-    """Returns the HTML of a post from the part of a page that shows it.
+    """Reconstructs the HTML of a post from its part of a page.
 
     Parameters
     ----------
-    post : its id, which tells its age.
+    post : post id, which indicates the age of the post.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def post_html(markup: str, post: int) -> str:
 
 
 def as_typed(latex: str) -> str:
-    r"""Returns LaTeX as people type it, from LaTeXML's form of it.
+    r"""Converts LaTeX normalised by LaTeXML to the form that people usually type.
 
     Examples
     --------
@@ -66,11 +66,11 @@ def as_typed(latex: str) -> str:
     "f'(x_1)=x^n y>\\bigg(0"
     """
     latex = unwrapped(html.unescape(latex) if _ESCAPED.search(latex) else latex)
-    latex = _LEAK.sub("", _UNKNOWN.sub("?", latex))  # some formulas go on with those that were converted after them
-    if r"\hfil" in latex:  # of plain TeX, whose `\pmatrix{...}` became half an environment
+    latex = _LEAK.sub("", _UNKNOWN.sub("?", latex))  # some formulas contain the following ones as well
+    if r"\hfil" in latex:  # plain TeX `\pmatrix{...}`, which LaTeXML converts to half an environment
         latex = _PLAIN_END.sub(r"\1", _PLAIN.sub(r"\\\1{", latex)).replace(r"\hfil", "")
     latex = _PRIMES.sub(lambda m: "'" * m[1].count("p") + (f"^{{{m[2]}}}" if m[2] else ""), latex)
-    latex = _CELL.sub("&", latex)  # it read the `&amp;` of HTML as a `&` and three letters
+    latex = _CELL.sub("&", latex)  # LaTeXML read the HTML entity `&amp;` as `&` and three letters
     if r"\begin{aligned}" in latex:
         latex = _ENVIRONMENT.sub(r"\\\1{align}", _ALIGNED.sub(r"\1", latex))
     latex = _BIG.sub(r"\1\2", latex).replace(r"\begin{array}[]", r"\begin{array}")
@@ -78,7 +78,7 @@ def as_typed(latex: str) -> str:
     latex = _BEFORE.sub("", latex)
 
     def script(found: re.Match[str]) -> str:
-        """Without braces, and with a blank where two letters or digits would run together."""
+        """Removes the braces; adds a blank where two letters or digits would become adjacent."""
         after = latex[found.end() : found.end() + 1]
         together = after.isalnum() and found[2][-1].isalnum()
         return f"{found[1]}{found[2]}{' ' if together else ''}"

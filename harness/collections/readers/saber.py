@@ -1,6 +1,6 @@
-"""Collections in the form of SABER-Math: queries with fixed candidates and real ratings, and the documents.
+"""Reader of collections in SABER-Math format: queries with fixed candidates and real-valued ratings, and documents.
 
-Two files of JSON lines, as `harness build saber` writes them and the data sets of the authors hold them. A query:
+Two files of JSON lines, as written by `harness build saber` and in the authors' data sets. A query:
 
     {"id": "q1", "problem": "Find ...", "solution": "Let ...", "domains": ["Algebra"],
      "candidates": ["d7", "d3"], "relevance_scores": [4.25, 0.5]}
@@ -9,10 +9,10 @@ Two files of JSON lines, as `harness build saber` writes them and the data sets 
 
     {"id": "d7", "problem": "Show ...", "solution": "By ..."}
 
-Where no line has an `id`, it is the number of the line from 0, which `candidates` then name. Ids are text or whole
-numbers, the other values as above; a query may lack `domains`, each may lack its `solution`. Further keys are passed
-over. Texts are those of the authors' scripts (`transform` in `src/sabermath/benchmark.py` at 9f015a7): a statement
-alone is the problem as it stands; with its solution it is `Problem: ...`, an empty line and `Solution: ...`.
+If no line has an `id`, ids are line numbers from 0, also in `candidates`. Ids are text or whole numbers. The keys
+`domains` and `solution` are optional: all lines have them, or none; other keys are ignored. Texts are those of the
+authors' scripts (`transform` in `src/sabermath/benchmark.py` at 9f015a7): a statement alone is the unchanged problem;
+with its solution, it is `Problem: ...`, an empty line and `Solution: ...`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ from harness.errors import HarnessError, format_error
 from harness.io.files import read_bytes, sha256
 from harness.io.ids import check_id
 
+_ALIKE = ("id", "domains", "solution")  # keys that may be missing, but not from some lines alone
+
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its texts, its domains (they overlap), and the rating of each candidate."""
+    """Query with its texts, its domains (of which it may have several), and the rating of each candidate."""
 
     id: str
     problem: str
@@ -48,7 +50,7 @@ class Query:
 
 
 def worded(problem: str, solution: str = "") -> str:
-    """Returns the text of a problem with its solution, if there is one.
+    """Returns the text of a problem with its solution, if any.
 
     >>> worded("Is 7 prime?", "Yes.")
     'Problem: Is 7 prime?\\n\\nSolution: Yes.'
@@ -67,15 +69,15 @@ def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = F
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
-    """Returns the ratings of the candidates, real numbers."""
+    """Returns the ratings of the candidates as judgments with real-valued grades."""
     judgments = {query.id: query.ratings for _, query in queries(data, path)}
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 
 
 def check(path: Path) -> None:
-    """Raises `HarnessError` unless a file is one of queries or of documents, every line whole, every id there once.
+    """Raises `HarnessError` unless a file of queries or documents is complete and has unique ids.
 
-    Which of both is said by its name, `queries.jsonl` or `documents.jsonl`; of another name, by its first line.
+    The file's name, `queries.jsonl` or `documents.jsonl`, determines its kind; for other names, its first line does.
     """
     first = next((line for line in read_bytes(path).split(b"\n") if line.strip()), b"")
     rated = path.name == "queries.jsonl" or (path.name != "documents.jsonl" and b'"candidates"' in first)
@@ -107,8 +109,8 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
     Raises
     ------
     FormatError
-        A line is no query: a key that is missing or of another type, lists of unequal length, a candidate that stands
-        twice, a rating that is no number from 0 up.
+        A line is not a query: a key is missing or has the wrong type, lists differ in length, a candidate occurs twice,
+        or a rating is not a number from 0 up.
     """
     for number, row in _rows(_numbered(data), path):
         candidates, scores = row.get("candidates"), row.get("relevance_scores")
@@ -118,7 +120,7 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
         for candidate, score in zip(candidates, scores, strict=True):
             name = _name(candidate, "document", path, number)
             if name in ratings:
-                raise format_error(path, number, f"candidate {name!r} stands there twice")
+                raise format_error(path, number, f"candidate {name!r} occurs twice")
             if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= LARGEST_GRADE:
                 raise format_error(path, number, f"candidate {name!r} has the rating {score!r:.30}, expected 0 or more")
             ratings[name] = float(score)
@@ -164,18 +166,19 @@ def _row(line: bytes, path: str, number: int) -> dict[str, Any]:
 
 
 def _rows(numbered: Iterable[tuple[int, bytes]], path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the object of each line with its `id`, which is the number of the line from 0 if no line has one."""
-    have: bool | None = None
+    """Yields the object of each line with its `id`; if no line has one, ids are line numbers from 0."""
+    have: dict[str, bool] = {}
     for place, (number, line) in enumerate(numbered):
         row = _row(line, path, number)
-        have = "id" in row if have is None else have
-        if ("id" in row) is not have:
-            raise format_error(path, number, f"{'lacks' if have else 'has'} an 'id', unlike the lines before it")
-        yield number, {**row, "id": _name(row["id"], "problem", path, number) if have else str(place)}
+        for key in _ALIKE:
+            if have.setdefault(key, key in row) is not (key in row):
+                said = f"{'lacks' if have[key] else 'has'} the key {key!r}, unlike the lines before it"
+                raise format_error(path, number, said)
+        yield number, {**row, "id": _name(row["id"], "problem", path, number) if have["id"] else str(place)}
 
 
 def _name(value: object, what: str, path: str, number: int) -> str:
-    """Returns an id, which is text or a whole number."""
+    """Validates an id, which is text or a whole number, and returns it as text."""
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise format_error(path, number, f"{what} id {value!r:.40}, expected text or a whole number")
     check_id(str(value), what, path, number)

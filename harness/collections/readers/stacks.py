@@ -1,15 +1,15 @@
-r"""The Stacks project as corpora and collections: its statements, their proofs, and what each proof cites.
+r"""Corpora and collections from the Stacks project: its statements, their proofs, and the premises of each proof.
 
-Nobody had to judge anything: a statement's proof stands behind it, and the proof names with `\ref` what it uses.
+No manual judgments are needed: the proof follows its statement, and cites its premises with `\ref`.
 
-- `stacks-proofs`: a statement asks for its own proof among all proofs; a statement with two proofs has two.
-- `stacks-premises`: a statement asks for the earlier statements that its proofs cite.
+- `stacks-proofs`: the topic is a statement; its own proofs are relevant, among all proofs.
+- `stacks-premises`: the topic is a statement; the earlier statements that its proofs cite are relevant.
 
-Texts show no reference (`harness.collections.readers.latex_text.plain`), so that no proof names its statement, no
-statement what its proof uses. Ids of proofs are those of their statements with `.1`, `.2`: systems rank by texts, and
-one that reads these ids answers `stacks-proofs` without searching.
+References are removed from texts (`harness.collections.readers.latex_text.plain`), so that a proof does not name its
+statement and a statement does not name its premises. The id of a proof is that of its statement with `.1`, `.2`, ...;
+systems must therefore not use ids, which would solve `stacks-proofs` trivially.
 
-Chapters are of one split: every fifth of the book's order from the third on is for tests, the others for training.
+Splits consist of whole chapters: every fifth one, starting with the third, is for testing, the others for training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, suggestion
 
-FIFTH, THIRD = 5, 2  # of the chapters, and where they begin (from 0)
+FIFTH, THIRD = 5, 2  # every fifth chapter is a test chapter, starting at index 2
 SPLITS = ("all", "train", "test", "learn")
 
 
@@ -34,7 +34,7 @@ def split_of(book: Book) -> dict[str, str]:
 
 
 def statements(corpus: Corpus, remarks: Remarks) -> Documents:
-    """Returns the statements, their tags as ids, in the book's order; what the corpus keeps of `COLUMNS` as columns."""
+    """Yields the statements in book order; their tags are the ids, and the corpus chooses among `COLUMNS`."""
     if strange := [name for name in corpus.keep if name not in COLUMNS]:
         raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], COLUMNS)}")
     where = _folder(corpus)
@@ -51,7 +51,7 @@ def statements(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def _folder(corpus: Corpus) -> Path:
-    """Returns where the files of a corpus lie: the first is its Makefile."""
+    """Returns the folder of a corpus's files: the parent of its first file, the Makefile."""
     return corpus.path.parent
 
 
@@ -71,7 +71,7 @@ COLUMNS: Mapping[str, Callable[[Book, Statement], str]] = {
 }
 
 
-# What a corpus of pairs to train on keeps: what is proved, as a question, and the chapter.
+# Columns for a corpus of training pairs: the proved statement as a question, and the chapter.
 OF_PROOFS: Mapping[str, Callable[[Book, Statement], str]] = {
     "question": lambda book, one: " ".join(_texts(book, one)).strip(),
     "question_id": lambda _, one: one.tag,
@@ -80,7 +80,7 @@ OF_PROOFS: Mapping[str, Callable[[Book, Statement], str]] = {
 
 
 def proofs(corpus: Corpus, remarks: Remarks) -> Documents:
-    """The proofs alone, without a word of what they prove or where they stand, unless the corpus keeps `OF_PROOFS`."""
+    """Yields the proofs without their statements and chapters, except for columns of `OF_PROOFS` that are kept."""
     if strange := [name for name in corpus.keep if name not in OF_PROOFS]:
         raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], OF_PROOFS)}")
     where = _folder(corpus)
@@ -101,20 +101,20 @@ def proof_ids(one: Statement) -> tuple[str, ...]:
 
 
 def proofs_topics(_: bytes, path: str, language: str = "eng") -> Topics:
-    """Returns the statements that have a proof; attributes `chapter`, `kind` and `split`."""
+    """Returns the statements with a proof as topics; attributes `chapter`, `kind` and `split`."""
     book = read(Path(path))
     return _topics(book, [one for one in book.statements if one.proofs], language)
 
 
 def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
-    """Returns the statements whose proofs cite earlier ones; attributes as above."""
+    """Returns the statements whose proofs cite earlier ones as topics; attributes as in `proofs_topics`."""
     book = read(Path(path))
     found = _premises(book)
     return _topics(book, [one for one in book.statements if one.tag in found], language)
 
 
 def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
-    """Returns grade 1 for each proof of a statement; of the edition's chapters."""
+    """Returns judgments with grade 1 for each proof of a statement in the edition's chapters."""
     book = read(Path(path))
     chapters = _chapters(book, edition)
     of = {one.tag: dict.fromkeys(proof_ids(one), 1.0) for one in book.statements if one.chapter in chapters}
@@ -122,9 +122,11 @@ def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
 
 
 def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
-    """Returns grade 1 for each earlier statement that a statement's proofs cite; of topics of the edition's chapters.
+    """Returns judgments with grade 1 for the earlier statements that the proofs of a topic cite.
 
-    The edition `learn` is `train` without what is cited of test chapters.
+    Topics are those in the edition's chapters.
+
+    The edition `learn` is `train` without cited statements in test chapters.
     """
     book = read(Path(path))
     chapters, found = _chapters(book, edition), _premises(book)
@@ -138,12 +140,12 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
 
 
 def order(path: str) -> tuple[str, ...]:
-    """Returns the tags of all statements in the book's order."""
+    """Returns the tags of all statements in book order."""
     return tuple(one.tag for one in read(Path(path)).statements)
 
 
 def _premises(book: Book) -> dict[str, tuple[str, ...]]:
-    """Returns statement -> the earlier statements that its proofs cite, if there are any."""
+    """Returns statement -> the earlier statements that its proofs cite, for statements with such citations."""
     place = {one.tag: number for number, one in enumerate(book.statements)}
     out = {}
     for one in book.statements:

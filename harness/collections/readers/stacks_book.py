@@ -1,7 +1,7 @@
-r"""The Stacks project as its authors keep it: chapters in LaTeX, their order in a `Makefile`, and a file of tags.
+r"""Parses the sources of the Stacks project: chapters in LaTeX, their order in a `Makefile`, and a file of tags.
 
-What has a tag never changes its name: `0A1B,limits-lemma-affine` says that the lemma `\label{lemma-affine}` of the
-chapter `limits` is 0A1B. In a chapter `\ref{lemma-affine}` means its own label, `\ref{schemes-lemma-x}` another's.
+Tags are permanent: `0A1B,limits-lemma-affine` assigns 0A1B to the lemma `\label{lemma-affine}` of the chapter `limits`.
+In a chapter, `\ref{lemma-affine}` refers to the chapter's own label, `\ref{schemes-lemma-x}` to another chapter's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TAG = re.compile(r"[0-9A-Z]{4}")
 
 
 class Reference(NamedTuple):
-    """A reference: its label as written, and its line."""
+    """Reference: its label as written, and its line."""
 
     label: str
     line: int
@@ -42,7 +42,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True)
 class Passage:
-    """A part of a chapter: LaTeX without comments and asides, and what it refers to, in order."""
+    """Passage of a chapter: LaTeX without comments and asides, and its references in order."""
 
     source: str
     references: tuple[Reference, ...]
@@ -50,14 +50,14 @@ class Passage:
 
 @dataclass(frozen=True)
 class Statement:
-    """What carries a tag: a lemma, definition, remark ... of a chapter.
+    """Tagged statement of a chapter: a lemma, definition, remark ...
 
     Attributes
     ----------
-    label : as in its chapter; `labels` are all that stand within it, its own first.
-    title : what stands in brackets behind its beginning, such as `Nakayama's lemma`; LaTeX.
-    proofs : all that follow it before another statement begins.
-    asides : slogan, history and references, where it has them; LaTeX.
+    label : label in its chapter; `labels` has all labels within the statement, its own first.
+    title : optional argument of the environment, such as `Nakayama's lemma`; LaTeX.
+    proofs : proofs between this statement and the next one.
+    asides : slogan, history and references, if any; LaTeX.
     """
 
     tag: str
@@ -75,28 +75,28 @@ class Statement:
 
 @dataclass(frozen=True)
 class Book:
-    """All statements that have a tag, in the book's order.
+    """All tagged statements in book order.
 
     Attributes
     ----------
-    chapters : their names in the book's order -> their titles (LaTeX).
-    remarks : what is odd about it, counted.
+    chapters : name of chapter -> title (LaTeX), in book order.
+    remarks : counts of irregularities.
     """
 
     statements: tuple[Statement, ...]
     chapters: Mapping[str, str]
     expand: Expand
     remarks: Mapping[str, int]
-    _labels: Mapping[tuple[str, str], str]  # (chapter, label) of all there are -> tag of the statement, or nothing
+    _labels: Mapping[tuple[str, str], str]  # (chapter, label), for all labels -> tag of the statement, or ""
     _full: Mapping[str, tuple[str, str]]  # CHAPTER-LABEL -> chapter and label
 
     def cited(self, chapter: str, passage: Passage) -> tuple[str, ...]:
-        """Tags of the statements that a passage refers to, each once; a part of a statement stands for all of it."""
+        """Returns the distinct tags of statements that a passage refers to; labels within a statement count for it."""
         tags = (self._tag(chapter, reference.label) for reference in passage.references)
         return tuple(dict.fromkeys(tag for tag in tags if tag))
 
     def _tag(self, chapter: str, label: str) -> str | None:
-        """The tag of the statement that a label stands in, nothing if in none; None for a label that is nowhere."""
+        """Returns the tag of the statement that contains a label, or ""; None for an unknown label."""
         own = (chapter, label)
         return self._labels.get(own if own in self._labels else self._full.get(label, own))
 
@@ -106,13 +106,13 @@ class Book:
 
 
 def read(folder: Path) -> Book:
-    """The book in a folder: `Makefile`, `preamble.tex`, `tags/tags` and the chapters; once while they stay the same.
+    """Reads the book in a folder: `Makefile`, `preamble.tex`, `tags/tags` and the chapters; cached until files change.
 
     Raises
     ------
     FormatError
-        A file cannot be read or is not UTF-8, the order or a tag is malformed, or environments of a chapter do not
-        close in the order in which they began; with its line.
+        A file cannot be read or is not UTF-8, the order or a tag is malformed, or environments of a chapter are not
+        properly nested; the message names the line.
     """
     chapters = [folder / f"{name}.tex" for name in _order(folder / MAKEFILE)]
     files = (folder / MAKEFILE, folder / PREAMBLE, folder / TAGS, *chapters)
@@ -147,7 +147,7 @@ def _read(folder: Path, _: object) -> Book:
         remarks["statements with the tag of an earlier one (left out)"] += _left_out(made, tagged)
         statements += (one for one in made if one.tag)
         for label, at in chapter.labels:
-            remarks["labels that stand twice in a chapter (the first counts)"] += (name, label) in labels
+            remarks["labels that occur twice in a chapter (the first counts)"] += (name, label) in labels
             labels.setdefault((name, label), made[at].tag if at >= 0 else "")
             full.setdefault(f"{name}-{label}", (name, label))
     book = Book(tuple(statements), titles, expand, {}, labels, full)
@@ -161,7 +161,7 @@ def _read(folder: Path, _: object) -> Book:
 
 
 def _left_out(made: list[Statement], tagged: set[str]) -> int:
-    """Takes their tags from statements whose tags are taken; how many there are. The tags of the others are added."""
+    """Clears the tags of statements whose tag is already in `tagged` and returns their number; adds all other tags."""
     count = 0
     for at, one in enumerate(made):
         if one.tag in tagged:
@@ -185,7 +185,7 @@ def _text(path: Path) -> str:
 
 
 def _order(path: Path) -> tuple[str, ...]:
-    """Returns the names of the chapters, as the Makefile lists them."""
+    """Returns the names of the chapters in the order of the Makefile."""
     found = _ORDER.search(_text(path))
     names = found[1].replace("\\\n", " ").split() if found else []
     if not names:
@@ -204,7 +204,9 @@ def _tags(path: Path) -> dict[str, str]:
             continue
         tag, _, label = line.strip().partition(",")
         if not _TAG.fullmatch(tag) or not label:
-            raise format_error(path, number, f"{line.strip()!r:.60} is no tag, expected such as '0A1B,limits-lemma-x'")
+            raise format_error(
+                path, number, f"{line.strip()!r:.60} is not a tag, expected such as '0A1B,limits-lemma-x'"
+            )
         if tag in seen:
             raise format_error(path, number, f"tag {tag} is on an earlier line already")
         seen.add(tag)
@@ -217,7 +219,7 @@ def _tags(path: Path) -> dict[str, str]:
 
 @dataclass
 class _Open:
-    """An environment that has begun: where, in which line, and where its content begins."""
+    """Open environment: its start, its line, and the start of its content."""
 
     name: str
     line: int
@@ -227,7 +229,7 @@ class _Open:
 
 @dataclass
 class _Found:
-    """A statement or proof as far as it is read."""
+    """Statement or proof that is being read."""
 
     kind: str
     line: int
@@ -235,32 +237,32 @@ class _Found:
     title: str
     labels: list[str] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
-    cut: list[tuple[int, int]] = field(default_factory=list)  # where asides stand
+    cut: list[tuple[int, int]] = field(default_factory=list)  # spans of asides
     asides: dict[str, str] = field(default_factory=dict)
     text: Passage = Passage("", ())
     proofs: list[Passage] = field(default_factory=list)
 
     def statement(self, chapter: str, tags: Mapping[str, str]) -> Statement:
-        """Returns what it is in the book; without a tag if it has none, or no label."""
+        """Returns the statement; its tag is "" if it has no label or the label has no tag."""
         label = self.labels[0] if self.labels else ""
         about = (tags.get(f"{chapter}-{label}", ""), self.kind, chapter, self.section, label, tuple(self.labels))
         return Statement(*about, self.line, self.title, self.text, tuple(self.proofs), self.asides)
 
 
 class _Chapter:
-    """A chapter as far as it is read."""
+    """Parser of a chapter."""
 
     def __init__(self, path: Path) -> None:
         self.title = ""
         self.found: list[_Found] = []
-        self.labels: list[tuple[str, int]] = []  # and the number of the statement in which each stands; -1: in none
+        self.labels: list[tuple[str, int]] = []  # label, index of the containing statement or -1
         self.stray = 0  # proofs before any statement
         self._path = path
         self._text = latex_text.without_comments(_text(path))
         self._ends = [found.start() for found in re.finditer("\n", self._text)]
         self._stack: list[_Open] = []
         self._section = ""
-        self._now: _Found | None = None  # the statement or proof that is open
+        self._now: _Found | None = None  # the open statement or proof
         for event in _EVENT.finditer(self._text):
             self._take(event[1], event[2], event)
         if self._stack:
@@ -319,7 +321,7 @@ class _Chapter:
                 self.stray += 1
 
     def _without(self, start: int, end: int, spans: Sequence[tuple[int, int]]) -> str:
-        """Returns a part of the text without some spans of it."""
+        """Returns a part of the text without some spans."""
         parts = []
         for left, right in spans:
             parts.append(self._text[start:left])

@@ -1,4 +1,4 @@
-"""Files too large for the memory: their lines and blocks one after the other, unpacked on the way."""
+"""Streams files that are too large for memory: lines and blocks, decompressed on the fly."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read from, unpacked if it is compressed; faults as in `harness.io.compression.opened`."""
+    """Opens a file, decompressing it if necessary; raises the errors of `harness.io.compression.opened`."""
     with compression.opened(path) as raw:
         yield cast("IO[bytes]", io.BufferedReader(compression.Unpacked(raw.read), compression.CHUNK))
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of a file with their numbers, without their ends."""
+    """Yields (line number, line without its end) for each line of a file."""
     with opened(path) as stream:
         number = 0
         while line := stream.readline(LONGEST_LINE):
@@ -44,7 +44,8 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises
     ------
     FormatError
-        Not UTF-8, not a list of objects, not JSON, or a name twice in an object; with its line.
+        The data is not UTF-8, not JSON, not a list of objects, or has an object with duplicate names; the message names
+        the line.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -60,7 +61,7 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         line, counted = line + text.count("\n", counted, at), at
         try:
             item, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:  # which counts lines of the whole text
+        except json.JSONDecodeError as error:  # its line numbers refer to the whole text
             raise format_error(path, error.lineno, f"not valid JSON: {error.msg}") from None
         except ValueError as error:
             raise format_error(path, line, str(error)) from None
@@ -78,15 +79,15 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object, whose names stand there once: Python takes the last of several without a word."""
+    """Returns an object; raises ValueError for duplicate names, of which Python would silently keep the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"{twice!r:.60} stands twice in an object")
+        raise ValueError(f"{twice!r:.60} occurs twice in an object")
     return found
 
 
 def _skip(text: str, at: int) -> int:
-    """Returns where the next thing that is no blank stands."""
+    """Returns the index of the next character that is not a blank."""
     blank = _BLANK.match(text, at)
     return blank.end() if blank else at

@@ -1,10 +1,10 @@
-"""Judged formulas of ARQMath-1 Task 2 as Tangent-S writes trees: files of re-ranked results, one for each topic.
+"""Reader of judged formulas of ARQMath-1 Task 2 as Tangent-S trees, from files of re-ranked results per topic.
 
     Q <TAB> B.1                                                topic
     E <TAB> [U!eq,0[V!x],1[N!2]]                               its own tree
     R <TAB> 2981284 <TAB> 0 <TAB> [U!eq,...] <TAB> [1.0,...]   visual id, position, tree, scores
 
-The scores are Tangent-S's and no data. A tree that holds a quotation mark is quoted, and its marks are doubled:
+The scores, those of Tangent-S, are ignored. A tree that contains a quotation mark is quoted, with its marks doubled:
 `\\"[V!x,0[V!\\"\\"]]\\"`. The first file holds operator trees (OPT), the second symbol layout trees (SLT).
 """
 
@@ -27,7 +27,7 @@ def trees(path: Path) -> Iterator[tuple[int, str, str]]:
     Raises
     ------
     FormatError
-        A line of another form.
+        A line has another format.
     """
     for number, line in lines(path):
         try:
@@ -41,7 +41,7 @@ def trees(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def queries(path: Path) -> dict[str, str]:
-    """Returns topic -> its own tree; topics whose `E` is missing are left out."""
+    """Returns topic -> its own tree; topics without a line `E` are left out."""
     out: dict[str, str] = {}
     topic = ""
     for _, line in lines(path):
@@ -60,7 +60,7 @@ def _unquoted(tree: str) -> str:
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
-    """A document for each visual id, in the order of the operator trees; body: both trees, columns `opt` and `slt`."""
+    """Yields a document for each visual id, in the order of the operator trees; body and columns hold both trees."""
     if len(corpus.paths) != 2:
         raise format_error(corpus.name, 0, f"{len(corpus.paths)} files, expected those of OPT and SLT")
     first, second = corpus.paths
@@ -78,7 +78,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
-    """Returns visual id -> line and tree where it stands first."""
+    """Returns visual id -> line and tree of its first occurrence."""
     out: dict[str, tuple[int, str]] = {}
     for number, name, tree in trees(path):
         if out.setdefault(name, (number, tree))[1] != tree:

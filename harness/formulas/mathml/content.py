@@ -1,12 +1,12 @@
-"""Operator trees from the elements of Content MathML, labelled as Tangent-S labels them.
+"""Operator trees from elements of Content MathML, with the labels of Tangent-S.
 
 ========  ==========================================================================================================
 `V!` `N!`  variable, number; `C!` a constant such as `C!infinity`; `T!` text
-`F!`       function: a named one (`F!sin`) or a variable that is applied to something
-`U!` `O!`  operator whose arguments have no order (`U!plus`), or have one (`O!divide`, `O!SUP`)
-`+!`       operator that is itself an expression: its first argument; named after the inmost base of scripts
+`F!`       function: a named one (`F!sin`) or a variable applied to arguments
+`U!` `O!`  operator whose arguments are unordered (`U!plus`) or ordered (`O!divide`, `O!SUP`)
+`+!`       operator that is itself an expression, its first argument; named after the innermost base of its scripts
 `M!`       set `M!S-n`, list `M!L-n`, vector `M!V-n`, matrix `M!M-rxc` of rows `M!R!`, in delimiters `M!D-`
-`E!` `-!`  a part that was not understood, and a symbol in it of unknown role; `W!` nothing where something could stand
+`E!` `-!`  a part that was not understood, and a symbol of unknown role in it; `W!` an empty argument or blank
 ========  ==========================================================================================================
 """
 
@@ -17,7 +17,7 @@ from harness.formulas.slt.rows import BLANK, clean
 from harness.formulas.trees.reading import ERROR
 from harness.formulas.trees.tree import Tree, place
 
-_WIDEST = 62  # arguments of one operator; more are halved, as Tangent-S has no more places
+_WIDEST = 62  # maximum arguments of an operator, as in Tangent-S; an operator with more is split in halves
 _TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
 _FUNCTIONS = frozenset(
     [f"{arc}{name}{h}" for arc in ("", "arc") for name in _TRIGONOMETRIC for h in ("", "h")]
@@ -45,7 +45,7 @@ _NAMES = {
 
 
 class Operator:
-    """A label and arguments."""
+    """A node of an operator tree: a label and arguments."""
 
     __slots__ = ("label", "parts")
 
@@ -55,7 +55,7 @@ class Operator:
 
 
 def operator_tree(root: Operator, most: int) -> Tree | None:
-    """The tree of an operator and its arguments; None if it has more than `most` nodes, by references repeated."""
+    """Returns the tree of an operator; None if it exceeds `most` nodes, as shared arguments can make it grow."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []
@@ -73,11 +73,11 @@ def operator_tree(root: Operator, most: int) -> Tree | None:
 
 
 def operator(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
-    """Returns what an element of Content MathML stands for; `above` are the elements around it."""
+    """Converts an element of Content MathML to a node; `above` are the enclosing elements."""
     name, parts = element.name, element.parts
     if name in _LEAVES:
         text = clean(element.text)
-        # Text within an identifier is no name: Tangent-S leaves it out.
+        # Only the element's own text is its name; Tangent-S ignores elements inside identifiers.
         return Operator(_LEAVES[name] + text if text else BLANK)
     if name == "apply":
         return _applied(element)
@@ -109,7 +109,7 @@ def operator(element: Element[Operator], above: list[Element[Operator]]) -> Oper
         return parts[0] if parts else Operator(BLANK)
     if not parts and not clean(element.text):
         return Operator(_operator_name(name))
-    # Presentation within an identifier is left out with its text.
+    # Presentation elements within an identifier are ignored together with their text.
     if not any(around.name in _LEAVES for around in above):
         element.reason = element.reason or f"unknown element {name[:20]}"
     return Operator(ERROR, parts)
@@ -127,7 +127,7 @@ def _operator_name(name: str) -> str:
 
 def _symbol(name: str, dictionary: str) -> str:
     if name.startswith("delimited-"):
-        # Tangent-S cuts one character off what it has written as `&lsqb;`.
+        # Tangent-S removes the first character of the delimiter after it was escaped as `&lsqb;`.
         return "M!D-" + (name[10:].replace("[", "lsqb;", 1) if name[10:11] == "[" else name[11:])
     if dictionary not in ("latexml", "ambiguous"):
         return f"-!{name}"
@@ -135,7 +135,7 @@ def _symbol(name: str, dictionary: str) -> str:
 
 
 def _applied(element: Element[Operator]) -> Operator:
-    """Returns the head of an application with its arguments."""
+    """Converts an application: attaches the arguments to the head."""
     if not element.parts:
         element.reason = element.reason or "an application of nothing"
         return Operator(ERROR)
@@ -148,7 +148,7 @@ def _applied(element: Element[Operator]) -> Operator:
     if head.label == "O!root":
         arguments = _root(element, arguments)
     elif head.label == "O!int" and len(arguments) == 1:
-        # Places of the interval and the variable, which LaTeXML never fills.
+        # Empty arguments for the interval and the variable, which LaTeXML never provides.
         arguments += [Operator(BLANK), Operator(BLANK)]
     head.parts = arguments
     return _halved(head)
@@ -163,7 +163,7 @@ def _root(element: Element[Operator], arguments: list[Operator]) -> list[Operato
 
 
 def _words(parts: list[Operator]) -> list[Operator]:
-    """Returns the parts of an error, symbols of unknown role side by side put together as text."""
+    """Returns the parts of an error; joins adjacent symbols of unknown role to text."""
     out: list[Operator] = []
     for part in parts:
         if out and part.label.startswith("-!") and out[-1].label[:2] in ("-!", "T!"):
@@ -174,7 +174,7 @@ def _words(parts: list[Operator]) -> list[Operator]:
 
 
 def _halved(node: Operator) -> Operator:
-    """Returns an error or unordered operator with too many arguments as two of its kind, and so on."""
+    """Splits an error or unordered operator with too many arguments recursively into two of its kind."""
     waiting = [node]
     while waiting:
         here = waiting.pop()
@@ -186,7 +186,7 @@ def _halved(node: Operator) -> Operator:
 
 
 def _shared(above: list[Element[Operator]]) -> Operator:
-    """In a chain of relations: the last argument of the relation before."""
+    """Resolves a shared operand in a chain of relations: the last argument of the previous relation."""
     if len(above) > 1 and len(above[-2].parts) > 1 and above[-2].parts[-1].parts:
         return above[-2].parts[-1].parts[-1]
     if above:
@@ -195,7 +195,7 @@ def _shared(above: list[Element[Operator]]) -> Operator:
 
 
 def _meant(element: Element[Operator]) -> Operator:
-    """Of several annotations the one that is not for show; else the first part."""
+    """Selects the part with the meaning: the first annotation in XML, or else the first part."""
     for name, part in zip(element.names, element.parts, strict=True):
         if name == "annotation-xml":
             element.reason = ""

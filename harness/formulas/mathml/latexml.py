@@ -1,9 +1,9 @@
-"""LaTeXML as the faithful route from LaTeX to trees: the program that made the official formulas of ARQMath.
+"""Conversion of LaTeX to trees by LaTeXML, the program that made the official formulas of ARQMath.
 
-Needs Perl and LaTeXML (`apt-get install latexml`). One process reads a batch of formulas: it loads LaTeXML once and
-converts each formula in a copy of itself (fork), so that no formula can harm another. A formula that takes too long is
-ended alone. LaTeX is not trusted: commands that read, write or load files mean nothing in it, LaTeXML may open only the
-definitions of packages that it brings itself, and memory is limited. What was converted is kept in the cache folder.
+Requires Perl and LaTeXML (`apt-get install latexml`). One process converts a batch of formulas: it loads LaTeXML once
+and converts formulas in forked copies of itself, so that no formula can affect another. A formula that exceeds the time
+limit is stopped without affecting the others. LaTeX is untrusted: commands that read, write or load files are disabled,
+LaTeXML may open only its own package definitions, and memory is limited. Results are kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from harness.io.files import cache_root, sha256
 
 INSTALL = "apt-get install latexml"
 PRELOAD = ("LaTeX.pool", "article.cls", "amsmath.sty", "amssymb.sty")
-# They also reach files that LaTeXML may open, and its definitions of packages.
+# Commands that access files or load packages; they could reach even files that LaTeXML may open.
 REFUSED = (
     *("input", "@input", "@@input", "@iinput", "ltx@input", "InputIfFileExists", "IfFileExists", "include", "@include"),
     *("openin", "openout", "read", "write", "usepackage", "RequirePackage", "documentclass", "LoadClass", "special"),
@@ -41,17 +41,17 @@ REFUSED = (
 )
 SECONDS = 10  # for one formula
 BATCH = 100  # formulas for one process
-START = 120  # seconds until LaTeXML is loaded, on a machine with much to do
+START = 120  # seconds for loading LaTeXML, even on a busy machine
 _MEMORY = 2 << 30  # bytes of address space for one process
-_DEPTH = 200  # braces and \left in each other
-_LENGTH = 100_000  # characters
+_DEPTH = 200  # maximum nesting of braces and \left
+_LENGTH = 100_000  # maximum characters of a formula
 _READERS = {"slt": read_presentation, "opt": read_content}
-# Characters that newer versions write for those of the official formulas: minus, double bar.
+# Characters of newer versions of LaTeXML -> those of the official formulas: minus, double bar.
 _SIGNS = str.maketrans({"\u2212": "-", "\u2016": "\u2225"})
-_SHARE = re.compile(r"<m:share\b[^>]*/>")  # the official formulas do not say the middle of `a = b = c` twice
-# Environments that stand within a formula; LaTeXML takes one at its beginning for a display of its own.
+_SHARE = re.compile(r"<m:share\b[^>]*/>")  # the official formulas do not repeat the middle of `a = b = c`
+# Environments for use within a formula; LaTeXML treats one at the beginning of a formula as a display of its own.
 _WITHIN = re.compile(r"\A\s*\\begin\s*\{(?:aligned|alignedat|gathered)\}")
-# What depends on the machine and on the moment; it is tried again the next time.
+# Failures that may be temporary; such formulas are not cached and converted again the next time.
 _PASSING = frozenset(("timeout", "crash"))
 _DRIVER = r"""
 use strict;
@@ -172,13 +172,13 @@ while ($number <= $last) {
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A formula as LaTeXML wrote it.
+    """LaTeXML's output for a formula.
 
     Attributes
     ----------
-    presentation, content : Presentation and Content MathML, one `math` element each; "" where there is none. The lines
-        of an alignment are put together as the rows of a table, and as a sequence of formulas.
-    reason : LaTeXML's first error; "" if it had none.
+    presentation, content : Presentation and Content MathML, one `math` element each; "" if there is none. The lines of
+        an alignment become rows of a table in the former, and a sequence of formulas in the latter.
+    reason : LaTeXML's first error; "" if there was none.
     """
 
     presentation: str
@@ -187,7 +187,7 @@ class Markup:
 
 
 def missing() -> list[str]:
-    """Returns what is not installed, as `what: command`; empty if LaTeXML can be called."""
+    """Returns what is missing to run LaTeXML, as `what: command`; empty if nothing is."""
     try:
         version()
     except HarnessError as error:
@@ -216,13 +216,13 @@ def _version(perl: str | None, library: str | None) -> str:
 
 
 def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -> list[Markup]:
-    """Returns the markup of formulas, in their order; from the cache what it holds.
+    """Converts formulas with LaTeXML, in order, or takes them from the cache.
 
     Parameters
     ----------
     latex : formulas without delimiters.
-    seconds : limit for one formula.
-    workers : processes at the same time.
+    seconds : time limit for one formula.
+    workers : number of parallel processes.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
                 if row is not None:
                     out[each] = Markup(*json.loads(row[0]))
             left = [each for each in clean if each not in out]
-            with progress("LaTeXML, formulas", len(left)) as told:
+            with progress("LaTeXML, formulas", len(left)) as bar:
                 for batch, markups in _batches(left, clean, seconds, workers):
                     out |= zip(batch, markups, strict=True)
                     rows = [
@@ -253,18 +253,19 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
                     ]
                     with database:
                         database.executemany("INSERT OR REPLACE INTO formulas VALUES (?, ?)", rows)
-                    told.add(len(batch))
+                    bar.add(len(batch))
     except (sqlite3.Error, OSError, ValueError, TypeError) as error:
         raise HarnessError(
-            f"{path}: cannot be used: {error}; it can be deleted, then formulas are converted anew"
+            f"{path}: cannot be used: {error}; it can be deleted, then formulas are converted again"
         ) from None
     return [out[each] for each in latex]
 
 
 def read(markup: Markup, kind: str) -> Reading:
-    """Returns the tree of one kind (`slt`, `opt`) in the signs of the official formulas.
+    """Parses LaTeXML's output to a tree of one kind (`slt`, `opt`), with the characters of the official formulas.
 
-    The reason is LaTeXML's error, or that it could not parse a part, which then is a node `E!` without being an error.
+    The reason of a failure is LaTeXML's error, or that LaTeXML could not parse a part (a node `E!`), which it does not
+    report as an error.
     """
     why = f"LaTeXML: {markup.reason}" if markup.reason else ""
     text = markup.presentation.translate(_SIGNS) if kind == "slt" else _SHARE.sub("", markup.content)
@@ -277,14 +278,14 @@ def read(markup: Markup, kind: str) -> Reading:
 
 
 def reader(latex: Iterable[str], kind: str, *, workers: int = 1) -> Callable[[str], Reading]:
-    """A function that reads each of these formulas into a tree of one kind: all are converted now, in batches."""
+    """Converts formulas in batches; returns a function that gives the tree of one kind for each of them."""
     distinct = list(dict.fromkeys(latex))
     markups = dict(zip(distinct, convert(distinct, workers=workers), strict=True))
     return lambda each: read(markups[each], kind)
 
 
 def _refused(latex: str) -> str:
-    """Returns why a formula is not given to LaTeXML at all; empty if it is."""
+    """Returns the reason why a formula is not passed to LaTeXML; empty if it is passed."""
     if not latex.strip():
         return "no formula"
     if len(latex) > _LENGTH:
@@ -296,7 +297,7 @@ def _refused(latex: str) -> str:
 def _batches(
     left: Sequence[str], clean: dict[str, str], seconds: int, workers: int
 ) -> Iterator[tuple[Sequence[str], list[Markup]]]:
-    """Batches and their markup, as they are finished."""
+    """Converts formulas in parallel; yields each batch and its markup, in order."""
     size = max(1, min(BATCH, -(-len(left) // workers)))
     batches = [left[at : at + size] for at in range(0, len(left), size)]
     with ThreadPoolExecutor(workers) as pool:
@@ -310,7 +311,7 @@ def _batches(
 
 
 def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
-    """Returns the markup of a batch; what a process that broke off did not get to goes to new ones, in halves."""
+    """Converts a batch; formulas that a crashed process did not convert are passed to new processes, in halves."""
     done, why = _process(latex, seconds)
     left = latex[len(done) :]
     if not left:
@@ -320,12 +321,12 @@ def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
     if not done and len(left) > 1:
         half = len(left) // 2
         return _batch(left[:half], seconds) + _batch(left[half:], seconds)
-    # The one it broke off at is alone, so that it cannot stop the others.
+    # Retry the formula at which the process ended alone, so that it cannot stop the others.
     return done + _batch(left[:1], seconds) + (_batch(left[1:], seconds) if len(left) > 1 else [])
 
 
 def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
-    """Returns the markup of the first formulas, all if nothing went wrong, and why it ended (`timeout`, `crash`)."""
+    """Converts formulas in one process until it ends; returns their markup and why it ended (`timeout`, `crash`)."""
     work = {"preload": PRELOAD, "refused": REFUSED, "seconds": seconds, "latex": list(latex)}
     with tempfile.TemporaryDirectory(prefix="latexml-") as folder:
         (Path(folder) / "driver.pl").write_text(_DRIVER, encoding="utf-8")
@@ -341,34 +342,34 @@ def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
         with process:
             try:
                 _limit(process.pid)
-                output, said = process.communicate(json.dumps(work).encode(), START + seconds * len(latex))
+                output, errors = process.communicate(json.dumps(work).encode(), START + seconds * len(latex))
                 why = "crash"
             except subprocess.TimeoutExpired as late:
                 _end(process)
-                output, said, why = late.output or b"", b"", "timeout"
+                output, errors, why = late.output or b"", b"", "timeout"
             except BaseException:
                 _end(process)
                 raise
     lines = output.decode("utf-8", "replace").splitlines()
     if why == "crash" and "ready" not in lines[:1]:
-        last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
+        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
         raise HarnessError(f"LaTeXML does not start: {last[0][:200]}; install it with: {INSTALL}")
     return _parsed(lines[1:], len(latex)), why
 
 
 def _limit(process: int) -> None:
-    """Limits the memory of a process and of those it starts, where the system can."""
+    """Limits the memory of a process and its children, if the operating system supports it."""
     if sys.platform == "linux":
         import resource
 
         try:
             resource.prlimit(process, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         except (ProcessLookupError, PermissionError):
-            return  # it has ended already
+            return  # the process has ended already
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills a process and those it started."""
+    """Kills a process and its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -376,7 +377,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _parsed(lines: Iterable[str], most: int) -> list[Markup]:
-    """Returns the markup that the process printed, up to the first line that is none."""
+    """Parses the markup that a process printed, up to the first invalid line."""
     out: list[Markup] = []
     for line in lines:
         try:

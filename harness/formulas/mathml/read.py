@@ -1,7 +1,7 @@
-"""MathML read into trees: Presentation MathML into symbol layout trees, Content MathML into operator trees.
+"""Parsing of MathML: Presentation MathML to symbol layout trees, Content MathML to operator trees.
 
-Labels and edges are those of Tangent-S (Davila and Zanibbi 2017), seen in its trees of the ARQMath formulas. Where it
-drops a symbol (a script of a closing bracket, the scripts of matrices side by side) the symbol is kept.
+Labels and edges follow Tangent-S (Davila and Zanibbi 2017), as observed in its trees of the ARQMath formulas. Symbols
+that Tangent-S drops (scripts of closing brackets and of adjacent matrices) are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCRIPTS = {"msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munder
 
 
 def read_presentation(markup: str) -> Reading:
-    """Returns the symbol layout tree of Presentation MathML; never an exception."""
+    """Parses Presentation MathML to a symbol layout tree; never raises an exception."""
     try:
         row, reason = walk(markup, _layout)
     except Fault as fault:
@@ -32,7 +32,7 @@ def read_presentation(markup: str) -> Reading:
 
 
 def read_content(markup: str) -> Reading:
-    """Returns the operator tree of Content MathML; never an exception."""
+    """Parses Content MathML to an operator tree; never raises an exception."""
     try:
         root, reason = walk(markup, operator)
     except Fault as fault:
@@ -78,7 +78,7 @@ def _layout(element: Element[Row], above: list[Element[Row]]) -> Row:
     if name not in _SCRIPTS and name != "mmultiscripts":
         element.reason = element.reason or f"unknown element {name[:20]}"
         return [Symbol(ERROR, {"w": row} if (row := _joined(parts)) else None)]
-    # Scripts of a wrong number: what there is stands in a row.
+    # Wrong number of scripts: put all parts in one row.
     return _joined([part for part in parts if not rows.ignored(part)])
 
 
@@ -103,7 +103,7 @@ def _scripts(name: str, parts: list[Row]) -> Row:
 
 
 def _cells(kind: str, part: Row) -> list[Row]:
-    """Returns the cells of a part of a table; what is no row of it is a row of one cell."""
+    """Returns the cells of a table row; any other part of a table counts as a row of one cell."""
     return part[0].cells or [] if kind in ("mtr", "mlabeledtr") else [part]
 
 
@@ -119,7 +119,7 @@ def _fenced(element: Element[Row]) -> Row:
 
 
 def _multiscripts(element: Element[Row]) -> Row:
-    """Base, pairs of subscript and superscript, those before the base behind `mprescripts`; blanks are left out."""
+    """Converts base, pairs of subscript and superscript, and prescripts after `mprescripts`; ignores blanks."""
     names, parts = element.names, element.parts
     before = names.index("mprescripts") if "mprescripts" in names else len(parts)
     scripts: list[tuple[str, Row | None]] = []

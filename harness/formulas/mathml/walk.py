@@ -1,7 +1,7 @@
-"""Markup that is not trusted, walked element by element: no document type, no depth beyond a limit, nothing fetched.
+"""A safe parser for untrusted markup: it rejects document types and deep nesting, and fetches nothing.
 
-It need not be XML: pages of HTML have `<mo><</mo>`, so a `<` that begins no tag is text. Characters may be written as
-HTML names them; there are no other entities.
+The markup need not be valid XML: HTML pages contain `<mo><</mo>`, so a `<` that begins no tag is text. Of entities,
+only HTML's named characters are supported.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 class Fault(Exception):  # noqa: N818 - a reason, caught where a formula is read
-    """Why nothing of a formula can be read."""
+    """The reason why a formula cannot be parsed at all."""
 
 
 class Element(Generic[Value]):
-    """An element.
+    """An element of the markup.
 
     Attributes
     ----------
-    text : what stands before its first part.
-    names, parts : of its parts, what they are called and what was made of them.
-    reason : why one of its parts could not be read, or "".
+    text : text before the first child.
+    names, parts : names of the children, and the values made from them.
+    reason : why one of the children could not be parsed, or "".
     """
 
     __slots__ = ("attributes", "name", "names", "parts", "reason", "text")
@@ -58,14 +58,14 @@ class Element(Generic[Value]):
 
 
 def walk(text: str, make: Callable[[Element[Value], list[Element[Value]]], Value]) -> tuple[Value, str]:
-    """Returns what `make` gives for the first element of the text, and the reason of its faults ("" without any).
+    """Parses markup; returns the value that `make` gives for the first element, and the reason of a failure or "".
 
-    `make` is called at the end of each element with those around it, outermost first; it may set `reason`.
+    `make` is called at the end of each element, with the enclosing elements, outermost first; it may set `reason`.
 
     Raises
     ------
     Fault
-        Tags that do not match, a document type, more than `DEPTH` levels.
+        Tags do not match, there is a document type, or elements are nested more than `DEPTH` levels deep.
     """
     open_: list[Element[Value]] = []
     at = 0

@@ -1,4 +1,4 @@
-"""What stands in brackets: arguments, sets, intervals, lists, products, or a row in parentheses."""
+"""Contents of brackets: arguments, sets, intervals, lists, products, or a row in parentheses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FUNCTIONS = frozenset((Role.FUNCTION, Role.TRIGONOMETRIC, Role.OPERATOR))
 
 
 def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]:
-    """What a row in brackets is behind an item of role `before` (-1: none), and why a part could not be read."""
+    """Parses a row in brackets after an item of role `before` (-1: none); returns the item and reasons of failures."""
     if before in _FUNCTIONS:
         found, reason = _arguments(row)
         return (Role.ARGUMENTS.value, ("", found)), reason
@@ -38,13 +38,13 @@ def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]
     elif fences == "⟨⟩":
         made = _inner_product(row)
     node, reason = made or _collected(bracket, row, close)
-    # (> 0) and (mod n) say something of what stands before them.
+    # (> 0) and (mod n) modify the preceding expression.
     modifies = fences == "()" and before >= 0 and len(row) > 1 and row[0][0] in (Role.RELATION, Role.MODIFY)
     return (Role.MODIFIER.value if modifies else Role.FENCED.value, node), reason
 
 
 def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
-    """Returns a set, interval, vector or list of what commas separate; what stands alone in the brackets."""
+    """Returns a set, interval, vector or list of elements separated by commas; a single element stands for itself."""
     found, reason = _elements(row)
     if len(found) == 1:
         fences = bracket + close
@@ -52,7 +52,7 @@ def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
             return found[0], reason
         if fences == "||" and found[0][0].startswith("M!M-"):
             return ("F!det", found), reason
-        # Of the name of other brackets Tangent-S leaves out the first, or the first character of `&lsqb;`.
+        # Tangent-S drops the first character of the names of other brackets, for `[` that of its escape `&lsqb;`.
         other = "M!D-" + ("lsqb;" if bracket == "[" else "") + close
         return (_FENCES.get(fences, other), found), reason
     kind = bracket + next(item[1][0][2:] for item in row if item[0] == Role.PUNCTUATION) + close
@@ -64,7 +64,7 @@ def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
 
 
 def _elements(items: Rows) -> tuple[list[Node], str]:
-    """Returns what commas separate; a row with relations is one element."""
+    """Returns the elements separated by commas; a row with relations is one element."""
     items = without_end(items)
     if len(items) > 1 and any(item[0] == Role.PUNCTUATION for item in items):
         row = Grammar(items)
@@ -76,7 +76,7 @@ def _elements(items: Rows) -> tuple[list[Node], str]:
 
 
 def _arguments(items: Rows) -> tuple[list[Node], str]:
-    """Returns what punctuation separates in the brackets behind a function."""
+    """Returns the arguments of a function: the parts of its brackets separated by punctuation."""
     found: list[Node] = []
     fault = ""
     start = 0
@@ -90,7 +90,7 @@ def _arguments(items: Rows) -> tuple[list[Node], str]:
 
 
 def _conditional_set(items: Rows) -> tuple[Node, str] | None:
-    """Returns the set of what stands before the first bar or colon, on the condition behind it; None without such."""
+    """Parses a set builder, with a condition after the first bar or colon; returns None if there is neither."""
     bars = items[0][0] != Role.BAR
     for place, item in enumerate(items):
         if (item[0] == Role.META and item[1][0] == "V!:") or (bars and item[0] == Role.BAR):
@@ -103,7 +103,7 @@ def _conditional_set(items: Rows) -> tuple[Node, str] | None:
 
 
 def _inner_product(row: Rows) -> tuple[Node, str] | None:
-    """Returns `<a|b>` and `<a|H|b>`; None for anything else in angles."""
+    """Parses the inner products `<a|b>` and `<a|H|b>`; returns None for anything else in angle brackets."""
     parts: list[Rows] = [[]]
     for item in row:
         if item[0] == Role.BAR:

@@ -1,7 +1,7 @@
 r"""Commands with arguments, and environments, as items of a row.
 
-A command is a function of the reader, its own name, the row it adds to, the depth of the groups around it and the
-alphabet in force.
+A command is a function of the reader, its own name, the row to which it adds items, the depth of the enclosing groups,
+and the current alphabet.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _substack(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> N
 
 
 def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
-    """Returns the lines of cells up to `stop`, and whether it was there. An empty last line is none."""
+    """Reads lines of cells up to `stop`, and returns whether it was found; an empty last line is dropped."""
     if depth >= DEPTH:
         reader.fault(DEEP)
         return [[[(_ATOM, error([]))]]], False
@@ -184,7 +184,7 @@ def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list
 
 
 def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
-    """Returns a matrix, or cases as values and conditions in turn."""
+    """Returns a matrix, or cases as alternating values and conditions."""
     cells = [[reader.read(cell) if cell else ABSENT for cell in line] for line in lines]
     if name in _CASES:
         return ("O!cases", [node for line in cells for node in (line if len(line) > 1 else [*line, ABSENT])])
@@ -198,7 +198,7 @@ def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
 
 
 def aligned(reader: Reader, lines: list[Rows]) -> Node:
-    """Returns the lines of an alignment; one that begins with a relation or operator continues the line before."""
+    """Parses the lines of an alignment; a line that begins with a relation or operator continues the previous one."""
     rows: list[Rows] = []
     for items in lines:
         if rows and items and items[0][0] in (Role.RELATION, Role.ADD, Role.MULTIPLY):

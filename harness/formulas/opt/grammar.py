@@ -1,10 +1,11 @@
-"""One row of items read as an expression, by LaTeXML's grammar of mathematics.
+"""Parser of one row of items as an expression, after LaTeXML's grammar of mathematics.
 
-From loose to tight: formulas between punctuation or relations between formulas (`:`, iff); chains of relations;
-expressions (sums of terms); terms (products of factors, seen or unseen); factors. Brackets are no matter here: what
-stands in them is one item. So a row is flat but for bars, and is read once from left to right; a function or a sum
-takes the factors that follow it, which is a stack of open products and no recursion. Names of roles are those of
-`Role`; `taker` is a function without brackets behind it, a sum, an integral or a differential (see `TAKES`).
+From lowest to highest precedence: formulas separated by punctuation or joined by relations between formulas (`:`, iff);
+chains of relations; expressions (sums of terms); terms (products of factors, explicit or implicit); factors. Brackets
+are parsed elsewhere, and a row contains each as one item. Except for bars, a row is therefore flat and is parsed once
+from left to right. A function or sum takes the factors that follow it, by a stack of open products without recursion.
+Names of roles are those of `Role`; `taker` is a function without brackets after it, a sum, an integral or a
+differential (see `TAKES`).
 
     formulas   = formula {PUNCTUATION formula} | formula {META formula}
     formula    = listed {RELATION expression}
@@ -13,8 +14,8 @@ takes the factors that follow it, which is a stack of open products and no recur
     term       = factor {[MULTIPLY] factor} [BAR listed]
     factor     = FUNCTION ARGUMENTS | taker {[MULTIPLY] factor} | BAR formulas BAR | FLOAT {FLOAT} [item] | item
 
-As LaTeXML has it: a later relation of a chain holds only its right side, an operator keeps its scripts, equal operators
-side by side take all arguments at once, `a/bc` is `(a/b)c`.
+As in LaTeXML, later relations of a chain have only their right side, operators keep their scripts, adjacent equal
+operators are merged into one with all arguments, and `a/bc` is `(a/b)c`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from __future__ import annotations
 from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
 from harness.formulas.opt.tables import TAKERS, TAKES, Item, Node, Role, Rows, leaf
 
-_TIMES = leaf("U!" + "times")  # its own object: two dots or crosses are other operators than an invisible one
+_TIMES = leaf("U!" + "times")  # a separate object, to distinguish invisible products from dots and crosses
 _CONDITIONAL = leaf("O!" + "conditional")
 _DIFFERENTIALS = ("V!𝑑", "V!d")
-_BARS = 3  # bars within bars
+_BARS = 3  # maximum nesting of bars
 UNREAD = "a part that does not fit"
 
 
 def without_end(items: Rows) -> Rows:
-    """Returns the items without punctuation behind them."""
+    """Removes trailing punctuation."""
     end = len(items)
     while end and items[end - 1][0] in (Role.PUNCTUATION, Role.PERIOD):
         end -= 1
@@ -38,7 +39,7 @@ def without_end(items: Rows) -> Rows:
 
 
 def read(items: Rows) -> tuple[Node, str]:
-    """Returns what a row stands for, and why a part of it could not be read ("" if all was read)."""
+    """Parses a row; returns its node, and why a part of it could not be parsed ("" if all was parsed)."""
     if items and items[0][0] == Role.OVER:
         label, above = items[0][1]
         below, reason = read(items[1:])
@@ -63,10 +64,10 @@ def read(items: Rows) -> tuple[Node, str]:
 
 
 def matching_bars(items: Rows) -> dict[int, int]:
-    """For each bar that opens the place of the bar that closes it.
+    """Returns, for each opening bar, the position of its closing bar.
 
-    A bar where an operand is missing opens; any other closes the last one that is open, and opens if there is none and
-    there are bars to come. Bars do not reach over punctuation and relations.
+    A bar opens where an operand is missing. Any other bar closes the last open one; if none is open, it opens if more
+    bars follow. Pairs of bars do not span punctuation or relations.
     """
     pairs: dict[int, int] = {}
     open_: list[int] = []
@@ -93,7 +94,7 @@ def matching_bars(items: Rows) -> dict[int, int]:
 
 
 class Grammar:
-    """A row, how far it was read, and why a part of it could not be read."""
+    """A parser of one row: its position, and why a part of the row could not be parsed."""
 
     __slots__ = ("at", "barred", "bars", "end", "items", "reason")
 
@@ -108,7 +109,7 @@ class Grammar:
     # ---- formulas -----------------------------------------------------------------------------------------------
 
     def anything(self) -> Node | None:
-        """Returns all that a row may hold: formulas, a formula without its left side, operators alone."""
+        """Parses any row: formulas, a formula without its left side, or only operators."""
         if self.at >= self.end:
             return None
         role, operator = self.items[self.at]
@@ -134,7 +135,7 @@ class Grammar:
         return self._operators()
 
     def _operators(self) -> Node | None:
-        """Operators alone, or one with its right side only."""
+        """Parses a row of operators, or an operator with only a right side."""
         found: list[Node] = []
         while self.at < self.end:
             role, node = self.items[self.at]
@@ -152,7 +153,7 @@ class Grammar:
         return listed(found) if found else None
 
     def _formulas(self, first: Node) -> Node:
-        """Returns a formula and those that follow behind punctuation, or behind relations between formulas."""
+        """Parses the formulas that follow a first one after punctuation, or after relations between formulas."""
         found = [first]
         items = self.items
         while self.at < self.end and items[self.at][0] in (Role.PUNCTUATION, Role.PERIOD):
@@ -178,7 +179,7 @@ class Grammar:
         return relations(found)
 
     def _formula(self) -> Node | None:
-        """Returns an expression, expressions behind commas, or relations between them."""
+        """Parses an expression, expressions separated by commas, or relations between them."""
         first = self._expression()
         if first is None or self.at == self.end:
             return first
@@ -192,7 +193,7 @@ class Grammar:
         return first
 
     def expressions(self) -> list[Node]:
-        """Expressions with punctuation between them."""
+        """Parses expressions separated by punctuation."""
         first = self._expression()
         return [] if first is None else self._behind_commas([first])
 
@@ -207,7 +208,7 @@ class Grammar:
         return found
 
     def _relation_parts(self, parts: list[Node], only: bool = False) -> list[Node]:
-        """Adds relations and their right sides; `only` the next."""
+        """Adds relations and their right sides to `parts`; with `only`, just the next one."""
         while self.at < self.end and self.items[self.at][0] == Role.RELATION:
             relation = self.items[self.at][1]
             self.at += 1
@@ -227,8 +228,10 @@ class Grammar:
         return parts
 
     def _more_relations(self, parts: list[Node]) -> Node:
-        """What follows `a = b`: further relations; or behind commas further right sides, the last of which may begin a
-        formula of its own: `a = b, c, d = e`."""
+        """Parses the continuation of `a = b`: further relations, or after commas further right sides.
+
+        The last right side may begin a formula of its own: `a = b, c, d = e`.
+        """
         done: list[Node] = []
         items = self.items
         while self.at < self.end and items[self.at][0] == Role.PUNCTUATION:
@@ -253,7 +256,7 @@ class Grammar:
     # ---- expressions --------------------------------------------------------------------------------------------
 
     def _expression(self) -> Node | None:
-        """Returns a sum of terms with what modifies it."""
+        """Parses a sum of terms with its modifiers."""
         items, end = self.items, self.end
         if self.at >= end:
             return None
@@ -270,7 +273,7 @@ class Grammar:
             sum_ = self._term()
             if sum_ is None:
                 return self._lone_operator()
-        label = ""  # of the sum, as long as it takes further terms
+        label = ""  # label of the sum while it can take further terms
         while self.at < end and items[self.at][0] == Role.ADD:
             operator = items[self.at][1]
             self.at += 1
@@ -303,7 +306,7 @@ class Grammar:
         return sum_
 
     def _lone_operator(self) -> Node | None:
-        """Returns an operator that stands for itself between punctuation: `(G, +)`."""
+        """Parses an operator that stands alone between punctuation: `(G, +)`."""
         role, node = self.items[self.at]
         if Role.ADD <= role <= Role.META and (
             self.at + 1 == self.end or self.items[self.at + 1][0] in (Role.PUNCTUATION, Role.META)
@@ -315,9 +318,9 @@ class Grammar:
     # ---- terms --------------------------------------------------------------------------------------------------
 
     def _term(self) -> Node | None:
-        """Returns a product of factors. Functions, sums and integrals in it take the factors behind them."""
+        """Parses a product of factors. Functions, sums and integrals in it take the factors that follow them."""
         items = self.items
-        product = _Product(-1, None, None)  # the inmost that is open
+        product = _Product(-1, None, None)  # the innermost open product
         while self.at < self.end:
             role, node = items[self.at]
             if self._begins(self.at, product.taker):
@@ -345,7 +348,7 @@ class Grammar:
         return product.node
 
     def _begins(self, place: int, taker: int) -> bool:
-        """Returns whether a factor begins here that `taker` takes (-1: the term itself)."""
+        """Returns whether a factor begins here that `taker` can take (-1: the term itself)."""
         if place >= self.end:
             return False
         role = self.items[place][0]
@@ -357,11 +360,11 @@ class Grammar:
         return place in self.bars
 
     def _is_called(self, role: int) -> bool:
-        """Returns whether brackets with arguments follow, of a function that has them."""
+        """Returns whether an item is a function with argument brackets after it."""
         return role <= Role.OPERATOR and self.at < self.end and self.items[self.at][0] == Role.ARGUMENTS
 
     def _factor(self, role: int, node: Node, taker: int) -> Node:
-        """Returns the factor that begins with an item, which has been taken, among those that `taker` takes."""
+        """Parses a factor whose first item has been consumed, as one that `taker` takes."""
         if role in TAKERS:
             return self._called(node)
         if role == Role.BAR:
@@ -376,7 +379,7 @@ class Grammar:
         return node
 
     def _called(self, function: Node) -> Node:
-        """Returns a function with the brackets behind it; their scripts belong to the value."""
+        """Parses a function with its argument brackets; scripts of the brackets apply to the value."""
         value = self.items[self.at][1]
         self.at += 1
         outer: list[tuple[str, list[Node]]] = []
@@ -389,7 +392,7 @@ class Grammar:
         return value
 
     def _before_base(self, script: Node) -> Node:
-        """Returns a script that stands before what it belongs to."""
+        """Parses a script before its base."""
         scripts = [script]
         while self.at < self.end and self.items[self.at][0] == Role.FLOAT:
             scripts.append(self.items[self.at][1])
@@ -401,7 +404,7 @@ class Grammar:
         return scripted(base, [(name, arguments[0]) for name, arguments in reversed(scripts)])
 
     def _between_bars(self, place: int) -> Node:
-        """Returns an absolute value, or between double bars a norm."""
+        """Parses an absolute value, or between double bars a norm."""
         bars = self.bars or {}
         close = bars[place]
         base, scripts = unscripted(self.items[close][1])
@@ -415,8 +418,10 @@ class Grammar:
         return scripted(("O!norm" if norm else "F!abs", [inside]), scripts)
 
     def _at_bar(self, product: Node) -> tuple[Node, bool]:
-        """A bar behind a product: evaluated at its subscript, else on the condition that follows. Whether factors may
-        follow."""
+        """Parses a bar after a product: an evaluation at its subscript, or else a condition.
+
+        Also returns whether factors may follow.
+        """
         _, scripts = unscripted(self.items[self.at][1])
         self.at += 1
         if scripts:
@@ -442,15 +447,15 @@ class Grammar:
 
 
 class _Product:
-    """The factors of a term so far, or of what a function in it takes.
+    """An open product: the factors so far of a term, or of the argument of a function.
 
     Attributes
     ----------
-    taker : role of the function that takes the product (-1: none, it is the term's own).
-    function : that function.
-    around : the product that the function, with what it takes, is a factor of.
-    node : the factors multiplied; None before the first.
-    operator : what the next factor is multiplied by.
+    taker : role of the function that takes the product (-1: none, it is the term itself).
+    function : the function that takes the product.
+    around : the enclosing product, of which the function with its argument is a factor.
+    node : the product of the factors so far; None before the first.
+    operator : operator before the next factor.
     """
 
     __slots__ = ("around", "function", "last", "node", "operator", "taker")
@@ -461,10 +466,10 @@ class _Product:
         self.around = around
         self.node: Node | None = None
         self.operator = _TIMES
-        self.last: Node | None = None  # the operator of `node`, as long as it takes further factors
+        self.last: Node | None = None  # the operator of `node` while it can take further factors
 
     def may_continue(self) -> bool:
-        """Returns whether an operator may follow: a factor stands before it, and no other operator."""
+        """Returns whether an operator may follow: there is a factor, and no operator after it."""
         return self.node is not None and self.operator is _TIMES
 
     def multiply(self, factor: Node) -> None:
@@ -480,14 +485,14 @@ class _Product:
         self.operator = _TIMES
 
     def replace(self, node: Node) -> None:
-        """Makes all factors so far one."""
+        """Replaces all factors so far by one node."""
         self.node = node
         self.last = None
 
     def closed(self) -> _Product:
-        """Returns the product around this one, with the function and what it has taken as one more factor.
+        """Closes this product: adds the function with its argument to the enclosing product, which is returned.
 
-        A differential around it thereby has the one factor that it takes, and is closed as well.
+        An enclosing differential takes only this one factor and is closed as well.
         """
         product = self
         while product.around is not None and product.function is not None:

@@ -1,4 +1,4 @@
-"""Nodes of operator trees put together as LaTeXML and Tangent-S do it."""
+"""Construction of operator tree nodes, as in LaTeXML and Tangent-S."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SCRIPTS = ("O!SUB", "O!SUP")
 
 
 def error(parts: Sequence[Node]) -> Node:
-    """Returns a part that could not be read, with what was read of it."""
+    """Returns an error node for a part that could not be parsed, with its parsed parts."""
     return ("E!", parts)
 
 
 def apply(operator: Node, arguments: list[Node]) -> Node:
-    """An operator with its arguments; one with scripts becomes the first argument of what is named after its base."""
+    """Applies an operator to arguments; one with scripts becomes the first argument of a node named after its base."""
     label, scripts = operator
     if scripts:
         base = scripts[0][0] if label in _SCRIPTS else ""
@@ -29,7 +29,7 @@ def apply(operator: Node, arguments: list[Node]) -> Node:
 
 
 def unscripted(node: Node) -> tuple[Node, list[tuple[str, Node]]]:
-    """Returns the base of a node and its scripts as (operator, script), first the inmost."""
+    """Returns the base of a node and its scripts as (operator, script), innermost first."""
     scripts = []
     while node[0] in _SCRIPTS and len(node[1]) > 1:
         scripts.append((node[0], node[1][1]))
@@ -38,14 +38,14 @@ def unscripted(node: Node) -> tuple[Node, list[tuple[str, Node]]]:
 
 
 def scripted(node: Node, scripts: Sequence[tuple[str, Node]]) -> Node:
-    """Returns the node with scripts, first the inmost."""
+    """Adds scripts to a node, innermost first."""
     for operator, script in scripts:
         node = (operator, [node, script])
     return node
 
 
 def relations(parts: list[Node]) -> Node:
-    """Expressions with relations between them: one relation, or all that hold."""
+    """Joins expressions by the relations between them: a single relation, or a conjunction of several."""
     if len(parts) == 1:
         return parts[0]
     found = []
@@ -60,10 +60,10 @@ def relations(parts: list[Node]) -> Node:
 
 
 def listed(parts: list[Node]) -> Node:
-    """Expressions with punctuation between them."""
+    """Joins expressions that are separated by punctuation."""
     return parts[0] if len(parts) == 1 else (f"M!L-{len(parts)}", parts)
 
 
 def sequence(parts: list[Node]) -> Node:
-    """Formulas with punctuation between them."""
+    """Joins formulas that are separated by punctuation."""
     return parts[0] if len(parts) == 1 else ("O!form-seq", parts)

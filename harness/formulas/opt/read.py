@@ -1,11 +1,11 @@
-r"""LaTeX to operator trees (OPT), as LaTeXML and Tangent-S make them, with a parser of our own.
+r"""Our own parser from LaTeX to operator trees (OPT), which follows LaTeXML and Tangent-S.
 
-The LaTeX is read group by group into rows of items (`reader`, `commands`, `tables`), each row is read as an expression
-(`grammar`), and the whole is written out as a tree.
+LaTeX is read group by group into rows of items (`reader`, `commands`, `tables`), and each row is parsed as an
+expression (`grammar`). The result is converted to a tree.
 
-Known to be otherwise than LaTeXML: all rows of an alignment are read (LaTeXML's trees of the ARQMath topics hold its
-first cell); characters such as `≤` are what their commands are; `\lt` and `\gt` are known; what cannot be read is a
-node `E!` within what can (LaTeXML gives up the whole row).
+Known differences from LaTeXML: all rows of an alignment are parsed (LaTeXML's trees of the ARQMath topics contain only
+its first cell); characters such as `≤` are equal to their commands; `\lt` and `\gt` are supported; a part that cannot
+be parsed becomes a node `E!` among the parsed parts (LaTeXML gives up the whole row).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from harness.formulas.trees.reading import ERROR, Reading, failed
 from harness.formulas.trees.tree import Tree, place
 
 EMPTY = "no formula"
-_WIDEST = 62  # arguments of an unordered operator; more are halved, as Tangent-S has no more places
+_WIDEST = 62  # maximum arguments of an unordered operator, as in Tangent-S; one with more is split in halves
 
 
 def read_latex(formula: str) -> Reading:
-    """Returns the operator tree of a formula in LaTeX, without its delimiters; never an exception."""
+    """Parses LaTeX without delimiters to an operator tree; never raises an exception."""
     reader = Reader(tokens.tokens(formula), COMMANDS)
     try:
         node = reader.formula(aligned)
     except RecursionError:
-        # Within the limit of depth only if the caller has used up the interpreter's own.
+        # The depth limit prevents this, unless the caller's own recursion is deep.
         return failed(DEEP)
     if node is None:
         return failed(reader.reason or EMPTY)
@@ -37,7 +37,7 @@ def read_latex(formula: str) -> Reading:
 
 
 def _tree(root: Node) -> tuple[Tree, bool]:
-    """Returns the tree of a node, and whether it was cut at `DEPTH` levels."""
+    """Converts a node to a tree; also returns whether it was cut at `DEPTH` levels."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []

@@ -1,7 +1,7 @@
-r"""The tokens of a formula read into rows of items, brackets matched on the way.
+r"""Reader of a formula's tokens into rows of items, with matching of brackets.
 
-Groups and arguments are read by recursion, `DEPTH` levels at most and three calls a level. Brackets are no recursion:
-the row around an open bracket waits until the bracket is closed.
+Groups and arguments are read recursively, at most `DEPTH` levels deep, with three calls for each level. Brackets need
+no recursion: the items around an open bracket are put on a stack until the bracket is closed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from harness.formulas.opt.tables import (
 )
 from harness.formulas.trees.reading import ERROR
 
-UNREADABLE = "a character that is none of mathematics"
+UNREADABLE = "a character that is not mathematical"
 MISSING = "a missing argument"
 
-_LONGEST = 50  # items of an interval whose brackets are turned outward
-_WIDE = 10.0  # points of blank that separate as a comma does
+_LONGEST = 50  # maximum items of an interval whose brackets face outward
+_WIDE = 10.0  # width in points from which a space separates like a comma
 _COMMA: Item = (Role.PUNCTUATION.value, leaf("V!,"))
 _BLANK: Item = (Role.ATOM.value, leaf("W!"))  # empty braces
 _TEXT: Item = (Role.ATOM.value, ABSENT)
@@ -52,13 +52,13 @@ Command: TypeAlias = "Callable[[Reader, str, Rows, int, str], None]"
 
 
 class _Row:
-    """A row as far as it was read.
+    """A row that is being read.
 
     Attributes
     ----------
-    items : what was read behind the inmost bracket that is open.
-    open : for each open bracket the items around it, the bracket, and whether it stands behind `\\left`.
-    style : the alphabet in force.
+    items : items after the innermost open bracket.
+    open : for each open bracket, the items around it, the bracket, and whether it follows `\\left`.
+    style : the current alphabet.
     before : the role of the item before the row (-1: none).
     """
 
@@ -81,12 +81,12 @@ class _Row:
         return bool(self.items) and self.items[-1][0] <= Role.BAR
 
     def is_square_open(self) -> bool:
-        """Returns whether the inmost open bracket is a square one, either way round."""
+        """Returns whether the innermost open bracket is square, facing either way."""
         return bool(self.open) and self.open[-1][1] in ("[", "]")
 
 
 class Reader:
-    """The tokens of a formula, the place of the next one, and the first reason why a part could not be read."""
+    """The tokens of a formula, the position of the next one, and the first reason why a part could not be parsed."""
 
     __slots__ = ("at", "commands", "reason", "tokens")
 
@@ -97,7 +97,7 @@ class Reader:
         self.reason = ""
 
     def formula(self, aligned: Callable[[Reader, list[Rows]], Node]) -> Node | None:
-        """Returns what all tokens stand for; None if they say nothing. `aligned` makes one of several lines."""
+        """Parses all tokens; returns None for an empty formula. `aligned` joins several lines to one node."""
         if len(self.tokens) == 1 and self.tokens[0] in ITEMS:
             return ITEMS[self.tokens[0]][1]
         lines: list[Rows] = [[]]
@@ -105,7 +105,7 @@ class Reader:
             lines[-1] += self.row("", 1)
             if self.at >= len(self.tokens):
                 return aligned(self, lines) if any(lines) else None
-            # A row that ends before the formula does.
+            # The row ends before the formula.
             unit = self.tokens[self.at]
             self.at += 1
             if unit == "\\end":
@@ -116,11 +116,11 @@ class Reader:
                 lines.append([])
 
     def fault(self, reason: str) -> None:
-        """Notes why a part could not be read."""
+        """Records why a part could not be parsed, unless there is a reason already."""
         self.reason = self.reason or reason
 
     def read(self, items: Rows) -> Node:
-        """Returns what a row stands for."""
+        """Parses a row of items to a node."""
         if len(items) == 1 and items[0][0] not in (Role.OVER, Role.FLOAT):
             return items[0][1]
         node, reason = read(items)
@@ -130,8 +130,10 @@ class Reader:
     # ---- rows ---------------------------------------------------------------------------------------------------
 
     def row(self, stop: str, depth: int, style: str = "", before: int = -1) -> Rows:
-        """The items up to `stop`, which is taken, or up to the end of a cell, group or formula, which is not. `before`
-        is the role of the item before them (-1: none)."""
+        """Reads the items up to `stop`, which is consumed, or up to the end of a cell, group or formula, which is not.
+
+        `before` is the role of the item before them (-1: none).
+        """
         tokens, end = self.tokens, len(self.tokens)
         row = _Row(style, before)
         while self.at < end:
@@ -156,7 +158,7 @@ class Reader:
         return row.items
 
     def _symbol(self, unit: str, item: Item, row: _Row) -> None:
-        """Adds a symbol, by its role."""
+        """Adds a symbol to a row, depending on its role."""
         role, node = item
         items = row.items
         if role in _JOINING:
@@ -175,7 +177,7 @@ class Reader:
             items.append(item)
 
     def _change(self, unit: str, row: _Row) -> None:
-        """Does what a command does to the row it stands in: brackets that stretch, alphabets, fractions."""
+        """Applies a command that changes its row: stretched brackets, alphabets, infix fractions."""
         if unit == "\\left":
             self._open(row, self._delimiter(), True)
         elif unit == "\\right":
@@ -189,7 +191,7 @@ class Reader:
             row.items = [(Role.OVER.value, (OVERS[unit], [self.read(row.items)]))]
 
     def _letters(self, unit: str, item: Item, style: str) -> Item:
-        """Returns a letter in another alphabet; in most of them with the letters behind it as one name."""
+        """Returns a letter in another alphabet; in most alphabets, the following letters join it to one name."""
         if unit.isascii() and unit.isalpha():
             names = [styled(unit, style)]
             while style in WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
@@ -205,7 +207,7 @@ class Reader:
     # ---- brackets -----------------------------------------------------------------------------------------------
 
     def _is_opening(self, unit: str, role: int, row: _Row) -> bool:
-        """Returns whether a bracket opens. Square ones may be turned outward, as in `]a, b[`."""
+        """Returns whether a bracket is an opening one. Square brackets may face outward, as in `]a, b[`."""
         if unit == "[":
             return not self._ends_interval(row)
         if unit == "]":
@@ -224,7 +226,7 @@ class Reader:
         return after is not None and after[0] >= Role.ADD
 
     def _open(self, row: _Row, bracket: str, stretched: bool) -> None:
-        """Puts aside the items before a bracket that opens."""
+        """Puts the items before an opening bracket on the stack."""
         if len(row.open) >= DEPTH:
             self.fault(DEEP)
             row.items.append((Role.ATOM.value, error([])))
@@ -233,7 +235,7 @@ class Reader:
         row.items = []
 
     def _unclosed(self, row: _Row) -> None:
-        """Goes on with the items around a bracket that is not closed, and adds what is behind the bracket."""
+        """Returns to the items around a bracket that is never closed, and appends the items after the bracket."""
         inside = row.items
         row.items, bracket, _ = row.open.pop()
         if bracket == ".":
@@ -243,7 +245,7 @@ class Reader:
         row.items.append((Role.FENCED.value, error([self.read(inside)] if inside else [])))
 
     def _close(self, row: _Row, close: str, stretched: bool) -> None:
-        """Goes on with the items around a bracket that is closed, and adds what is in it."""
+        """Closes a bracket: returns to the items around it, and appends its content as one item."""
         if not row.open or row.open[-1][2] != stretched:
             self.fault(UNMATCHED)
             row.items.append((Role.ATOM.value, error([])))
@@ -260,7 +262,7 @@ class Reader:
         row.items.append(item)
 
     def _delimiter(self) -> str:
-        r"""Returns the name of the bracket behind `\left` or `\right`; "." if there is none to be seen."""
+        r"""Returns the name of the bracket after `\left` or `\right`; "." for an invisible one."""
         if self.at >= len(self.tokens) or self.tokens[self.at] in _ENDS:
             self.fault(MISSING)
             return "."
@@ -270,10 +272,10 @@ class Reader:
         item = ITEMS.get(unit)
         return item[1][0][2:] if item is not None and item[1][0].startswith("V!") else unit
 
-    # ---- what is no symbol --------------------------------------------------------------------------------------
+    # ---- tokens other than symbols ---------------------------------------------------------------------------------
 
     def _special(self, unit: str, row: Rows, depth: int, style: str) -> None:
-        """Adds what a token stands for that is neither a symbol nor a command with arguments."""
+        """Adds the items for a token that is neither a symbol nor a command with arguments."""
         if unit in ("^", "_"):
             _script("O!SUP" if unit == "^" else "O!SUB", self.argument(depth, style), row)
         elif unit == "{":
@@ -313,7 +315,7 @@ class Reader:
             row.append((Role.ATOM.value, error([])))
 
     def _group(self, row: Rows, depth: int, style: str) -> None:
-        """Adds what stands in braces that are no argument; the opening brace has been taken."""
+        """Adds the content of braces that are not an argument; the opening brace has been consumed."""
         if depth >= DEPTH:
             self.at -= 1
             self.skip()
@@ -324,13 +326,13 @@ class Reader:
         if items and items[0][0] == Role.OVER:
             row.append((Role.ATOM.value, self.read(items)))
         elif items or (self.at < len(self.tokens) and self.tokens[self.at] in ("^", "_")):
-            # Braces are no part of what is seen; empty ones keep a script from what stands before them.
+            # Braces are invisible; empty ones separate a script from the preceding item.
             row += items or [_BLANK]
 
     # ---- arguments of commands ----------------------------------------------------------------------------------
 
     def argument(self, depth: int, style: str = "") -> Node:
-        """Returns what an argument stands for: a group, or the next token with what belongs to it."""
+        """Parses an argument: a group, or the next token with its own arguments."""
         if self.at < len(self.tokens) and self.tokens[self.at] == "{" and depth < DEPTH:
             self.at += 1
             items = self.row("}", depth + 1, style)
@@ -339,7 +341,7 @@ class Reader:
         return self.read(items) if items else ABSENT
 
     def items(self, depth: int, style: str = "") -> Rows:
-        """Returns the items of an argument."""
+        """Reads the items of an argument."""
         tokens = self.tokens
         while self.at < len(tokens) and (tokens[self.at] in SPACES or tokens[self.at] in IGNORED):
             self.at += 1
@@ -372,14 +374,14 @@ class Reader:
         return row
 
     def optional(self, depth: int) -> Node | None:
-        """Returns what an argument in square brackets stands for, if there is one."""
+        """Parses an argument in square brackets, if there is one."""
         if self.at >= len(self.tokens) or self.tokens[self.at] != "[" or depth >= DEPTH:
             return None
         self.at += 1
         return self.read(self.row("]", depth + 1))
 
     def skip(self) -> str:
-        """Passes over a token, or a group with all that is in it; what was in it."""
+        """Skips a token or a whole group; returns its content."""
         start = self.at
         depth = 0
         while self.at < len(self.tokens):
@@ -391,7 +393,7 @@ class Reader:
         return "".join(self.tokens[start : self.at]).strip("{}")
 
     def skip_optional(self) -> None:
-        """Passes over what stands in square brackets, if there is any."""
+        """Skips an argument in square brackets, if there is one."""
         if self.at < len(self.tokens) and self.tokens[self.at] == "[":
             while self.at < len(self.tokens) and self.tokens[self.at] not in ("]", "}"):
                 self.at += 1
@@ -400,13 +402,13 @@ class Reader:
 
 
 def separate(row: Rows) -> None:
-    """Adds punctuation behind an operand."""
+    """Adds punctuation if the last item is an operand."""
     if row and row[-1][0] <= Role.BAR:
         row.append(_COMMA)
 
 
 def _joined(row: Rows, relation: Item) -> None:
-    """Adds a relation, or punctuation, that may be one with what stands before it: `<=`, a comma behind a blank."""
+    """Adds a relation or punctuation, merged with the previous item if they form one: `<=`, a comma after a space."""
     if row and row[-1][0] == relation[0] and not row[-1][1][1]:
         before = row[-1]
         if before is _COMMA:
@@ -420,7 +422,7 @@ def _joined(row: Rows, relation: Item) -> None:
 
 
 def _script(operator: str, script: Node, row: Rows) -> None:
-    """Adds a script to the last item; where there is none that may have one, it is for the next."""
+    """Adds a script to the last item, or to the next one if the last item cannot have scripts."""
     if row and row[-1] is _BLANK:
         row.pop()
         row.append((Role.FLOAT.value, (operator, [script])))

@@ -1,8 +1,7 @@
-r"""What LaTeX's symbols are in operator trees: a grammatical role and a label for each.
+r"""Tables of LaTeX symbols in operator trees: the grammatical role and the label of each.
 
-The roles are those of LaTeXML's grammar of mathematics, and so is which symbol has which; the labels are Tangent's (see
-`harness.formulas.mathml.content`). A symbol without a meaning of its own is a variable that is named by its character
-(`V!⋅`).
+The roles, and their assignment to symbols, follow LaTeXML's grammar of mathematics; the labels are Tangent's (see
+`harness.formulas.mathml.content`). A symbol without a meaning of its own is a variable named by its character (`V!⋅`).
 """
 
 from __future__ import annotations
@@ -14,23 +13,23 @@ from enum import IntEnum
 from typing import TypeAlias
 
 Node: TypeAlias = "tuple[str, Sequence[Node]]"  # label and arguments
-Item: TypeAlias = tuple[int, Node]  # grammatical role and what the symbol, or a part that was read, stands for
+Item: TypeAlias = tuple[int, Node]  # grammatical role, and the node of a symbol or parsed part
 Rows: TypeAlias = list[Item]
 
 
 class Role(IntEnum):
-    """What an item may do in a row. Up to `FLOAT` an item can begin a factor."""
+    """Grammatical role of an item in a row. Roles up to `FLOAT` can begin a factor."""
 
     ATOM = 0  # letters, constants, fractions, groups
     NUMBER = 1
-    FENCED = 2  # what stands in brackets
-    FUNCTION = 3  # takes what follows it, up to a bracket
-    TRIGONOMETRIC = 4  # the same, but not another of its kind
+    FENCED = 2  # content of brackets
+    FUNCTION = 3  # takes the factors that follow, up to a bracket
+    TRIGONOMETRIC = 4  # like FUNCTION, but takes no other trigonometric function
     OPERATOR = 5
     BIG = 6  # sums, limits, quantifiers: take the rest of the term
-    INTEGRAL = 7  # the same, and `d x` in it is a differential
+    INTEGRAL = 7  # like BIG, and `d x` in it is a differential
     DIFFERENTIAL = 8  # takes one factor
-    ARGUMENTS = 9  # brackets behind a function
+    ARGUMENTS = 9  # brackets after a function
     BAR = 10
     FLOAT = 11  # a script before its base
     ADD = 12
@@ -45,12 +44,12 @@ class Role(IntEnum):
     CLOSE = 21
     POSTFIX = 22
     PRIME = 23
-    OVER = 24  # what stood before `\over`
+    OVER = 24  # the items before `\over`
 
 
 FACTORS = frozenset(range(Role.FLOAT + 1)) - {Role.ARGUMENTS.value}  # what may begin a factor
 TAKERS = frozenset(range(Role.FUNCTION, Role.DIFFERENTIAL + 1))
-# What may begin a factor of what a function takes without brackets; -1: of a term.
+# Roles that may begin a factor, by the role of the function that takes it without brackets; -1: in a term.
 ARGUMENT = FACTORS & {Role.ATOM, Role.NUMBER, Role.FUNCTION, Role.TRIGONOMETRIC, Role.BAR, Role.FLOAT}
 TAKES: Mapping[int, frozenset[int]] = {
     -1: FACTORS,
@@ -173,7 +172,7 @@ _SYMBOLS: Mapping[Role, str] = {
     Role.PRIME: "prime ′",
 }
 
-# What a negated relation or quantifier is called where it is not `not-` and the name of the relation.
+# Names of negated relations and quantifiers, where these are not `not-` and the name of the relation.
 NEGATED: Mapping[str, str] = {
     "U!eq": "U!neq",
     "O!in": "O!notin",
@@ -186,7 +185,7 @@ NEGATED: Mapping[str, str] = {
     "U!approx": "O!not-approximately-equals",
     "O!contains": "O!not-contains",
 }
-# Relations that are written the other way round in Content MathML.
+# Relations whose sides are swapped in Content MathML.
 REVERSED: Mapping[str, str] = {
     "O!superset-of": "O!subset",
     "O!superset-of-or-equals": "O!subset",
@@ -199,7 +198,7 @@ hat ^ widehat ^ check ˇ breve ˘ acute ´ grave ` tilde ~ widetilde ~ bar ¯ ov
 mathring ˚ overbrace ⏞ underbrace ⏟ underline ¯ underbar ¯ overrightarrow → overleftarrow ← overleftrightarrow ↔
 underrightarrow → underleftarrow ←
 """
-# Widths of blanks in points; ten points of them or more separate as a comma does.
+# Widths of spaces in points; spaces of ten points or more separate like a comma.
 SPACES: Mapping[str, float] = {
     "\\,": 1.67,
     "\\:": 2.22,
@@ -243,9 +242,9 @@ STYLES: Mapping[str, str] = {
     **dict.fromkeys(("\\mathtt", "\\tt"), "monospace"),
     **dict.fromkeys(("\\mathit", "\\it"), "italic"),
 }
-# Hold to the end of the group.
+# Commands that set the alphabet up to the end of the group.
 SWITCHES = frozenset(("\\cal", "\\scr", "\\frak", "\\goth", "\\bf", "\\rm", "\\sf", "\\tt", "\\it"))
-WORDS = frozenset(("upright", "bold", "sans", "monospace", "italic"))  # letters side by side are one name
+WORDS = frozenset(("upright", "bold", "sans", "monospace", "italic"))  # adjacent letters form one name
 
 
 def styled(character: str, style: str) -> str:
@@ -280,7 +279,7 @@ def _items() -> dict[str, Item]:
             command = "\\" + name if name.isalpha() and name.isascii() else name
             item = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
             found[command] = item
-            # The character itself means what the command does.
+            # The character has the meaning of the command.
             if len(label) == 1 and not label.isascii():
                 found.setdefault(label, item)
     for letter in string.ascii_letters:
@@ -295,7 +294,7 @@ def _items() -> dict[str, Item]:
     return found
 
 
-# Characters for which the labels of their commands are no characters.
+# Characters for which the labels of their commands are not characters.
 _CHARACTERS = """
 ≤ le ≥ ge ≠ ne ⩽ le ⩾ ge ∈ in ∉ notin ⊂ subset ⊆ subseteq ⊃ supset ⊇ supseteq ∪ cup ∩ cap ∞ infty ∑ sum ∏ prod ∫ int
 ± pm × times ÷ div ≡ equiv ≈ approx ∼ sim ≅ cong ∧ wedge ∨ vee ¬ neg ∀ forall ∃ exists ∂ partial ∘ circ · cdot
@@ -305,7 +304,7 @@ _CHARACTERS = """
 ITEMS: Mapping[str, Item] = _items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in _pairs(_ACCENTS)}
 
-# What moves ink about, or sizes the bracket behind it.
+# Commands that affect only the layout, or set the size of the following bracket.
 _IGNORED = r"""
 \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \displaylimits \nonumber \notag
 \hline \big \Big \bigg \Bigg \bigl \Bigl \biggl \Biggl \bigr \Bigr \biggr \Biggr \bigm \Bigm \biggm \Biggm \middle
@@ -315,5 +314,5 @@ _IGNORED = r"""
 \qedhere \qed $
 """
 IGNORED = frozenset(_IGNORED.split())
-# Fractions that stand between what is above and below.
+# Infix fractions, written between numerator and denominator.
 OVERS = {"\\over": "O!divide", "\\choose": "O!binomial", "\\atop": "F!FRACOP", "\\brace": "F!FRACOP"}

@@ -1,10 +1,10 @@
-"""LaTeX cut into tokens, in time that grows with its length only.
+"""Tokenisation of LaTeX in linear time.
 
-A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three dots or more as `…`, or
-one character. Text whose braces hold no braces is one token (`\\text{if }`). White space and comments are left out; a
-percent sign in the last line begins no comment: the ends of lines are blanks where LaTeX was written into an attribute
-of HTML. A number is one token although TeX takes its digits one by one: `first_digit` gives what an argument without
-braces takes of it (`\\frac12`, `x^10`). Entities such as `&lt;` are the characters they stand for.
+A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three or more dots as `…`, or one
+character. A text command without nested braces is one token (`\\text{if }`). White space and comments are dropped. A
+percent sign in the last line begins no comment, because line breaks become spaces when LaTeX is in an HTML attribute. A
+number is one token although TeX reads digits one by one; `first_digit` returns the part that an argument without braces
+takes (`\\frac12`, `x^10`). Entities such as `&lt;` are replaced by their characters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 )
 _COMMENT = re.compile(r"(\\.)|%[^\n]*+\n", re.DOTALL)
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
-# What people write for the characters that TeX knows: other signs of the same meaning, full-width forms, no ink.
+# Replacements for common variants of TeX's characters: equivalent signs, full-width forms, invisible characters.
 _SAME = str.maketrans(
     {
         "−": "-",
@@ -61,20 +61,20 @@ def tokens(latex: str) -> list[str]:
 
 
 def is_text(token: str) -> bool:
-    """Returns whether a token is text together with its braces."""
+    """Returns whether a token is a text command with its braces."""
     return token[-1] == "}" and len(token) > 1 and token[1].isalpha()
 
 
 def is_number(token: str) -> bool:
-    """Returns whether a token is a number, of one digit or more."""
+    """Returns whether a token is a number."""
     return token[-1] in "0123456789" and token[0] in ".0123456789"
 
 
 def number(token: str) -> str:
-    """Returns the number without what sets its digits apart."""
+    """Returns a number without the separators of its digits."""
     return token.replace("{,}", "").replace("\\,", "") if len(token) > 5 else token
 
 
 def first_digit(token: str) -> tuple[str, str]:
-    """Returns what an argument without braces takes of a number, and the rest of it ("" if there is none)."""
+    """Splits a number into the digit that an argument without braces takes, and the rest ("" if there is none)."""
     return token[0], token[1:]

@@ -1,8 +1,8 @@
-"""What commands of LaTeX stand for in a symbol layout tree: characters, names, fonts, commands with arguments.
+"""Commands of LaTeX in a symbol layout tree: characters, names, fonts, commands with arguments.
 
-Which characters are variables (`V!`) and which operators is LaTeXML's decision, seen in its trees of the ARQMath
-formulas. Characters that are not listed here are those of latex2mathml's table, operators if Unicode calls them
-mathematical symbols.
+The division of characters into variables (`V!`) and operators follows LaTeXML, as observed in its trees of the ARQMath
+formulas. Characters that are not listed here are taken from latex2mathml's table; those that Unicode classifies as
+mathematical symbols are operators.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _NAMES = (
         "arccsc",
     ),
 )
-# Names that LaTeXML takes for operators: what stands below them stands under them.
+# Names that LaTeXML treats as operators: their subscripts are set under them.
 _NAMED_OPERATORS = {
     **{name: name for name in ("lim", "sup", "inf", "det", "dim", "mod")},
     **{"limsup": "lim sup", "liminf": "lim inf", "injlim": "inj lim", "projlim": "proj lim", "bmod": "mod"},
@@ -100,7 +100,7 @@ _CHARACTERS = {name: "V!" + text for name, text in _pairs(_VARIABLES).items()} |
 SYMBOLS: dict[str, str] = _pairs(_OPERATORS) | _CHARACTERS
 FUNCTIONS = frozenset("V!" + name for name in _NAMES) - {"V!max", "V!min", "V!gcd", "V!Pr"}
 INTEGRALS = frozenset("∫∬∭∮⨌")
-# Side by side they are one symbol.
+# Sequences of characters that form one symbol.
 LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
 
 ACCENTS = {
@@ -119,7 +119,7 @@ ACCENTS = {
 }
 UNDER = {"\\underline": "¯", "\\underbar": "¯", "\\underbrace": "⏟", "\\underrightarrow": "→", "\\utilde": "~"}
 ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xmapsto": "↦", "\\xhookrightarrow": "↪", "\\xRightarrow": "⇒"}
-# Commands with arguments: how many.
+# Commands with arguments, and the number of arguments.
 ARGUMENTS = {
     **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
     **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
@@ -132,7 +132,7 @@ ARGUMENTS = {
 }
 OPTIONAL = frozenset(("\\sqrt", *ARROWS))
 INFIX = {"\\over": "", "\\atop": "", "\\choose": "()", "\\brace": "{}", "\\brack": "[]"}
-# Commands whose argument is left out, and commands that are left out.
+# Commands that are ignored together with their argument, and commands that are ignored.
 DROPPED = frozenset(
     "\\" + name
     for name in (
@@ -192,7 +192,7 @@ TEXTS = {
     **dict.fromkeys(("\\text", "\\textrm", "\\mbox", "\\hbox", "\\textnormal", "\\textup", "\\textsc", "\\textmd"), ""),
     **{"\\textbf": "bf", "\\textit": "it", "\\textsf": "sf", "\\texttt": "tt", "\\textsl": "it", "\\emph": "it"},
 }
-MERGED = frozenset(("rm", "op", "bf", "sf", "tt", "it"))  # fonts whose letters side by side are one name
+MERGED = frozenset(("rm", "op", "bf", "sf", "tt", "it"))  # fonts in which adjacent letters form one name
 FENCES = {
     **{"matrix": "", "smallmatrix": "", "array": "", "aligned": "", "split": "", "gathered": "", "subarray": ""},
     **{
@@ -207,8 +207,8 @@ FENCES = {
     **{"align": "", "alignat": "", "gather": "", "eqnarray": "", "multline": "", "flalign": "", "alignedat": ""},
     **{"dcases": "{", "tabular": "", "substack": "", "psmallmatrix": "()", "pmatrix*": "()", "bmatrix*": "[]"},
 }
-GAPS = {"\\,": "\u2009", "\\;": "\u2004", "\\ ": "\u2005"}  # spaces that may stand within a number
-COLUMNS = frozenset(("array", "subarray", "alignat", "alignedat", "tabular", "alignat*"))  # an argument follows
+GAPS = {"\\,": "\u2009", "\\;": "\u2004", "\\ ": "\u2005"}  # spaces allowed within a number
+COLUMNS = frozenset(("array", "subarray", "alignat", "alignedat", "tabular", "alignat*"))  # have an argument
 
 _STARTS = {"bf": (0x1D400, 0x1D41A), "it": (0x1D434, 0x1D44E), "bm": (0x1D468, 0x1D482), "cal": (0x1D49C, 0x1D4B6)} | {
     **{"frak": (0x1D504, 0x1D51E), "bb": (0x1D538, 0x1D552), "sf": (0x1D5A0, 0x1D5BA), "tt": (0x1D670, 0x1D68A)}
@@ -229,7 +229,7 @@ _GREEK_CAPITALS = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡϴΣΤΥΦΧΨΩ"
 
 @lru_cache(1 << 14)
 def styled(character: str, font: str) -> str:
-    """Returns the character of a font; itself if the font has none."""
+    """Returns a character in a font, or unchanged if the font lacks it."""
     if font in _HOLES and character in _HOLES[font]:
         return _HOLES[font][character]
     if character.isascii() and character.isalpha() and font in _STARTS:
@@ -247,7 +247,7 @@ def styled(character: str, font: str) -> str:
 
 @lru_cache(1 << 14)
 def label(piece: str) -> str | None:
-    """Returns the label of a command or character; None if nothing is known about it."""
+    """Returns the label of a command or character; None if it is unknown."""
     if piece in SYMBOLS:
         return SYMBOLS[piece]
     if len(piece) == 1:
@@ -265,7 +265,7 @@ def label(piece: str) -> str | None:
 
 
 def symbol(label_: str, font: str) -> Symbol:
-    """Returns a symbol of its own in a font."""
+    """Returns a symbol with this label in a font."""
     if font and label_[1:2] == "!" and len(label_) == 3:
         return Symbol(label_[:2] + styled(label_[2], font))
     return Symbol(label_)

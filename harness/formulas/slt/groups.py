@@ -1,7 +1,7 @@
-"""Groups of a formula that is being read: parts with their scripts, brackets and bars that belong together, matrices.
+"""Groups of a formula during reading: parts with scripts, matching of brackets and bars, and matrices.
 
-Of what LaTeXML finds by parsing, three things show in the layout and are done here: which brackets and bars belong
-together, what `|_{x=0}` is evaluated, and which `d` after an integral is a differential.
+Three results of LaTeXML's parsing affect the layout and are reproduced here: which brackets and bars match, which
+expression a bar such as `|_{x=0}` evaluates, and which `d` after an integral is a differential.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ BARS = frozenset(("|", "∥", "||"))
 _POSTFIX = frozenset(("!", "!!", "′", "%", *PAIRS))
 _RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫∈∉∼∣→⟶↦⟹⇒,;:.")
 _BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
-_LONGEST = 100  # characters of a name that is put together
-_FEW = 64  # parts between two brackets of different kinds
+_LONGEST = 100  # maximum characters of a joined name
+_FEW = 64  # maximum parts between two brackets of different kinds
 
 
 class Upright(Symbol):
-    """A name in roman letters: as a differential it stays `d`."""
+    """A name in upright letters, which remains `d` as a differential."""
 
     __slots__ = ()
 
@@ -35,18 +35,18 @@ class Frame:
     Attributes
     ----------
     kind : `{`, `[`, `left`, `env`, `root` or `top` for groups, `args` for commands, `^` and `_` for scripts.
-    name : of the command, the environment, or the character after `\\left`.
-    need : arguments that the command takes; 0 for a group.
-    items : of a group, the parts so far, each a base for scripts; of a command, its arguments.
-    option : argument in brackets.
-    below, above : scripts of the last part, None if there are none; primes: `above` is nothing but primes; carried:
-        they are those of the last part of a group, and further ones join them.
-    fences : number and character of the brackets that are still open, and of bars that may be.
-    word, brace, floating : number of the part that further letters lengthen, that is a brace over or under
-        something, that is scripts without a base.
-    integral : whether an integral stands in the group, or before it in the group around it.
-    infix : brackets and numerator of `\\over` and its like.
-    cells, rows : of a matrix, the cells of this row so far and the rows before.
+    name : name of the command or environment, or the character after `\\left`.
+    need : number of arguments of the command; 0 for a group.
+    items : parts of a group so far, each a base for scripts; or arguments of a command.
+    option : argument in square brackets.
+    below, above : scripts of the last part, None if there are none; primes: whether `above` is only primes; carried:
+        whether they come from the last part of a nested group, so that further scripts join them.
+    fences : index and character of brackets that are still open, and of bars that may be.
+    word, brace, floating : index of the part that further letters extend, that is an over- or underbrace, that is
+        scripts without a base.
+    integral : whether the group contains an integral, or follows one in the enclosing group.
+    infix : brackets and numerator of `\\over` and similar commands.
+    cells, rows : cells of the current row of a matrix so far, and its previous rows.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Frame:
 
 
 def append(frame: Frame, row: Row) -> None:
-    """Adds a part to a group; scripts without a base before it are its prescripts."""
+    """Adds a part to a group; preceding scripts without a base become its prescripts."""
     settle(frame)
     frame.carried = False
     items = frame.items
@@ -106,7 +106,7 @@ def append(frame: Frame, row: Row) -> None:
 
 
 def settle(frame: Frame) -> None:
-    """Attaches the scripts that were read to the last part."""
+    """Attaches the scripts read so far to the last part."""
     below, above = frame.below, frame.above
     if below is None and above is None:
         return
@@ -124,9 +124,9 @@ def settle(frame: Frame) -> None:
 
 
 def splice(frame: Frame, group: Frame) -> None:
-    """The parts of a group become parts of the group around it: to LaTeXML braces in a row are not there.
+    """Moves the parts of a group to the enclosing group, as LaTeXML ignores braces within a row.
 
-    Its last part gets the scripts that follow, its open brackets may still be closed.
+    Scripts that follow attach to the last part, and open brackets of the group may still be closed.
     """
     settle(frame)
     begin = len(frame.items)
@@ -149,7 +149,7 @@ def splice(frame: Frame, group: Frame) -> None:
 
 
 def settled(frame: Frame) -> list[Row]:
-    """Returns the parts of a group that ends."""
+    """Ends a group and returns its parts."""
     settle(frame)
     if frame.integral:
         _differentials(frame.items, within=True)
@@ -162,7 +162,7 @@ def flat(parts: list[Row]) -> Row:
 
 
 def row_of(frame: Frame) -> Row:
-    """Returns the row that a group gives."""
+    """Ends a group and returns its row."""
     row = flat(settled(frame))
     if frame.infix is None:
         return row
@@ -176,7 +176,7 @@ def _over(above: Row, below: Row) -> Symbol:
 
 
 def join(frame: Frame, name: str) -> bool:
-    """Returns whether the character was put together with the part before it, as `:=`, `!!` and primes are."""
+    """Joins a character with the previous part if they form one symbol (`:=`, `!!`, primes); returns whether it did."""
     if not frame.items or frame.below is not None or frame.above is not None:
         return False
     last = frame.items[-1]
@@ -193,9 +193,9 @@ def join(frame: Frame, name: str) -> bool:
 
 
 def _differentials(parts: list[Row], within: bool) -> None:
-    """Each `d` before a variable after an integral is a differential, unless it is in a function's argument.
+    """Marks each `d` before a variable after an integral as a differential, unless it is in a function's argument.
 
-    A sum or relation ends what the integral stands before.
+    The integrand ends at a sum or relation.
     """
     argument = False
     label = ""
@@ -212,7 +212,7 @@ def _differentials(parts: list[Row], within: bool) -> None:
 
 
 def lengthen(frame: Frame, text: str) -> bool:
-    """Returns whether letters or digits were put to the name before them, which has no scripts yet."""
+    """Appends letters or digits to the previous name if it has no scripts yet; returns whether it did."""
     open_ = frame.word == len(frame.items) - 1 >= 0 and frame.below is None and frame.above is None
     if open_ and len(frame.items[-1][0].label) < _LONGEST:
         frame.items[-1][0].label += text
@@ -228,7 +228,7 @@ def _is_differential(part: Row, after: Row) -> bool:
 
 
 def mark(frame: Frame, name: str) -> None:
-    """Handles an opening bracket, or a bar that may be one."""
+    """Records an opening bracket, or a bar that may be one."""
     append(frame, [Symbol(name)])
     frame.fences.append((len(frame.items) - 1, name))
 
@@ -241,7 +241,7 @@ def bracket(frame: Frame, name: str) -> None:
     while fences and fences[-1][1] in BARS:
         fences.pop()
     if fences and fences[-1][1] != wanted and not _interval(frame, name):
-        # Others that are still open in between stay as they are.
+        # Brackets that are still open in between remain single symbols.
         deeper = len(fences) - 1
         while deeper >= 0 and len(fences) - deeper < _FEW and fences[deeper][1] != wanted:
             deeper -= 1
@@ -270,7 +270,7 @@ def _enclose(frame: Frame, name: str) -> None:
 
 
 def bar(frame: Frame, name: str, side: str) -> None:
-    """A bar: closes one that is open if it stands behind an operand; `side`: `l` or `r` for those that say it."""
+    """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so."""
     settle(frame)
     operand = bool(frame.items) and _operand(frame.items[-1])
     top = frame.fences[-1][1] if frame.fences else ""
@@ -288,7 +288,7 @@ def _operand(part: Row) -> bool:
 
 
 def fence(opening: str, parts: list[Row], closing: str) -> Row:
-    """Parts between brackets or bars, "" for none; between those of Tangent-S they make a matrix."""
+    """Encloses parts in brackets or bars, "" for none; brackets that Tangent-S treats as fences make a matrix."""
     if any(part and part[0].label in INTEGRALS for part in parts):
         _differentials(parts, within=False)
     parts = [part for part in parts if not rows.ignored(part)]
@@ -299,7 +299,7 @@ def fence(opening: str, parts: list[Row], closing: str) -> Row:
 
 
 def _builder(parts: list[Row]) -> list[Row]:
-    """Returns what follows the bar or colon of a set builder is one part: its commas divide nothing."""
+    """Joins the parts after the bar or colon of a set builder to one, so that their commas separate nothing."""
     for number, part in enumerate(parts):
         if len(part) == 1 and part[0].label in ("|", "∣", ":") and 0 < number < len(parts) - 1:
             return [flat(parts[:number]), part, flat(parts[number + 1 :])]
@@ -309,7 +309,7 @@ def _builder(parts: list[Row]) -> list[Row]:
 
 
 def evaluate(frame: Frame) -> None:
-    """A bar that gets scripts closes what stands before it: the factors since the last operator."""
+    """Makes a bar with scripts the closing bar of an evaluation: of the factors since the last operator."""
     last = len(frame.items) - 1
     if last < 1 or frame.below is not None or frame.above is not None or frame.fences[-1:] != [(last, "|")]:
         return
@@ -325,7 +325,7 @@ def evaluate(frame: Frame) -> None:
 
 
 def environment(frame: Frame) -> Row:
-    """Returns the matrix of an environment that ends; the rows one after the other if it is no matrix."""
+    """Ends an environment; returns its matrix, or its rows in sequence if it is not a matrix."""
     last = row_of(frame)
     if last or frame.cells or not frame.rows:
         frame.rows.append([*frame.cells, last])
@@ -347,7 +347,7 @@ def environment(frame: Frame) -> Row:
 
 
 def built(frame: Frame) -> Row:
-    """Returns what a command makes of its arguments."""
+    """Returns the row of a command with its arguments."""
     name, arguments = frame.name, frame.items
     last = arguments[-1]
     if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):

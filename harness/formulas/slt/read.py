@@ -1,8 +1,8 @@
-"""LaTeX read into symbol layout trees, as LaTeXML and Tangent-S lay formulas out.
+"""Our own parser from LaTeX to symbol layout trees (SLT), which follows LaTeXML and Tangent-S.
 
-One pass over the tokens with a stack of open groups, so that the time grows with the length and nothing recurses.
-Groups nest at most `DEPTH` deep. Never an exception: what is not understood becomes a node `E!`, and the reading says
-why.
+The parser makes one pass over the tokens with a stack of open groups, in linear time and without recursion. Groups can
+be nested `DEPTH` levels deep. It never raises an exception: parts that it does not understand become nodes `E!`, and
+the result has the reason.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from harness.formulas.trees.reading import ERROR, Reading, failed
 
 EMPTY = "no formula"
 UNMATCHED = "braces, brackets or environments that do not match"
-_FEW = 64  # brackets looked at
-_NESTED_TEXT = 3  # formulas within text within formulas
+_FEW = 64  # maximum brackets that are examined
+_NESTED_TEXT = 3  # maximum nesting of formulas in text in formulas
 
 _DIGITS = frozenset("0123456789")
 _ANGLES = {"<": "⟨", ">": "⟩"}
@@ -63,7 +63,7 @@ _ESCAPED = re.compile(r"\\([^A-Za-z])|\\[A-Za-z]+\s*|[{}]|%[^\n]*\n?")
 
 
 def read_latex(latex: str) -> Reading:
-    """Returns the symbol layout tree of a formula without its delimiters; never an exception."""
+    """Parses LaTeX without delimiters to a symbol layout tree; never raises an exception."""
     reader = _Reader(latex, 0)
     try:
         row = reader.run()
@@ -131,7 +131,7 @@ class _Reader:
         self._push(Frame(kind, self.stack[-1].font, name))
 
     def _brace(self) -> None:
-        """A group; one of nothing but a bracket, as in `\\big{(}`, is the bracket."""
+        """Opens a group in braces; a group of a single bracket, as in `\\big{(}`, is read as the bracket."""
         tokens = self.tokens
         if not self.stack[-1].need and tokens.all[tokens.at + 1 : tokens.at + 2] == ["}"]:
             piece = tokens.all[tokens.at]
@@ -143,12 +143,12 @@ class _Reader:
         self._open("{")
 
     def _fill(self) -> None:
-        """Commands that wait for arguments in vain get empty ones."""
+        """Gives empty arguments to commands whose arguments are missing."""
         while self.stack[-1].need:
             self._deliver([])
 
     def _close(self, kind: str, name: str = "") -> None:
-        """The end of the innermost group of a kind; groups within it that are still open end as well."""
+        """Ends the innermost group of a kind, together with open groups inside it."""
         self._fill()
         stack = self.stack
         if stack[-1].kind != kind and not any(frame.kind == kind for frame in stack):
@@ -168,7 +168,7 @@ class _Reader:
             self._deliver(environment(frame) if kind == "env" or frame.name == "substack" else row_of(frame))
 
     def _abandon(self) -> None:
-        """The innermost group ends where it should not; commands around it that wait for arguments go on."""
+        """Ends the innermost group prematurely; enclosing commands continue to wait for arguments."""
         frame = self.stack.pop()
         if frame.kind == "env":
             self._deliver(environment(frame))
@@ -183,7 +183,7 @@ class _Reader:
         return frame.kind == "[" and not any(character == "[" for _, character in frame.fences[-_FEW:])
 
     def _deliver(self, row: Row) -> None:
-        """A part is complete: to the group around it, or to the command that waits for it."""
+        """Passes a complete part to the enclosing group, or to the command that waits for it."""
         while True:
             frame = self.stack[-1]
             if not frame.need:
@@ -205,7 +205,7 @@ class _Reader:
     # ---- scripts -----------------------------------------------------------------------------------------------
 
     def _base(self) -> Frame:
-        """Returns the group whose last part gets a script."""
+        """Returns the group whose last part is the base of the next script."""
         frame = self.stack[-1]
         if not frame.items:
             frame.items.append([])
@@ -264,12 +264,12 @@ class _Reader:
                 frame.word = len(frame.items) - 1
 
     def _character(self, piece: str) -> None:
-        """A character that is no letter or digit, or the command of one."""
+        """Handles a character other than a letter or digit, or its command."""
         if piece == "...":
             self._deliver([Symbol("V!…")])
             return
         if piece == "?" and not self.tokens.peek():
-            # The makers of the ARQMath trees had LaTeXML read a question mark as a query variable.
+            # In the ARQMath trees, LaTeXML was configured to treat a question mark as a query variable.
             self._deliver([Symbol("V!qvar_$")])
             return
         name = piece if piece == "||" else label(piece)
@@ -325,7 +325,7 @@ class _Reader:
             if self.tokens.take("{"):
                 self._open("{", "substack")
         elif piece == "\\limits":
-            # Scripts of what is before stand over and under it, also where they would not.
+            # Scripts of the previous part are set over and under it, even where they would not be by default.
             if frame.items and not frame.need:
                 settle(frame)
                 frame.brace = len(frame.items) - 1
@@ -343,7 +343,7 @@ class _Reader:
             self._character(piece)
 
     def _before_operator(self) -> bool:
-        """Returns whether an operator follows that has something on both sides."""
+        """Returns whether an operator with operands on both sides follows."""
         next_ = self.tokens.peek()
         name = label(next_) if next_ else None
         return name is not None and rows.is_operator(name) and name not in {*PAIRS, *OPENING, *BARS, *",;."}
@@ -397,7 +397,7 @@ class _Reader:
         self._open("env", name)
 
     def _cell(self, piece: str) -> None:
-        """The end of a cell (`&`) or of a row of cells."""
+        """Ends a cell (`&`) or a row of cells."""
         self._fill()
         while self.stack[-1].kind == "left" and any(frame.kind == "env" for frame in self.stack):
             self._fault(UNMATCHED)

@@ -1,8 +1,8 @@
-"""Symbols in rows, from which symbol layout trees are made by Tangent's rules.
+"""Rows of symbols, and their conversion to symbol layout trees by Tangent's rules.
 
-A row is what stands on one line. Symbols carry scripts and contents, each again a row. In the tree each symbol of a row
-is the next (`n`) of the one before it; each cell of a matrix is the element (`e`) of the one before it. The rules are
-those of Tangent-S (Davila and Zanibbi 2017), seen in its trees of the ARQMath formulas.
+A row consists of the symbols on one baseline. Symbols have scripts and contents, each again a row. In the tree, each
+symbol of a row is the next (`n`) of the previous one, and each cell of a matrix is the element (`e`) of the previous
+one. The rules are those of Tangent-S (Davila and Zanibbi 2017), as observed in its trees of the ARQMath formulas.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WHITE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 class Symbol:
-    """A label and what hangs below it: edge -> row; a matrix has its cells instead of `w`."""
+    """A symbol: its label, and the rows attached to it by edge; a matrix has cells instead of the edge `w`."""
 
     __slots__ = ("below", "cells", "label")
 
@@ -34,35 +34,35 @@ Row = list[Symbol]
 
 
 def clean(text: str) -> str:
-    """Returns a name without white space around it; an invisible operator has none."""
+    """Strips white space from a name; the name of an invisible operator is empty."""
     text = text.strip()
     return "" if text in INVISIBLE else text.translate(_WHITE)
 
 
 def leaf(kind: str, text: str) -> Symbol:
-    """Returns a symbol of a kind (`V!`, `N!`, `T!`); without a name a blank."""
+    """Returns a symbol of a kind (`V!`, `N!`, `T!`), or a blank if the name is empty."""
     name = clean(text)
     return Symbol(kind + name if name else BLANK)
 
 
 def ignored(row: Row) -> bool:
-    """Returns nothing, or a blank or invisible operator that carries nothing: left out of rows."""
+    """Returns whether a row is empty, or a single blank or invisible operator without scripts; rows exclude these."""
     return not row or (len(row) == 1 and row[0].label in (BLANK, "") and not row[0].below and row[0].cells is None)
 
 
 def is_operator(label: str) -> bool:
-    """Without a kind: scripts of such a symbol stand over and under it, not above and below."""
+    """Returns whether a label has no kind: the scripts of such a symbol are over and under it, not above and below."""
     return label[1:2] != "!" and label[:1] != "?"
 
 
 def scripted(base: Row, below: Row | None, above: Row | None) -> Row:
-    """Returns the base with a subscript and superscript (None: no such script)."""
+    """Adds a subscript and a superscript to a base (None: no such script)."""
     edges = ("u", "o") if base and is_operator(base[0].label) and not ignored(base) else ("b", "a")
     return hung(base, ((edges[0], below), (edges[1], above)))
 
 
 def hung(base: Row, scripts: Sequence[tuple[str, Row | None]]) -> Row:
-    """The base with rows on edges; one of several symbols, or whose edge is taken, is made a 1x1 matrix first."""
+    """Attaches rows to a base by edge; a base of several symbols, or with an occupied edge, becomes a 1x1 matrix."""
     base = base if not ignored(base) else [Symbol(BLANK)]
     taken = base[0].below or {}
     if len(base) > 1 or any(edge in taken for edge, row in scripts if row is not None):
@@ -74,7 +74,7 @@ def hung(base: Row, scripts: Sequence[tuple[str, Row | None]]) -> Row:
 
 
 def fenced(parts: list[Row]) -> Row:
-    """Returns a row of parts, none of them ignored; between brackets it is a matrix of what the commas separate."""
+    """Joins parts, none of them ignored, to a row; parts in brackets become a matrix with cells separated by commas."""
     if len(parts) > 2 and parts[0][0].label in _OPENING and parts[-1][0].label in _CLOSING:
         return [_brackets(parts[0][0].label + parts[-1][0].label, parts[1:-1])]
     return [symbol for part in parts for symbol in part]
@@ -90,12 +90,12 @@ def _brackets(fences: str, parts: list[Row]) -> Symbol:
 
 
 def _bare_matrix(symbol: Symbol) -> bool:
-    """Returns a matrix without brackets and scripts."""
+    """Returns whether a symbol is a matrix without brackets and scripts."""
     return symbol.label.startswith("M!") and symbol.label[2:3] not in "({|[]∥" and not symbol.below
 
 
 def split(row: Row) -> tuple[list[Row], int]:
-    """Returns the row cut after each comma, which stays at the end of its cell; and the number of commas."""
+    """Splits a row after each comma, which remains at the end of its cell; also returns the number of commas."""
     cells, commas = _split_parts([[symbol] for symbol in row])
     return cells, commas
 
@@ -117,17 +117,17 @@ def _split_parts(parts: list[Row]) -> tuple[list[Row], int]:
 
 
 def matrix(rows: list[list[Row]]) -> Symbol:
-    """Returns a matrix without brackets; an empty cell is a blank."""
+    """Returns a matrix without brackets; empty cells become blanks."""
     cells = [cell or [Symbol(BLANK)] for row in rows for cell in row]
     return Symbol(f"M!{len(rows)}x{len(rows[0]) if rows else 0}", cells=cells)
 
 
 def tree(row: Row) -> Tree:
-    """Returns the symbol layout tree of a row that is not empty."""
+    """Converts a non-empty row to a symbol layout tree."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []
-    # What is still to be written, the next on top: a row from a place on, and the cells that follow it.
+    # Stack of pending work: a row from a position on, and the cells that follow it.
     waiting: list[tuple[Row, int, int, str, list[Row], int]] = [(row, 0, -1, "", [], 0)]
     while waiting:
         here, at, parent, edge, cells, cell = waiting.pop()

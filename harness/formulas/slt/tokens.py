@@ -1,4 +1,4 @@
-"""LaTeX cut into tokens, and a place in them that only goes forward."""
+"""Tokens of LaTeX with a position that only moves forward."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN = re.compile(
 )
 _WHOLE = re.compile("[0-9]+")
 _DIMENSION = re.compile(r"\s*-?\s*[0-9.]+\s*(?:pt|em|ex|cm|mm|in|mu)\s*")
-_SHORT = 16  # tokens of an argument in brackets that is left out
+_SHORT = 16  # maximum tokens of a skipped argument in brackets
 
 
 class Tokens:
@@ -21,8 +21,8 @@ class Tokens:
 
     Attributes
     ----------
-    at : the next token is this one.
-    unclosed : whether an argument was read whose brace is never closed.
+    at : index of the next token.
+    unclosed : whether the brace of an argument was never closed.
     """
 
     __slots__ = ("all", "at", "unclosed")
@@ -33,20 +33,20 @@ class Tokens:
         self.unclosed = False
 
     def peek(self) -> str:
-        """Returns the next token that is no white space, left in its place; "" at the end."""
+        """Returns the next token that is not white space without consuming it; "" at the end."""
         while self.at < len(self.all) and self.all[self.at][0].isspace():
             self.at += 1
         return self.all[self.at] if self.at < len(self.all) else ""
 
     def take(self, token: str) -> bool:
-        """Returns past the next token if it is this one, white space before it included."""
+        """Consumes the next token, and white space before it, if it is the given one; returns whether it was."""
         if self.peek() != token:
             return False
         self.at += 1
         return True
 
     def raw(self) -> str:
-        """Returns the argument as it is written."""
+        """Returns the next argument as source text."""
         if not self.take("{"):
             piece = self.peek()
             self.at += 1
@@ -63,12 +63,12 @@ class Tokens:
         return "".join(self.all[begin:])
 
     def skip_option(self) -> None:
-        """Past `[...]` of a few tokens."""
+        """Skips `[...]` of at most a few tokens."""
         if self.peek() == "[" and "]" in (few := self.all[self.at : self.at + _SHORT]):
             self.at += few.index("]") + 1
 
     def skip_argument(self) -> None:
-        """Past an argument, in braces, a dimension such as `3pt`, or one token; and one in brackets before it."""
+        """Skips an argument (in braces, a dimension such as `3pt`, or one token) and one in brackets before it."""
         self.skip_option()
         if self.peek() == "{":
             self.raw()
@@ -81,13 +81,13 @@ class Tokens:
             self.at += 1
 
     def split_digit(self, number: str) -> str:
-        """The first digit of the number just passed, the others left: what TeX takes for an argument without braces."""
+        """Returns the first digit of the number just read, which TeX takes as an argument; puts back the others."""
         self.at -= 1
         self.all[self.at] = number[1:]
         return number[0]
 
     def more_digits(self) -> str:
-        """Returns what follows a number and belongs to it: `1\\,000` is one number."""
+        """Reads further digits that belong to a number: `1\\,000` is one number."""
         text = ""
         while self.at + 1 < len(self.all) and _WHOLE.fullmatch(self.all[self.at + 1]):
             gap = self.all[self.at]

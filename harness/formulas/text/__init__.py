@@ -1,1 +1,1 @@
-"""Formulas inside texts: where they stand, and placeholders for them."""
+"""Formulas in texts: their positions, and placeholders for them."""

@@ -1,16 +1,16 @@
-"""Where the formulas of a text stand: the four kinds of delimiters that CrossMath's masker knows (section 3).
+"""Positions of the formulas in a text, by the four kinds of delimiters of CrossMath's masker (section 3).
 
 `\\(..\\)`, `$..$` and `$$..$$`, `\\[..\\]`, `\\begin{name}..\\end{name}`. The rules:
 
-- A backslash and the character after it are one sign: `\\$` is no delimiter, `\\\\(` is a line break and a parenthesis.
-- The leftmost delimiter that is closed begins a formula; what stands within a formula begins none. One that is never
-  closed is text, both dollars of `$$` too, and the search goes on right after it.
-- A formula ends at the next delimiter of its kind, whatever else stands between, but not within the braces of a
-  command that sets text (`$\\text{if $n$ is odd}$`), if every delimiter in those braces has its pair there.
-- An environment ends where it ends: those of the same name within it have ends of their own.
-- Nothing between two delimiters is no formula (`\\(\\)`, `$$$$`, `\\begin{a}\\end{a}`): both are text.
+- A backslash and the next character form one sign: `\\$` is not a delimiter, `\\\\(` is a line break and a parenthesis.
+- The leftmost delimiter that is closed begins a formula; delimiters within a formula begin no other one. A delimiter
+  that is never closed is text, including both dollars of `$$`, and the search continues right after it.
+- A formula ends at the next closing delimiter of its kind. Delimiters in the braces of a text command are skipped
+  (`$\\text{if $n$ is odd}$`) if they are paired within these braces.
+- An environment ends at its matching `\\end`; nested environments of the same name are counted.
+- An empty formula is text (`\\(\\)`, `$$$$`, `\\begin{a}\\end{a}`).
 
-Time and memory grow with the length of the text only, whatever stands in it.
+Time and memory are linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = Literal["inline", "display", "round", "square", "environment"]
 
 _SETS_TEXT = r"\\(?:text[a-z]*+|[mhf]box|tag\*?+)\s*+\{"
 _DELIMITER = r"\\[()\[\]]|\\(?:begin|end)\{[A-Za-z]++\*?\}"
-# What is no sign, then a sign; at the end of the text nothing, so that no search begins twice.
+# Text without signs, followed by a sign or by the end of the text; possessive quantifiers prevent backtracking.
 _SIGN = re.compile(rf"(?:[^\\$]++|(?!{_DELIMITER})\\(?s:.?))*+({_DELIMITER}|\$|\Z)")
 _SIGN_OR_BRACE = re.compile(
     rf"(?:[^\\${{}}]++|(?!{_DELIMITER}|{_SETS_TEXT})\\(?s:.?))*+({_DELIMITER}|{_SETS_TEXT}|[${{}}]|\Z)"
@@ -42,11 +42,11 @@ class Span(NamedTuple):
 
 
 class _Signs(NamedTuple):
-    """The delimiters of a text in order, braces left out."""
+    """The delimiters of a text in order, braces excluded."""
 
     starts: list[int]
     texts: list[str]
-    beyond: dict[int, int]  # first sign within the braces of a text -> the sign after them, where pairs allow that
+    beyond: dict[int, int]  # first sign within the braces of a text command -> the sign after them, if they are paired
 
 
 def spans(text: str) -> list[Span]:
@@ -81,7 +81,7 @@ def _read(text: str) -> _Signs:
     signs = _Signs([], [], {})
     starts, texts, beyond = signs
     depths = {"$": 0, r"\(": 0, r"\[": 0}
-    # For each open brace the sign that comes first in it and the depths before it, if it holds text.
+    # For each open brace of a text command, the first sign in it and the depths before it; None for other braces.
     braces: list[tuple[int, list[int]] | None] = []
     for match in (_SIGN_OR_BRACE if _COMMAND.search(text) else _SIGN).finditer(text):
         sign = match[1]
@@ -109,7 +109,7 @@ def _doubled(signs: _Signs, at: int) -> bool:
 
 
 def _following(signs: _Signs, wanted: str) -> list[int]:
-    """For each sign the first one from there on that can close a formula of this kind; the number of signs if none."""
+    """Returns, for each sign, the next one that can close a formula of its kind; the number of signs if none can."""
     count = len(signs.texts)
     found = [count] * (count + 2)
     for at in range(count - 1, -1, -1):
@@ -123,7 +123,7 @@ def _following(signs: _Signs, wanted: str) -> list[int]:
 
 
 def _environments(texts: list[str]) -> dict[int, int]:
-    """Returns the sign of each environment's begin -> that of its end, if it has one."""
+    """Maps the sign of each closed environment's `\\begin` to that of its `\\end`."""
     ends: dict[int, int] = {}
     opened: dict[str, list[int]] = {}
     for at, sign in enumerate(texts):

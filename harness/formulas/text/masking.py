@@ -1,8 +1,8 @@
-"""Formulas kept from a translation: placeholders in their stead, and what became of them (CrossMath, section 3).
+"""Masking of formulas for translation: replaces formulas by placeholders and restores them (CrossMath, section 3).
 
-`mask` puts `QZ1`, `QZ2`, ... where formulas stand, `unmask` puts the formulas back into the translated text, letter by
-letter as they were, and counts. Without a translation between them nothing changes, with blanks around placeholders or
-without: `unmask(m.text, m)[0]` is the text.
+`mask` replaces formulas by `QZ1`, `QZ2`, ...; `unmask` restores the original formulas in the translated text and counts
+what happened to the placeholders. Without a translation the text is unchanged, with or without spaces around
+placeholders: `unmask(m.text, m)[0]` equals the text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from harness.errors import HarnessError
 from harness.formulas.text.delimiters import spans
 
 PREFIX = "QZ"
-# What a translation may put between the signs of a placeholder: up to two blanks (also of no width), dashes or `_`.
+# Characters that a translation may insert into a placeholder: up to two spaces (also zero-width), dashes or `_`.
 _BETWEEN = r"[\s\u200b-\u200f\u2060\ufeff_\-\u2010-\u2015\u2212]{0,2}+"
 _DIGITS = re.compile(r"\d*+")
-# Cyrillic and Greek letters that look like a Latin one, or that it is transliterated to.
+# Cyrillic and Greek letters that look like a Latin letter or are its transliteration.
 _ALIKE = {
     **{"A": "АΑ", "B": "ВБΒ", "C": "СЦϹ", "D": "ДΔ", "E": "ЕЭΕ", "F": "ФΦ", "G": "ГΓ", "H": "НХΗ", "I": "ІИΙ"},
     **{"J": "ЈЙ", "K": "КΚ", "L": "ЛΛ", "M": "МΜ", "N": "НΝ", "O": "ОΟ", "P": "РПΡΠ", "Q": "КЌҚԚϘ", "R": "РΡ"},
@@ -36,12 +36,13 @@ class Masked:
 
     Attributes
     ----------
-    text : with a placeholder, the prefix and a number, in each formula's place.
-    formulas : with their delimiters, in the order of the text. Digits right after a formula belong to it, since they
-        would go on the number of its placeholder.
-    numbers : of each formula's placeholder, ascending from 1; those that the text has already are left out.
-    prefix : of the placeholders.
-    beside : for each formula the signs before and after it that a blank was put between; empty where none was.
+    text : the text with a placeholder, prefix and number, in place of each formula.
+    formulas : formulas with their delimiters, in the order of the text. Digits right after a formula belong to it,
+        because they would otherwise continue the number of its placeholder.
+    numbers : number of each formula's placeholder, ascending from 1 without those that already occur in the text.
+    prefix : prefix of the placeholders.
+    beside : for each formula, the characters before and after it that a space separates from its placeholder; empty
+        where no space was inserted.
     """
 
     text: str
@@ -53,21 +54,21 @@ class Masked:
 
 @dataclass(frozen=True)
 class Integrity:
-    """What a translation made of the placeholders.
+    """Numbers of placeholders that a translation kept, altered, lost, duplicated or moved.
 
     Attributes
     ----------
-    formulas : how many were masked. Each is either kept or lost.
-    kept : formulas that stand in the unmasked text, at least once.
-    missing : the formulas that do not, in their order.
-    duplicated : places beyond the first one where a formula stands.
-    reordered : the fewest kept formulas that must move for all to stand in their first order; only the first place of
-        each formula counts.
-    altered : placeholders in another spelling (`qz1`, `QZ 1`, `ＱＺ１`, `QZ۱`) and, where these are repaired, in other
-        letters (`ZQ1`, `КЗ1`), whether repaired or not.
-    repaired : kept formulas that stand in the unmasked text by such placeholders alone.
-    unrepaired : altered placeholders that were left as text: their number stands elsewhere, or several could be it.
-    unknown : placeholders left as text whose number is neither a formula's nor in the masked text.
+    formulas : number of masked formulas. Each is either kept or lost.
+    kept : formulas that occur in the unmasked text at least once.
+    missing : formulas that do not, in their original order.
+    duplicated : occurrences of formulas beyond the first one.
+    reordered : the minimum number of kept formulas that must move to restore the original order; only the first
+        occurrence of each formula counts.
+    altered : placeholders in another spelling (`qz1`, `QZ 1`, `ＱＺ１`, `QZ۱`) and, with `repair`, in other letters
+        (`ZQ1`, `КЗ1`), whether repaired or not.
+    repaired : kept formulas whose only placeholders are altered ones.
+    unrepaired : altered placeholders left as text, because their number occurs elsewhere or they are ambiguous.
+    unknown : placeholders left as text whose number belongs to no formula and does not occur in the masked text.
     """
 
     formulas: int
@@ -82,21 +83,21 @@ class Integrity:
 
     @property
     def lost(self) -> int:
-        """Formulas that the translation lost."""
+        """Number of formulas that the translation lost."""
         return len(self.missing)
 
     @property
     def intact(self) -> bool:
-        """Whether every placeholder came back once, as it was and in its order."""
+        """Whether every placeholder occurs exactly once, unchanged and in the original order."""
         return self.kept == self.formulas and not (self.duplicated or self.reordered or self.altered or self.unknown)
 
 
 def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
-    """Placeholders for the formulas of a text; which these are, `harness.formulas.text.delimiters` says.
+    """Replaces the formulas of a text by placeholders; `harness.formulas.text.delimiters` defines the formulas.
 
     Parameters
     ----------
-    blanks : put one between a placeholder and what it touches, so that it is a word of its own.
+    blanks : whether to separate placeholders from adjacent text by a space, so that each is a word.
 
     Raises
     ------
@@ -127,16 +128,17 @@ def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
 
 
 def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[str, Integrity]:
-    """Returns the translated text with the formulas in place of their placeholders, and what became of these.
+    """Restores the formulas in a translated text; returns the text and counts of what happened to the placeholders.
 
-    Every placeholder with a formula's number becomes that formula. One in another spelling does so only if no other
-    one has the number as it should: else it may be another formula's, damaged, and is left as text.
+    A placeholder with the number of a formula is replaced by this formula. A placeholder in another spelling is
+    replaced only if no correctly spelled one has its number; otherwise it may be a damaged placeholder of another
+    formula, and is left as text.
 
     Parameters
     ----------
-    repair : read placeholders in other letters, too: two neighbouring letters swapped (`ZQ1`), or Cyrillic or Greek
-        letters (`КЗ1`). One becomes its formula only if no placeholder in the right letters has its number and no
-        second one in other letters. A masked text that has such letters itself, such as `ZQ`, gets no repairs.
+    repair : whether to recognise placeholders in other letters: with two adjacent letters swapped (`ZQ1`), or in
+        Cyrillic or Greek (`КЗ1`). Such a placeholder is replaced only if no other one, in the right or in other
+        letters, has its number. Nothing is repaired if the masked text itself contains such letters, for example `ZQ`.
 
     Examples
     --------
@@ -165,7 +167,7 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
     for match, number in places:
         before, after = touched[number]
         start, end = match.span()
-        # A blank of ours is taken back if it parts the same signs as it did.
+        # Remove an inserted space if it is still between the same characters.
         if before and start - 1 >= at and translated[max(start - 2, 0) : start] == f"{before} ":
             start -= 1
         if after and translated[end : end + 2] == f" {after}":
@@ -191,9 +193,9 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
 
 @cache
 def _any_spelling(prefix: str) -> re.Pattern[str]:
-    """Returns a placeholder however it is written; the group is its number, in the digits of any script.
+    """Returns a pattern for placeholders in any spelling; its group is the number, in digits of any script.
 
-    A number ends where the digits end, so that `QZ1` is never found in `QZ12`; one of ten digits is none of ours.
+    The number includes all following digits, so that `QZ1` does not match in `QZ12`; it has at most nine digits.
     """
     letters = _BETWEEN.join(f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in prefix)  # or its full-width form
     return re.compile(rf"{letters}{_BETWEEN}(\d{{1,9}}+)(?!\d)", re.IGNORECASE)
@@ -201,14 +203,14 @@ def _any_spelling(prefix: str) -> re.Pattern[str]:
 
 @cache
 def _other_letters(prefix: str) -> re.Pattern[str]:
-    """The letters of placeholders, perhaps swapped or of another script, as a word; the group is its number, if any."""
+    """Returns a pattern for the prefix as a word, perhaps with swapped or foreign letters; its group is the number."""
     swapped = [prefix[:at] + prefix[at + 1] + prefix[at] + prefix[at + 2 :] for at in range(len(prefix) - 1)]
     orders = ("".join(f"[{letter}{_ALIKE[letter]}]" for letter in order) for order in (prefix, *swapped))
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(orders)})(?:{_BETWEEN}(\d{{1,9}}+)(?!\d)|(?![^\W_]))", re.IGNORECASE)
 
 
 def _in_other_letters(text: str, prefix: str) -> list[re.Match[str]]:
-    """Returns where a text has other letters than the prefix's that could be it, with a number or without."""
+    """Finds variants of the prefix in other letters in a text, with or without a number."""
     found = _other_letters(prefix).finditer(text)
     return [match for match in found if not _any_spelling(prefix).fullmatch(match[0] + "1" * (match[1] is None))]
 
@@ -218,7 +220,7 @@ def _exact(match: re.Match[str], prefix: str) -> bool:
 
 
 def _longest_ascent(numbers: Iterable[int]) -> int:
-    """Returns how many numbers the longest ascending subsequence has."""
+    """Returns the length of the longest ascending subsequence."""
     lasts: list[int] = []  # of the ascents of each length, the smallest last number
     for number in numbers:
         at = bisect_left(lasts, number)

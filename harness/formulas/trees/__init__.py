@@ -1,1 +1,1 @@
-"""Formula trees: one, many in arrays, and the tuples of their symbols."""
+"""Formula trees: single trees, forests packed in arrays, and symbol tuples."""

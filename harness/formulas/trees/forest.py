@@ -1,4 +1,4 @@
-"""Many trees in a few arrays: 7 bytes a node and 8 bytes a tree, for millions of formulas in memory or on the disk."""
+"""Many trees packed in a few arrays: 7 bytes for a node and 8 bytes for a tree, to hold millions of formulas."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _ARRAYS = {"offsets": np.int64, "labels": np.uint32, "parents": np.uint16, "edge
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees by number.
+    """Packed trees, accessed by number.
 
     Attributes
     ----------
-    label_names, edge_names : what the numbers in `labels` and `edges` stand for, in the order of first use.
-    offsets : (trees + 1,) int64; the nodes of tree i are those from `offsets[i]` to before `offsets[i + 1]`.
+    label_names, edge_names : names of the numbers in `labels` and `edges`, in order of first use.
+    offsets : (trees + 1,) int64; the nodes of tree i are `offsets[i]` to `offsets[i + 1] - 1`.
     labels : (nodes,) uint32, number of the label.
-    parents : (nodes,) uint16, number of the parent within its tree; of a root 0.
+    parents : (nodes,) uint16, number of the parent within its tree; 0 for a root.
     edges : (nodes,) uint8, number of the edge from the parent.
     """
 
@@ -58,17 +58,17 @@ class Forest:
 
     @property
     def size(self) -> int:
-        """Bytes of the arrays; names are not counted."""
+        """Bytes of the arrays, without the names."""
         return sum(each.nbytes for each in (self.offsets, self.labels, self.parents, self.edges))
 
 
 def pack(trees: Iterable[Tree]) -> Forest:
-    """Returns the trees in their order.
+    """Packs trees, in order.
 
     Raises
     ------
     HarnessError
-        A tree of more than 65,536 nodes, more than 256 distinct edges.
+        A tree has more than 65,536 nodes, or the trees have more than 256 distinct edges.
     """
     label_numbers: dict[str, int] = {}
     edge_numbers: dict[str, int] = {}
@@ -99,7 +99,7 @@ def _start(tree: Tree) -> str:
 
 
 def save(forest: Forest, folder: Path) -> None:
-    """Writes the forest into a folder that exists: one file for each array, one for the names."""
+    """Writes a forest to an existing folder: one file for each array, and one for the names."""
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(forest, name), allow_pickle=False)
     names = {"labels": forest.label_names, "edges": forest.edge_names}
@@ -107,12 +107,12 @@ def save(forest: Forest, folder: Path) -> None:
 
 
 def load(folder: Path) -> Forest:
-    """Reads what `save` wrote; the arrays stay on the disk until they are used.
+    """Loads a forest that `save` wrote; the arrays are memory-mapped.
 
     Raises
     ------
     FormatError
-        A file that is missing, of another kind, or that does not fit the others.
+        A file is missing, has another format, or is inconsistent with the others.
     """
     arrays: dict[str, Any] = {}
     for name, kind in _ARRAYS.items():

@@ -1,4 +1,4 @@
-"""What a conversion gives, and how many formulas it could read: a failed formula is never dropped silently."""
+"""Results of parsing formulas, with counts of failures, so that no failed formula is dropped silently."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ERROR = "E!"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A formula as it was read.
+    """Result of parsing a formula.
 
     Attributes
     ----------
-    tree : always there; a part that could not be read is a node `E!`.
-    reason : why a part or all of the formula could not be read, in words that are the same for all such formulas; ""
-        if everything was read.
+    tree : the tree, even after a failure; a part that could not be parsed is a node `E!`.
+    reason : why the formula could not be parsed wholly or in part, in the same words for all such formulas; "" if it
+        was parsed completely.
     """
 
     tree: Tree
@@ -28,19 +28,19 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Formulas read as a whole, and those with a fault by its reason."""
+    """Numbers of formulas parsed completely, and of failures by reason."""
 
     read: int
     failed: Mapping[str, int]
 
 
 def failed(reason: str) -> Reading:
-    """Returns a formula of which nothing could be read."""
+    """Returns the result for a formula that could not be parsed at all."""
     return Reading(Tree((ERROR,), (-1,), ("",)), reason)
 
 
 def count(readings: Iterable[Reading]) -> Counts:
-    """Returns how many formulas were read, and how many failed for each reason (most frequent first)."""
+    """Counts the formulas that were parsed completely, and failures by reason (most frequent first)."""
     reasons = Counter(reading.reason for reading in readings)
     read = reasons.pop("", 0)
     return Counts(read, dict(reasons.most_common()))

@@ -1,12 +1,12 @@
-"""One type for symbol layout trees (SLT) and operator trees (OPT), and the strings that Tangent writes them as.
+"""A common type for symbol layout trees (SLT) and operator trees (OPT), and its string format from Tangent.
 
-    [U!eq,0[V!x],1[O!SUP,0[V!y],1[N!2]]]        OPT: label, then each argument behind its place
-    [V!x[=[V!y,a[N!2]]]]                        SLT: what stands to the right (edge `n`) follows without a comma
+    [U!eq,0[V!x],1[O!SUP,0[V!y],1[N!2]]]        OPT: label, then each argument with its position before it
+    [V!x[=[V!y,a[N!2]]]]                        SLT: the next symbol to the right (edge `n`) follows without a comma
 
-Labels hold characters as they are; a string writes comma, brackets and question mark as `&comma;`, `&lsqb;`, `&rsqb;`
-and `&quest;`. Edges of an SLT: `n` next, `a` above, `b` below, `c` and `d` the same before a symbol, `o` over,
-`u` under, `w` within, `e` element of a matrix. Edges of an OPT: the place of the argument, see `place`; also under an
-unordered operator (`U!`), so that a string comes back as it was: who compares such operators ignores the edge.
+Labels contain characters unescaped; in strings, comma, brackets and question mark are `&comma;`, `&lsqb;`, `&rsqb;` and
+`&quest;`. Edges of an SLT: `n` next, `a` above, `b` below, `c` and `d` the same before a symbol, `o` over, `u` under,
+`w` within, `e` element of a matrix. Edges of an OPT: the position of the argument, see `place`. Arguments of unordered
+operators (`U!`) have positions too, so that a string survives parsing unchanged; comparisons must ignore these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Nested = tuple[str, Sequence[tuple[str, "Nested"]]]  # (label, [(edge, child), .
 _NODE = re.compile(r"(?:,([^\[\],]+))?\[([^\[\],]*)|(\])")
 _ENTITIES = {",": "&comma;", "[": "&lsqb;", "]": "&rsqb;", "?": "&quest;"}
 _CHARACTERS = {entity: character for character, entity in _ENTITIES.items()}
-# A label that holds an entity as text gets one more `amp;`, so that it is not read as the character.
+# An entity that is literal text in a label is escaped by one more `amp;`, so that it is not parsed as the character.
 _ESCAPED = re.compile(r"[,\[\]?]|&(?=(?:amp;)*(?:comma|lsqb|rsqb|quest);)")
 _UNESCAPED = re.compile(r"&(?:(?:comma|lsqb|rsqb|quest);|amp;(?=(?:amp;)*(?:comma|lsqb|rsqb|quest);))")
 _PLACES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -30,7 +30,7 @@ _PLACES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One formula. Nodes in preorder; all three tuples have one entry per node.
+    """The tree of one formula. Nodes are in preorder; each tuple has one entry for each node.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class Tree:
 
 
 def place(number: int) -> str:
-    """The edge of an OPT to argument `number` (from 0): one digit or letter; from the 62nd the number itself."""
+    """Returns the OPT edge of argument `number` (from 0): one digit or letter, or the number itself from 62 on."""
     return _PLACES[number] if number < len(_PLACES) else str(number)
 
 
 def build(nested: Nested) -> Tree:
-    """Returns the tree of (label, [(edge, child), ...])."""
+    """Builds a tree from nested tuples (label, [(edge, child), ...])."""
     labels: list[str] = []
     parents: list[int] = []
     edges: list[str] = []
@@ -70,12 +70,12 @@ def build(nested: Nested) -> Tree:
 
 
 def parse(text: str) -> Tree:
-    """Returns the tree of a Tangent string.
+    """Parses a Tangent string.
 
     Raises
     ------
     HarnessError
-        Brackets that do not match, an argument without a place, text after the tree.
+        Brackets do not match, an argument has no position, or text follows the tree.
     """
     labels: list[str] = []
     parents: list[int] = []
@@ -108,7 +108,7 @@ def show(tree: Tree) -> str:
         while path and path[-1] != parent:
             path.pop()
             out.append("]")
-        # What stands to the right comes first and without a comma.
+        # The next symbol to the right comes first and without a comma.
         if number and (edge != "n" or parent != number - 1):
             out.append(f",{edge}")
         out.append("[" + _ESCAPED.sub(_entity, label))
@@ -141,7 +141,7 @@ def sizes(tree: Tree) -> list[int]:
 
 
 def depth(tree: Tree) -> int:
-    """Nodes on the longest path from the root to a leaf."""
+    """Returns the number of nodes on the longest path from the root to a leaf."""
     levels: list[int] = []
     for parent in tree.parents:
         levels.append(levels[parent] + 1 if parent >= 0 else 1)

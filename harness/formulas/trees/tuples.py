@@ -1,8 +1,7 @@
-"""Tuples of trees: pairs of symbols, one above the other, with the path between them.
+"""Symbol tuples of trees: pairs of an ancestor and a descendant with the path between them.
 
-A tuple is (label above, label below, edges from the one to the other), as in Tangent (Davila and Zanibbi 2017). Where
-the order of arguments means nothing (below `U!` operators) the edge is `0`, so that `a+b` and `b+a` have the same
-tuples.
+A tuple is (label of the ancestor, label of the descendant, edges between them), as in Tangent (Davila and Zanibbi
+2017). All edges below unordered operators (`U!`) are `0`, so that `a+b` and `b+a` have the same tuples.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ from collections import Counter
 from harness.formulas.trees.tree import Tree
 
 Tuple = tuple[str, str, str]
-END = "0!"  # stands below each leaf if ends are wanted, so that formulas of one symbol have a tuple
+END = "0!"  # optional end mark below each leaf, so that formulas of one symbol have a tuple
 
 
 def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tuple]:
-    """Returns the tuples of pairs at most `window` edges apart (None: any distance), in the order of the lower symbol.
+    """Returns the tuples of pairs at most `window` edges apart (None: any distance), in the order of the descendant.
 
-    With `ends` each leaf is above a symbol `0!`, at the edge "". Time and number: nodes times window, or times depth.
+    With `ends` each leaf also has a tuple with the end mark `0!` and the edge "". Time and number of tuples grow with
+    nodes times window, or nodes times depth.
     """
     labels, parents = tree.labels, tree.parents
     edges = [
@@ -41,6 +41,6 @@ def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tu
 
 
 def tuple_f1(tree: Tree, truth: Tree, window: int | None = None) -> float:
-    """Returns the harmonic mean of precision and recall of a tree's tuples against those of the true tree."""
+    """Returns the F1 score of a tree's tuples against those of the true tree."""
     found, wanted = (Counter(tuples(each, window, ends=True)) for each in (tree, truth))
     return 2 * (found & wanted).total() / (found.total() + wanted.total())

@@ -1,4 +1,4 @@
-"""The client through which every call of a language model goes: answers kept by content, limits, budget, dry runs."""
+"""Client for all language-model calls: cached answers, rate limits, budget, dry runs."""
 
 from harness.store.llm.client import Client
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, load_endpoint

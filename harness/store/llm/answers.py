@@ -1,4 +1,4 @@
-"""How an ask is worded, and whether an answer is what was asked for."""
+"""Wording of requests, and validation of answers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
-_LONGEST = 300  # characters of what is wrong with an answer
+_LONGEST = 300  # maximum number of characters in the description of a fault
 
 
 def worded(ask: Ask, schemas: str) -> tuple[Message, ...]:
-    """The messages of an ask as they are sent: with the schema in words, where the server is not told of it exactly.
+    """Returns the messages to send; adds the schema as text unless the server supports `json_schema`.
 
     Raises
     ------
@@ -40,12 +40,12 @@ def worded(ask: Ask, schemas: str) -> tuple[Message, ...]:
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:
-    """Returns what checks values against a schema; never asks the network.
+    """Returns a validator of values against a schema; makes no network requests.
 
     Raises
     ------
     HarnessError
-        The schema is none, or jsonschema is not installed.
+        The schema is invalid, or jsonschema is not installed.
     """
     try:
         import jsonschema
@@ -61,7 +61,7 @@ def validator(schema: Mapping[str, Any]) -> Validator:
 
 
 def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, bool]:
-    """Returns (value, what is wrong, whether asking again may help) of a reply; nothing is wrong with an empty text.
+    """Returns (value, fault or "", whether a retry may help) of a reply.
 
     >>> fault(Reply('{"n": 7}'), {"type": "object", "required": ["n"]})
     ({'n': 7}, '', False)
@@ -81,7 +81,7 @@ def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, boo
     fenced = _FENCED.fullmatch(reply.text)
     try:
         value = json.loads(fenced[1] if fenced else reply.text, parse_constant=_no_number)
-        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text that could be written
+        json.dumps(value, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be written
     except (ValueError, RecursionError) as error:
         return None, shortened(one_line(f"it is not valid JSON: {error}"), _LONGEST), True
     from jsonschema.exceptions import best_match
@@ -103,4 +103,4 @@ def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, boo
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,4 +1,4 @@
-"""The client: asks answered from what is kept, else by calls that wait their turn, are paid once, and are kept."""
+"""Client of language models: answers requests from the cache, or by rate-limited calls that are then cached."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 Mode = Literal["live", "replay", "dry"]
 NOT_ASKED = "dry run: not asked"
-_IN_A_ROW = 3  # asks that got no answer, one after the other, after which no other is asked
-_MOST_SEEN = 2000  # kept answers to other asks that an estimate looks at
-_HALF = re.compile("[\ud800-\udfff]")  # of a pair that UTF-8 cannot hold alone
+_IN_A_ROW = 3  # number of consecutive requests without an answer after which the client stops
+_MOST_SEEN = 2000  # maximum number of cached answers to other requests used in an estimate
+_HALF = re.compile("[\ud800-\udfff]")  # a lone surrogate, which UTF-8 cannot encode
 T = TypeVar("T")
 _Replied = Callable[[Mapping[str, Any]], tuple[Reply, bool]]
 
 
 class _AbsentError(Exception):
-    """A reply is not kept."""
+    """A reply is not in the cache."""
 
 
 class _NoAnswerError(Exception):
-    """A call broke off as often as it may."""
+    """A call failed in all attempts."""
 
 
 class _NoBudgetError(Exception):
-    """The next call might cost more than is left."""
+    """The next call might exceed the budget."""
 
 
 class _StoppedError(Exception):
-    """Another call failed for good."""
+    """Another call failed permanently."""
 
 
 def _wait(stop: Event, seconds: float) -> None:
@@ -62,25 +62,26 @@ def _wait(stop: Event, seconds: float) -> None:
 
 
 class Client:
-    """Asks a model, and keeps what it answers.
+    """Client of a language model with a cache of answers.
 
     Parameters
     ----------
-    endpoint : which model, where, at which prices.
-    mode : `live` asks what is not kept; `replay` never calls out; `dry` neither, and counts what `live` would take.
-    budget : the most that this client may spend, in the unit of the endpoint's prices; None for no limit. A call is
-        made only if the most that it can cost still fits, so `parameters` must bound the answer (`max_tokens`).
-    cache : the folder of kept answers; None for `llm/` in the cache folder. It may be copied and published.
-    fill : the command that fills what a replay lacks, for its message.
+    endpoint : the model, its server and prices.
+    mode : `live` calls the model for answers that are not cached; `replay` uses only the cache; `dry` makes no calls,
+        and estimates the cost of `live`.
+    budget : maximum cost, in the unit of the endpoint's prices; None for no limit. A call is made only if its maximum
+        cost fits the budget, so `parameters` must bound the length of answers (`max_tokens`).
+    cache : folder of cached answers; None for `llm/` in the cache folder. It may be copied and published.
+    fill : the command that adds missing answers, for messages in mode `replay`.
 
     Attributes
     ----------
-    estimates : of a dry run, by the kind of calls (`chat`, `embedding`): what all asks so far would take.
+    estimates : in a dry run, kind of calls (`chat`, `embedding`) -> estimate for all requests so far.
 
     Raises
     ------
     HarnessError
-        A budget for answers of unknown length.
+        There is a budget, but the length of answers is not bounded.
 
     Examples
     --------
@@ -103,30 +104,30 @@ class Client:
             if endpoint.price_out and endpoint.longest is None:
                 raise HarnessError(
                     f"endpoint {endpoint.name}: a budget needs 'max_tokens' in its parameters, "
-                    "else nobody knows what a call may cost"
+                    "otherwise the cost of a call has no limit"
                 )
         self.endpoint, self.mode, self.estimates = endpoint, mode, dict[str, Estimate]()
         self._kept = Kept(cache or default_folder())
         self._budget, self._fill = Budget(budget), fill
         self._pace = Pace(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._spent, self._lock = Spent(), Lock()
-        self._dry: dict[str, tuple[dict[str, tuple[int, int]], dict[str, Taken]]] = {}  # all that it was asked so far
+        self._dry: dict[str, tuple[dict[str, tuple[int, int]], dict[str, Taken]]] = {}  # per kind: sizes, usage
 
     @property
     def spent(self) -> Spent:
-        """What was spent since the client was made."""
+        """Calls, tokens and cost since the client was made."""
         with self._lock:
             return self._spent
 
     def ask(self, asks: Sequence[Ask]) -> tuple[Answer, ...]:
-        """Returns the answers, in the order of the asks; equal asks are asked once.
+        """Returns the answers in the order of the requests; equal requests are sent once.
 
         Raises
         ------
         HarnessError
-            One line. Replay: answers are missing. Live: a refused key, another model, no answer after all attempts, the
-            end of the budget; what is under way then is still waited for and kept, so the same asks go on from there.
-            A kept answer was altered. A schema is none.
+            In replay: answers are missing. Live: the key is refused, the server has another model, all attempts fail,
+            or the budget is exhausted; calls in progress are finished and cached, so the same requests can be resumed.
+            A cached answer was altered, or a schema is invalid.
         """
         unique = {artefacts.key(self._request(ask)): ask for ask in asks}
         for ask in unique.values():
@@ -144,7 +145,7 @@ class Client:
             self._absent(len(missing), len(unique))
         if self.mode == "dry":
             seen = {key: self._taken(unique[key], answer, calls) for key, (answer, calls) in known.items()}
-            wanted = {key: sizes(_said(self._request(ask))) for key, ask in missing.items()}
+            wanted = {key: sizes(_text_of(self._request(ask))) for key, ask in missing.items()}
             answers |= dict.fromkeys(missing, Answer("", failed=NOT_ASKED))
             self._count(wanted, seen, "chat")
         elif missing:
@@ -157,9 +158,9 @@ class Client:
         return tuple(answers[artefacts.key(self._request(ask))] for ask in asks)
 
     def kept(self, asks: Sequence[Ask]) -> tuple[Answer | None, ...]:
-        """Returns the answers that are kept, None where there is none; asks nobody, whatever the mode.
+        """Returns cached answers, None where missing; makes no calls in any mode.
 
-        For plans whose later asks depend on earlier answers. Raises `HarnessError` if a kept answer was altered.
+        For workflows in which requests depend on earlier answers. Raises `HarnessError` if a cached answer was altered.
         """
         return tuple(map(self._known, asks))
 
@@ -170,9 +171,9 @@ class Client:
             return None
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """The vectors of texts, shape (texts, dimensions), as the model gives them; of a dry run, shape (texts, 0).
+        """Returns the model's embeddings of texts, shape (texts, dimensions); in a dry run, shape (texts, 0).
 
-        Raises as `ask` does, and for a text that is empty or that UTF-8 cannot hold.
+        Raises the errors of `ask`, and HarnessError for a text that is empty or not encodable in UTF-8.
         """
         import numpy as np
 
@@ -203,13 +204,13 @@ class Client:
             raise HarnessError(f"endpoint {self.endpoint.name}: vectors of several lengths; is it one model?")
         return np.stack([rows[text] for text in texts]).astype(np.float32)
 
-    # ---- an ask and its repairs ---------------------------------------------------------------------------------
+    # ---- requests and repairs -----------------------------------------------------------------------------------
 
     def _request(self, ask: Ask) -> dict[str, Any]:
         return request(self.endpoint, worded(ask, self.endpoint.schemas), ask.schema)
 
     def _follow(self, ask: Ask, replied: _Replied) -> tuple[Answer, int]:
-        """The answer to an ask and its number of calls: each repair is a call of its own, kept like any other."""
+        """Returns the answer to a request and the number of calls; each repair is a separate, cached call."""
         messages = worded(ask, self.endpoint.schemas)
         tokens_in = tokens_out = 0
         cached = True
@@ -235,11 +236,11 @@ class Client:
         return self._follow(ask, partial(self._paid, wire, stop))[0]
 
     def _paid(self, wire: Wire, stop: Event, wanted: Mapping[str, Any]) -> tuple[Reply, bool]:
-        """Returns the reply to a request, and whether it was kept already; else it is paid for, and then kept."""
+        """Returns the reply to a request and whether it was cached; makes and caches the call otherwise."""
         with self._kept.locked(wanted, partial(_wait, stop)):
             if found := self._kept.find(wanted):  # another process may have asked meanwhile
                 return found, True
-            # No tokenizer makes more tokens of a text than it has bytes; templates add a few a message.
+            # Upper bound: a text has at most as many tokens as bytes; chat templates add a few per message.
             size = sum(len(message["content"].encode()) + 16 for message in wanted["messages"]) + 64
             size += len(json.dumps(wanted.get("schema"))) if "schema" in wanted else 0
             (reply,) = self._call(lambda: [wire.chat(wanted)], artefacts.key(wanted), size, stop)
@@ -247,10 +248,10 @@ class Client:
         return reply, False
 
     def _embedded(self, texts: Sequence[str], wire: Wire, stop: Event) -> dict[str, Reply]:
-        """Returns the replies for texts that are asked for together."""
+        """Returns the replies for texts that are embedded in one request."""
         wanted = {text: text_request(self.endpoint, text) for text in texts}
         with ExitStack() as locks:
-            for each in sorted(wanted.values(), key=artefacts.key):  # in one order, so that nobody waits in a circle
+            for each in sorted(wanted.values(), key=artefacts.key):  # in a fixed order, to avoid deadlocks
                 locks.enter_context(self._kept.locked(each, partial(_wait, stop)))
             replies = {text: reply for text, each in wanted.items() if (reply := self._kept.find(each))}
             left = [text for text in texts if text not in replies]
@@ -266,13 +267,13 @@ class Client:
     # ---- calls --------------------------------------------------------------------------------------------------
 
     def _call(self, call: Callable[[], list[Reply]], key: str, size: int, stop: Event) -> list[Reply]:
-        """Makes a call when its turn comes, and again when it breaks off; `size` is the most tokens that go in."""
+        """Makes a rate-limited call with retries; `size` is the maximum number of input tokens."""
         longest = self.endpoint.longest or 0
         most = self.endpoint.cost(size, longest)
         for attempt in count(1):
             if not self._budget.reserve(most):
                 raise _NoBudgetError
-            cost = most  # unless we learn better, a call may be charged
+            cost = most  # by default, assume that a call may be charged
             try:
                 ticket = self._turn(size / 4 + longest, stop)
                 replies = call()
@@ -300,7 +301,7 @@ class Client:
         raise AssertionError
 
     def _turn(self, tokens: float, stop: Event) -> list[float]:
-        """Waits until a call of so many tokens may go."""
+        """Waits until the rate limits allow a call of some tokens."""
         while True:
             wait, ticket = self._pace.take(tokens)
             _wait(stop, wait)
@@ -313,7 +314,7 @@ class Client:
             self._spent = Spent(*(getattr(before, name) + getattr(more, name) for name in Spent.__dataclass_fields__))
 
     def _all(self, jobs: Mapping[str, Callable[[Event], T]], asked: int) -> dict[str, T]:
-        """Does all jobs, several at a time; after a fault that ends them, those under way still come to their end."""
+        """Runs all jobs concurrently; after a fatal fault, jobs in progress are still finished."""
         stop, done, name = Event(), dict[str, T](), self.endpoint.name
         broken: list[str] = []
         in_a_row = 0
@@ -359,10 +360,10 @@ class Client:
         tries = self.endpoint.retries + 1
         raise HarnessError(
             f"endpoint {name}: no answer after {tries} attempts ({broken[0]}); "
-            f"{kept}, and the same command goes on there"
+            f"{kept}, and the same command resumes there"
         )
 
-    # ---- what is not there --------------------------------------------------------------------------------------
+    # ---- missing answers and dry runs ---------------------------------------------------------------------------
 
     def _absent(self, missing: int, asked: int) -> NoReturn:
         raise HarnessError(
@@ -370,10 +371,10 @@ class Client:
         )
 
     def _taken(self, ask: Ask, answer: Answer, calls: int) -> Taken:
-        return Taken(sizes(_said(self._request(ask))), calls, answer.tokens_in, answer.tokens_out)
+        return Taken(sizes(_text_of(self._request(ask))), calls, answer.tokens_in, answer.tokens_out)
 
     def _count(self, wanted: Mapping[str, tuple[int, int]], seen: Mapping[str, Taken], kind: str) -> None:
-        """Adds what a dry run would take to what was counted, and say it."""
+        """Adds requests of a dry run to the estimate and reports it."""
         asked, known = self._dry.setdefault(kind, ({}, {}))
         asked |= wanted
         known |= seen
@@ -381,12 +382,12 @@ class Client:
         basis = f"{len(like)} of these asks, which are kept"
         if rough := bool(asked) and len(like) < ENOUGH:
             others = self._kept.of_model(self.endpoint.model, kind, _MOST_SEEN)
-            like = [Taken(sizes(_said(each)), 1, reply.tokens_in, reply.tokens_out) for each, reply in others]
+            like = [Taken(sizes(_text_of(each)), 1, reply.tokens_in, reply.tokens_out) for each, reply in others]
             basis = f"{len(like)} kept answers of this model to other asks"
         made = estimate(self.endpoint, list(asked.values()), like, basis)
-        if rough:  # others are no sample of these: their spread says nothing of the error
+        if rough:  # other requests are not a sample of these, so their spread does not measure the error
             made = replace(made, within=math.inf)
-        if kind == "embedding":  # which has no answers, and many texts in a call
+        if kind == "embedding":  # embedding calls have no output tokens, and several texts each
             cost, calls = self.endpoint.cost(made.tokens_in, 0), math.ceil(made.asks / self.endpoint.batch)
             made = replace(made, calls=calls, tokens_out=0.0, cost=cost)
         self.estimates[kind] = made
@@ -397,7 +398,7 @@ class Client:
         say(f"dry run of {self.endpoint.name}: {made}")
 
 
-def _said(wanted: Mapping[str, Any]) -> str:
+def _text_of(wanted: Mapping[str, Any]) -> str:
     """Returns the text of a request."""
     if "input" in wanted:
         return str(wanted["input"])

@@ -1,4 +1,4 @@
-"""Values of language-model calls: where they go (an endpoint), what is asked, what is answered, what it costs."""
+"""Data classes of language-model calls: endpoint, request, answer, cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COUNT = partial(whole, low=1)
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation; what is no text that UTF-8 can hold raises `HarnessError`."""
+    """Message of a conversation; raises `HarnessError` for content that UTF-8 cannot encode."""
 
     role: Role
     content: str
@@ -42,7 +42,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Ask:
-    """A conversation to be answered.
+    """Request: a conversation to be answered.
 
     Attributes
     ----------
@@ -60,16 +60,16 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an ask.
+    """Answer to a request, or the reason of its failure.
 
     Attributes
     ----------
-    text : the last answer as it came.
-    value : what it says in JSON, if a schema was asked for and it fits; else None.
-    tokens_in, tokens_out : over all calls that the ask took, those for repairs too.
-    cost : of these tokens at the endpoint's prices, whether they were paid now or once.
-    cached : whether nothing was paid now.
-    failed : why it counts as failed; empty when good. Of a dry run, that it was not asked.
+    text : the last answer, unchanged.
+    value : its JSON value, if the request has a schema and the answer fits it; else None.
+    tokens_in, tokens_out : totals over all calls for the request, repairs included.
+    cost : cost of these tokens at the endpoint's prices, even if the answer is cached.
+    cached : whether all replies came from the cache.
+    failed : reason of failure; empty if valid. In a dry run, states that the model was not called.
     """
 
     text: str
@@ -83,14 +83,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a client has spent since it was made; of a dry run, what would be (see `Estimate`).
+    """Calls, tokens and cost of a client since it was made; estimates in a dry run (see `Estimate`).
 
     Attributes
     ----------
     calls : calls that were answered and paid for.
-    cost : in the unit of the endpoint's prices.
-    failed : answers that count as failed, those from the cache too.
-    lost : calls that broke off without an answer, which the endpoint may charge all the same.
+    cost : cost in the unit of the endpoint's prices.
+    failed : number of failed answers, including cached ones.
+    lost : calls that failed without an answer but may have been charged.
     """
 
     calls: int = 0
@@ -102,35 +102,35 @@ class Spent:
 
     @property
     def tokens(self) -> int:
-        """Both ways."""
+        """Input and output tokens."""
         return self.tokens_in + self.tokens_out
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An OpenAI-compatible server and one model of it; `conf/llm/NAME.yaml`.
+    """A model on an OpenAI-compatible server; `conf/llm/NAME.yaml`.
 
     Attributes
     ----------
-    url : where its API begins (`http://127.0.0.1:8080/v1`); None for OpenAI's own.
-    price_in, price_out : of a million tokens; 0 for a server of one's own.
-    parameters : what else goes with each request (temperature, max_tokens, seed ...); they decide the answer.
-    key : NAME of the environment variable that holds the key, never the key; None if none is asked for.
-    concurrency : calls under way at one time.
-    requests_per_minute, tokens_per_minute : what the server allows; None for no limit.
-    timeout : seconds, up to a day, in which an answer must be there as a whole.
-    retries : how often a call that broke off is tried again.
-    repairs : how often an answer that does not fit its schema is asked for again.
-    schemas : how the server is told of a schema: as OpenAI's `json_schema` or `json_object`, as the `json_object` with
-        a schema of `llama` (llama-cpp-python), or not at all; all but the first say it in the last message too.
-    reports : the name by which the server reports the model, if it is neither `model` nor that with a date or version
-        (`-0613`, `-2024-08-06`, `-v2`).
-    batch : texts in one request for embeddings.
+    url : base URL of the API (`http://127.0.0.1:8080/v1`); None for OpenAI.
+    price_in, price_out : price of a million tokens; 0 for a local server.
+    parameters : further parameters of each request (temperature, max_tokens, seed ...), part of the cache key.
+    key : NAME of the environment variable that holds the API key, never the key itself; None if none is needed.
+    concurrency : maximum number of concurrent calls.
+    requests_per_minute, tokens_per_minute : rate limits of the server; None for no limit.
+    timeout : maximum seconds for a complete answer, up to a day.
+    retries : maximum number of retries of a failed call.
+    repairs : maximum number of repeated requests if an answer does not fit its schema.
+    schemas : how a schema is sent: as OpenAI's `json_schema` or `json_object`, as `llama` (`json_object` with a schema,
+        for llama-cpp-python), or `none`; all but `json_schema` also add it to the last message.
+    reports : model name reported by the server, if it is neither `model` nor `model` with a date or version (`-0613`,
+        `-2024-08-06`, `-v2`).
+    batch : texts per embedding request.
 
     Raises
     ------
     HarnessError
-        A key, an address or a parameter that cannot be meant. What might be a key is never repeated.
+        A key, an address or a parameter is invalid. Messages never repeat a possible API key.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Endpoint:
         if self.key is not None and not _KEY.fullmatch(self.key):
             raise HarnessError(
                 "key 'key': expected the name of an environment variable, such as OPENAI_API_KEY; "
-                "a key itself must never stand in a file"
+                "a key itself must never be in a file"
             )
         if self.url is not None and not _addresses(self.url):
             raise HarnessError("key 'url': expected http(s)://HOST[:PORT]/PATH, without user, password, ? and #")
@@ -167,12 +167,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Where requests go."""
+        """Base URL of requests."""
         return (self.url or OPENAI).rstrip("/")
 
     @property
     def local(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether the address is on this machine."""
         host = urlsplit(self.address).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -181,16 +181,16 @@ class Endpoint:
 
     @property
     def longest(self) -> int | None:
-        """The most tokens of an answer, by its parameters; None if they do not say."""
+        """Maximum number of tokens of an answer, from the parameters; None if not set."""
         found = self.parameters.get("max_completion_tokens", self.parameters.get("max_tokens"))
         return found if type(found) is int and found > 0 else None
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """Returns the price of so many tokens."""
+        """Returns the price of some input and output tokens."""
         return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
 
     def missing(self) -> list[str]:
-        """Returns what a call would lack, one line each, `WHAT: REMEDY`; asks no network."""
+        """Returns what is missing for a call, one line each, `WHAT: REMEDY`; makes no network requests."""
         from importlib.util import find_spec
 
         if find_spec("openai") is None or find_spec("jsonschema") is None:
@@ -200,7 +200,7 @@ class Endpoint:
         return []
 
     def answers(self) -> bool:
-        """Returns whether somebody listens at the address; sends nothing."""
+        """Returns whether a server accepts connections at the address; sends no data."""
         parts = urlsplit(self.address)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
@@ -211,10 +211,10 @@ class Endpoint:
 
 
 def _addresses(url: str) -> bool:
-    """Returns whether a text is an address that can be called, and no more than that."""
+    """Returns whether a text is a valid base URL without credentials, query and fragment."""
     try:
         parts = urlsplit(url)
-        host = (parts.hostname or "").encode("idna")  # of what is too long, or no name
+        host = (parts.hostname or "").encode("idna")  # fails for names that are too long or invalid
         fits = parts.port is None or parts.port > 0
     except ValueError:
         return False
@@ -223,12 +223,12 @@ def _addresses(url: str) -> bool:
 
 
 def load_endpoint(name: str) -> Endpoint:
-    """Returns the endpoint of `conf/llm/NAME.yaml`, ours or the user's.
+    """Loads the endpoint of `conf/llm/NAME.yaml`, ours or the user's.
 
     Raises
     ------
     HarnessError
-        There is none of this name, or a key of the file is wrong: one line each.
+        There is no such endpoint, or keys of the file are wrong, one line each.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def load_endpoint(name: str) -> Endpoint:
 
 
 def request(endpoint: Endpoint, messages: Sequence[Message], schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All that decides an answer, as plain values: what it is kept by. The endpoint's address is no part of it."""
+    """Returns all inputs of an answer as plain values, the cache key; the endpoint's address is not included."""
     out: dict[str, Any] = {
         "kind": "chat",
         "model": endpoint.model,
@@ -252,13 +252,13 @@ def request(endpoint: Endpoint, messages: Sequence[Message], schema: Mapping[str
 
 
 def text_request(endpoint: Endpoint, text: str) -> dict[str, Any]:
-    """Returns `request` of the vector of a text."""
+    """Returns the cache key, as `request`, for the embedding of a text."""
     parameters = _plain(dict(endpoint.parameters))
     return {"kind": "embedding", "model": endpoint.model, "parameters": parameters, "input": text}
 
 
 def _plain(value: object) -> object:
-    """Values that are equal, written alike: 0.0 as 0."""
+    """Normalises values, so that equal values are written in the same way: 0.0 as 0."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

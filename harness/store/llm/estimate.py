@@ -1,10 +1,9 @@
-"""What calls would take, by what like calls took: the tokens of a dry run, without any model's tokenizer.
+"""Estimate of a dry run's tokens from similar calls, without a tokenizer.
 
-Tokenizers of hosted models differ from each other and are fetched from the network. What a server counted for calls
-that are kept already holds its tokenizer, its template and the length of its answers: a regression of the tokens on
-the characters of the asks carries that over to those that were not asked yet. With a random sample of the same asks
-(`sample`) it is the regression estimator of survey sampling (Cochran, Sampling Techniques, 3rd ed., ch. 7), whose error
-can be told.
+Tokenizers of hosted models differ and would have to be downloaded. Token counts of cached calls reflect the tokenizer,
+the chat template and the length of answers: a regression of tokens on characters predicts the counts of new requests.
+With a random sample of the same requests (`sample`), it is the regression estimator of survey sampling (Cochran,
+Sampling Techniques, 3rd ed., ch. 7), whose error is known.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from typing import TypeVar
 
 from harness.store.llm.endpoint import Endpoint
 
-ENOUGH = 20  # calls from which tokens are estimated
-_PER_TOKEN = 3.5  # characters; only where nothing is known of a model
-_ANSWER = 256  # tokens; likewise
+ENOUGH = 20  # minimum number of calls for an estimate
+_PER_TOKEN = 3.5  # default number of characters per token, for models without cached calls
+_ANSWER = 256  # default number of tokens per answer, for models without cached calls
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What one ask took: its sizes in letters and in other characters, and its calls and tokens."""
+    """Size of one request in letters and in other characters, and its calls and tokens."""
 
     sizes: tuple[int, int]
     calls: int
@@ -35,15 +34,15 @@ class Taken:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a dry run counts.
+    """Estimated calls, tokens and cost of a dry run.
 
     Attributes
     ----------
-    asks : asks that are not answered from the cache.
-    calls, tokens_in, tokens_out, cost : expected of them; calls are more than asks where answers are repaired.
-    within : half the width of the 95 % confidence interval of the cost (of the tokens if they cost nothing), as a part
-        of it; infinite where nothing is known of the model.
-    basis : what it was estimated from, in words.
+    asks : number of requests that are not cached.
+    calls, tokens_in, tokens_out, cost : expected totals; repairs make more calls than requests.
+    within : relative half-width of the 95 % confidence interval of the cost (of the tokens if they are free); infinite
+        for an unknown model.
+    basis : description of the data used for the estimate.
     """
 
     asks: int
@@ -61,7 +60,7 @@ class Estimate:
 
 
 def sample(asks: Sequence[T], count: int = 30, seed: int = 0) -> tuple[T, ...]:
-    """Returns a random part of the asks, in their order: asked first, it makes the dry run of the others exact enough.
+    """Returns a random sample of requests in order, to be sent before the dry run of the others for a good estimate.
 
     >>> sample(range(1000), 5)
     (394, 430, 776, 864, 911)
@@ -71,7 +70,7 @@ def sample(asks: Sequence[T], count: int = 30, seed: int = 0) -> tuple[T, ...]:
 
 
 def sizes(text: str) -> tuple[int, int]:
-    """Letters and blanks, and all other characters: formulas have more tokens in as many characters than prose.
+    """Returns the numbers of letters and blanks, and of other characters: formulas have more tokens per character.
 
     >>> sizes("if x = 1")
     (6, 2)
@@ -81,7 +80,7 @@ def sizes(text: str) -> tuple[int, int]:
 
 
 def estimate(endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequence[Taken], basis: str) -> Estimate:
-    """Returns what asks of these sizes would take, by what others took; fewer than `ENOUGH` of them count as none."""
+    """Estimates calls, tokens and cost of requests from those seen; with fewer than `ENOUGH`, uses defaults."""
     count = len(wanted)
     if not count:
         return Estimate(0, 0.0, 0.0, 0.0, 0.0, 0.0, "the cache")
@@ -104,7 +103,7 @@ def estimate(endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequen
     left = (took - known @ weights) @ prices
     spread = math.sqrt(float(left @ left) / max(len(seen) - int(rank), 1))
     total = float(np.array([calls, tokens_in, tokens_out]) @ prices)
-    # The error of the mean of those seen, and that of the new ones around their own.
+    # Combines the error of the mean of the seen requests and the deviation of the new ones.
     error = 1.96 * spread * count * math.sqrt(1 / len(seen) + 1 / count)
     within = error / total if total else 0.0
     return Estimate(count, calls, tokens_in, tokens_out, endpoint.cost(tokens_in, tokens_out), within, basis)

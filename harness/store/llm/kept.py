@@ -1,4 +1,4 @@
-"""Answers that were paid for, kept on disk by the content of what was asked, and verified whenever they are read."""
+"""Cache of paid answers on disk, keyed by the content of requests and verified at every read."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from harness.io.files import cache_root, write_atomic
 from harness.store import artefacts
 
 _LOCK = ".lock"
-_AGAIN = 0.05  # seconds between two looks at a lock that another process has
+_AGAIN = 0.05  # seconds between attempts to get a lock held by another process
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answered to one call.
+    """Reply of a server to one call.
 
     Attributes
     ----------
-    text : of a conversation.
-    vector : of a text, as 32-bit floats in base64 (little endian).
-    model : the name by which the server reported its model.
-    finish : why the answer ended: `stop`, `length` (cut at the most tokens), `content_filter` ...; `refused` if the
-        server would not answer this request, with the reason as text.
+    text : answer to a conversation.
+    vector : embedding of a text, as 32-bit floats in base64 (little endian).
+    model : model name reported by the server.
+    finish : reason for the end of the answer: `stop`, `length` (token limit), `content_filter` ...; `refused` if the
+        server refuses the request, with the reason as text.
     """
 
     text: str = ""
@@ -46,16 +46,16 @@ class Reply:
 
 
 def default_folder() -> Path:
-    """Returns where answers are kept unless a client is told otherwise: `llm/` in the cache folder."""
+    """Returns the default folder of cached answers: `llm/` in the cache folder."""
     return cache_root() / "llm"
 
 
 class Kept:
-    """A folder of replies: `MODEL/KIND/xx/KEY.json`, one file each, which may be copied and published.
+    """Folder of cached replies, one file `MODEL/KIND/xx/KEY.json` each, which may be copied and published.
 
     Parameters
     ----------
-    folder : need not exist; only `keep` and `locked` write to it.
+    folder : the folder, which need not exist; only `keep` and `locked` write to it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,7 +67,7 @@ class Kept:
         Raises
         ------
         HarnessError
-            The file is not as it was written: one line, with what to do.
+            The file was altered; the message says what to do.
         """
         path = self.path(request)
         found = _read(path)
@@ -78,7 +78,7 @@ class Kept:
         return found[1]
 
     def keep(self, request: Mapping[str, Any], reply: Reply) -> None:
-        """Writes a reply; it is on the disk when this returns."""
+        """Writes a reply to disk."""
         content = json.loads(json.dumps({"request": request, "reply": asdict(reply)}))
         content["sha256"] = artefacts.key(content)
         write_atomic(self.path(request), json.dumps(content, indent=1, sort_keys=True) + "\n")
@@ -89,7 +89,7 @@ class Kept:
         return self._of(str(request["model"]), str(request["kind"])) / key[:2] / f"{key}.json"
 
     def of_model(self, model: str, kind: str, most: int) -> Iterator[tuple[dict[str, Any], Reply]]:
-        """Yields the first so many requests and replies of a model, in the order of their keys."""
+        """Yields at most `most` requests and replies of a model, in the order of their keys."""
         for path in sorted(self._of(model, kind).glob("??/*.json"))[:most]:
             if found := _read(path):
                 yield found
@@ -100,18 +100,18 @@ class Kept:
 
     @contextmanager
     def locked(self, request: Mapping[str, Any], pause: Callable[[float], object] = sleep) -> Iterator[None]:
-        """One thread of one process at a time asks a request, so that two do not both pay for it.
+        """Locks a request for one thread of one process, so that it is not paid for twice.
 
         The lock ends with the process, however that ends.
 
         Parameters
         ----------
-        pause : waits for so many seconds while another process has the lock; what it raises ends the waiting.
+        pause : function that sleeps for some seconds while another process has the lock; its exceptions end the wait.
         """
-        with _BUSY_CHANGED:  # two threads at once would open the file twice, and each take the lock of its own handle
+        with _BUSY_CHANGED:  # otherwise two threads could open the file twice and lock separate handles
             handle = _handle(self.folder.absolute())
-        place = int(artefacts.key(request)[:15], 16)  # below 2^60, where a lock may stand beyond the end of the file
-        with _BUSY_CHANGED:  # the lock of the file is of the process
+        place = int(artefacts.key(request)[:15], 16)  # byte offset below 2^60; locks may be beyond the end of the file
+        with _BUSY_CHANGED:  # file locks exclude processes; this excludes other threads
             _BUSY_CHANGED.wait_for(lambda: (handle, place) not in _BUSY)
             _BUSY.add((handle, place))
         try:
@@ -131,10 +131,10 @@ _BUSY_CHANGED = Condition()
 
 
 def _taken(handle: int, place: int) -> bool:
-    """Takes a lock, unless another process has it.
+    """Tries to take a lock; returns False if another process has it.
 
-    Never waits in the kernel: that takes two processes for locked in a circle whenever threads of each wait for the
-    other, and then refuses the lock.
+    Does not wait in the kernel, whose deadlock detection fails the lock when threads of two processes wait for each
+    other.
     """
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
@@ -145,7 +145,7 @@ def _taken(handle: int, place: int) -> bool:
     return True
 
 
-@cache  # never closed: closing a file ends all of the process's locks on it
+@cache  # never closed, because closing a file releases all locks of the process on it
 def _handle(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)

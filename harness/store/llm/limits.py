@@ -1,4 +1,4 @@
-"""How fast calls may follow each other, how long to wait after a fault, and how much may be spent."""
+"""Limits of calls: rate limits, pauses after failures, and budget."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from threading import Condition, Lock
 from time import monotonic, time
 
 MINUTE = 60.0  # seconds
-FIRST, LONGEST = 0.5, 60.0  # seconds of the first pause after a fault, and of the longest
-_STEP = 1e-3  # seconds; less may be nothing at all where the clock shows large numbers
-PATIENCE = 900.0  # seconds; a server that asks for a longer pause is not waited for
+FIRST, LONGEST = 0.5, 60.0  # seconds of the first and the longest pause after a failure
+_STEP = 1e-3  # minimum seconds to wait; less may be lost in the clock's resolution
+PATIENCE = 900.0  # seconds; if a server asks for a longer pause, the client gives up
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time) -> float | None:
-    """Seconds that a server asks to wait (`Retry-After` as seconds or as a date, RFC 9110; `retry-after-ms`).
+    """Returns the wait requested by a server (`Retry-After` as seconds or date, RFC 9110; `retry-after-ms`) in seconds.
 
     >>> retry_after({"retry-after": "7"}), retry_after({"retry-after-ms": "250"}), retry_after({})
     (7.0, 0.25, None)
@@ -32,19 +32,19 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time) -> 
             return seconds
     try:
         date = parsedate_to_datetime(headers.get("retry-after", ""))
-        # The old form without a zone is of Greenwich too.
+        # The old form without a time zone is UTC as well.
         return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now())
     except (ValueError, TypeError, OverflowError):
         return None
 
 
 def pause(attempt: int, key: str, asked: float | None = None) -> float:
-    """Seconds before the next attempt: doubled each time, spread by the request's key, never less than was asked for.
+    """Returns the seconds before the next attempt: exponential backoff with jitter, at least the requested wait.
 
     Parameters
     ----------
     attempt : attempts so far, from 1.
-    key : hexadecimal digits; requests that failed together do not come back together.
+    key : hexadecimal digits that determine the jitter, so that requests that failed together are spread.
 
     >>> [round(pause(attempt, "0" * 64), 2) for attempt in (1, 2, 3, 20)], pause(1, "0" * 64, 7.0)
     ([0.38, 0.75, 1.5, 45.0], 7.0)
@@ -54,12 +54,12 @@ def pause(attempt: int, key: str, asked: float | None = None) -> float:
 
 
 class Pace:
-    """Requests and tokens of the last minute, and pauses that a server asked for; of one process.
+    """Rate limiter of one process: requests and tokens of the last minute, and pauses requested by a server.
 
     Parameters
     ----------
-    requests, tokens : allowed in any 60 seconds; None for no limit. One call of more tokens than that goes alone.
-    clock : seconds.
+    requests, tokens : limits per 60 seconds; None for no limit. A call above the token limit runs alone.
+    clock : function that returns the time in seconds.
     """
 
     def __init__(self, requests: int | None, tokens: int | None, clock: Callable[[], float] = monotonic) -> None:
@@ -69,7 +69,7 @@ class Pace:
         self._lock = Lock()
 
     def take(self, tokens: float) -> tuple[float, list[float] | None]:
-        """(0, a ticket) if a call of so many tokens may go now, else (seconds to wait before asking again, None)."""
+        """Returns (0, ticket) if a call of some tokens is allowed now, else (seconds to wait, None)."""
         with self._lock:
             now = self._clock()
             while self._sent and self._sent[0][0] <= now - MINUTE:
@@ -90,13 +90,13 @@ class Pace:
             ticket[1] = tokens
 
     def rest(self, seconds: float) -> None:
-        """Pauses all calls for so many seconds."""
+        """Pauses all calls for some seconds."""
         with self._lock:
             self._until = max(self._until, self._clock() + seconds)
 
 
 class Budget:
-    """How much may be spent: what is under way counts with the most that it can cost.
+    """Budget, in which calls in progress count with their maximum cost.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ class Budget:
         self._changed = Condition()
 
     def reserve(self, most: float) -> bool:
-        """Waits until a call that costs at most so much is sure to fit; False if it cannot any more."""
+        """Waits until a call with this maximum cost fits the budget; returns False if it cannot."""
         with self._changed:
-            # What is under way mostly costs less than the most that it can.
+            # Calls in progress usually cost less than their maximum.
             self._changed.wait_for(lambda: self._fits(most) or not self._calls)
             if not self._fits(most):
                 return False

@@ -1,4 +1,4 @@
-"""One call to an endpoint through the package `openai`, and what its faults mean."""
+"""Single calls to an endpoint through the package `openai`, and classification of their errors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from harness.store.llm.kept import Reply
 from harness.store.llm.limits import retry_after
 
 _AGAIN = (408, 409, 425, 429)  # and 500 up
-_HIDDEN = 8  # characters of a key from which on it is taken out of answers too; shorter ones may be words of them
+_HIDDEN = 8  # minimum length of a key to redact it in answers; shorter keys may be words of the answer
 _DATED = re.compile(r"(?:-\d{4}|-\d{8}|-\d{4}-\d\d-\d\d|-v\d+)?")  # what servers put after the name of a model
-# What servers call a request that they would never answer, whoever asks.
+# Error codes of requests that a server always refuses.
 _REFUSED = (
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -31,18 +31,18 @@ _REFUSED = (
     "content_policy_violation",
 )
 _EXHAUSTED = ("insufficient_quota", "billing_hard_limit_reached")
-_SAID = 200  # characters of what a server says
-_MOST = 1 << 28  # bytes of an answer
-_MOST_TOKENS = 1 << 40  # that a server can mean
-_SPARE = 0.5  # seconds after the time-out in which the library may say better what went wrong
+_SAID = 200  # maximum number of characters quoted from a server
+_MOST = 1 << 28  # maximum number of bytes of an answer
+_MOST_TOKENS = 1 << 40  # maximum plausible token count
+_SPARE = 0.5  # seconds after the time-out in which the library may still raise a more precise error
 
 
 class BrokenError(Exception):
-    """A call without an answer, to be tried again.
+    """A call failed without an answer, and may be retried.
 
     Attributes
     ----------
-    after : seconds that the server asks to wait.
+    after : seconds to wait, if requested by the server.
     charged : whether the endpoint may charge for it.
     """
 
@@ -52,7 +52,7 @@ class BrokenError(Exception):
 
 
 class Wire:
-    """A connection to an endpoint; may be used by many threads.
+    """Connection to an endpoint; thread-safe.
 
     Raises
     ------
@@ -92,9 +92,9 @@ class Wire:
         Raises
         ------
         BrokenError
-            There is none, and there may be one later.
+            There is no answer now, but a retry may succeed.
         HarnessError
-            There will be none: a refused key, an unknown model, another model than was asked for.
+            A retry cannot succeed: the key is refused, or the model is unknown or not the requested one.
         """
         more = dict(request["parameters"]) | _form(request)
         create = self._client.chat.completions.with_streaming_response.create
@@ -114,7 +114,7 @@ class Wire:
         return Reply(self._text(text), "", self._text(str(body["model"])), self._text(finish), tokens_in, tokens_out)
 
     def vectors(self, requests: Sequence[Mapping[str, Any]]) -> list[Reply]:
-        """Returns the vectors of texts, asked for together; raises as `chat` does."""
+        """Returns the embeddings of texts, in one request; raises the errors of `chat`."""
         import numpy as np
 
         texts = [str(request["input"]) for request in requests]
@@ -150,7 +150,7 @@ class Wire:
         return [Reply("", vector, model, "stop", tokens) for vector, tokens in zip(kept, shares, strict=True)]
 
     def _usage(self, body: Mapping[str, Any], *names: str) -> tuple[int, int]:
-        """Tokens as the server counts them; it may leave that out only if they cost nothing."""
+        """Returns the token counts reported by the server, which are required unless tokens are free."""
         usage = body.get("usage")
         counts = [usage.get(name, 0) if name and isinstance(usage, Mapping) else 0 for name in names]
         free = not (self._endpoint.price_in or self._endpoint.price_out)
@@ -193,10 +193,10 @@ class Wire:
         return body
 
     def _whole(self, call: Callable[[], AbstractContextManager[Any]]) -> bytes:
-        """Returns what an answer holds, within the time-out and what it takes to tell that it has passed.
+        """Returns the content of an answer within the time-out.
 
-        The library waits anew for each part of the headers, so that who drips those would never be given up: the call
-        is made by a thread, which is left behind then, and ends with its connection.
+        The library's time-out restarts with each part of the headers, so a slow server would never time out. Therefore
+        the call runs in a thread, which is abandoned after the time-out and ends with its connection.
         """
         made = Future[bytes]()
 
@@ -226,7 +226,7 @@ class Wire:
             )
 
     def _status(self, status: int, headers: Mapping[str, str], body: object) -> Reply:
-        """Returns what a status that is no success means: raises, or is the reply that the request is refused."""
+        """Handles an error status: raises an error, or returns the reply that the request is refused."""
         about = body if isinstance(body, Mapping) else {}
         codes = {str(about.get("code")), str(about.get("type"))}
         said = self._clean(about.get("message") or body or "")
@@ -245,20 +245,20 @@ class Wire:
         raise HarnessError(f"{where}: the request was refused ({status}): {said}")
 
     def _clean(self, said: object) -> str:
-        """Returns what somebody else said, as a part of one line, without the key."""
+        """Returns a foreign message shortened to part of one line, without the API key."""
         text = str(said)
         if self._key:
             text = text.replace(self._key, "[key]")
         return shortened(one_line(" ".join(text.split())), _SAID)
 
     def _text(self, said: str) -> str:
-        """Returns a text of an answer as it is kept: without the key, and such as UTF-8 can hold."""
+        """Returns a text for the cache: without the API key, and encodable in UTF-8."""
         text = said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return text.replace(self._key, "[key]") if len(self._key) >= _HIDDEN else text
 
 
 def _bounded(stream: Any, seconds: float) -> Any:  # noqa: ANN401
-    """Returns the body of an answer, of whichever status: as a whole within the time-out, however slowly it drips."""
+    """Limits a response body of any status in total time and size, even if it arrives slowly."""
     end = monotonic() + seconds
     kind = next(each for each in type(stream).__mro__ if each.__name__ == "SyncByteStream")  # of httpx, or of httpx2
 
@@ -274,7 +274,7 @@ def _bounded(stream: Any, seconds: float) -> Any:  # noqa: ANN401
 
 
 def _form(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns how the server is told of the form that an answer must have."""
+    """Returns the request parameters that specify the format of the answer."""
     schema, schemas = request.get("schema"), request.get("schemas")
     if schema is None or schemas == "none":
         return {}
@@ -285,7 +285,7 @@ def _form(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shares(total: int, sizes: Sequence[int]) -> list[int]:
-    """Returns a count shared out by size, so that the shares add up to it.
+    """Divides a count in proportion to sizes, so that the shares add up to it.
 
     >>> _shares(10, [1, 1, 2])
     [2, 3, 5]

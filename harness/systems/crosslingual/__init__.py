@@ -1,1 +1,1 @@
-"""Topics in other languages: formulas masked, words translated, formulas put back, and then any retriever."""
+"""Cross-lingual retrieval: masks formulas, translates topics, restores the formulas, and runs any retriever."""

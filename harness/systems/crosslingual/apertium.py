@@ -1,4 +1,4 @@
-"""Apertium as a translator: rules and dictionaries, in a process of its own for each batch."""
+"""Translator by Apertium (rule-based), with one process per batch."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from harness.systems.crosslingual.scripts import name_of
 
 PACKAGES = {"spa-eng": "apertium-eng-spa", "hbs-eng": "apertium-hbs-eng"}  # direction -> package of Debian
 LANGUAGES = {"hrv": "hbs-eng", "spa": "spa-eng"}  # language of CrossMath -> direction
-_CODES = {"hrv": "hbs", "bos": "hbs", "srp": "hbs"}  # one direction reads them all; others have their ISO 639-3 codes
-# Between texts, as a paragraph: sentences end there, and the sign comes back as it was.
+_CODES = {"hrv": "hbs", "bos": "hbs", "srp": "hbs"}  # one direction reads all three; others use ISO 639-3 codes
+# Separator paragraph between texts: it ends sentences, and Apertium returns it unchanged.
 _MARK = "\x1e"
 _BETWEEN = f"\n\n{_MARK}\n\n"
 
 
 @dataclass(frozen=True)
 class Apertium:
-    """The program `apertium` with the directions that are installed.
+    """Translator that calls the program `apertium` with its installed directions.
 
     Parameters
     ----------
-    name : of the translator.
+    name : name of the translator.
 
     Examples
     --------
@@ -43,28 +43,28 @@ class Apertium:
 
     @property
     def languages(self) -> Mapping[str, str]:
-        """The languages that can be translated into English here, and their codes in its directions."""
+        """Languages with an installed direction to English, and their codes in Apertium."""
         sources = [name.partition("-")[0] for name in _directions() if name.endswith("-eng")]
         codes = {code: code for code in sources}
         return codes | {language: code for language, code in _CODES.items() if code in codes}
 
     def direction(self, source: str, target: str) -> str:
-        """Returns what it calls a direction."""
+        """Returns Apertium's name of a direction."""
         return f"{_CODES.get(source, source)}-{_CODES.get(target, target)}"
 
     def missing(self) -> list[str]:
-        """Returns what it lacks for the languages of CrossMath."""
+        """Returns what is not installed for the languages of CrossMath."""
         return missing()
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
-        """The files of a direction, or of all that are installed, and the programs that they name; by content."""
+        """Returns checksums of the files and programs used by a direction, or by all installed directions."""
         known = _directions()
         modes = [self._installed(source, target)] if source else [*known.values()]
         commands = [Path(mode).read_text(encoding="utf-8") for mode in modes]
         named = {path for command in commands for path in re.findall(r"'(/[^']+)'", command)}
         files = {path: sha256_file(Path(path)) for path in sorted(named) if Path(path).is_file()}
         words = {part.split()[0] for command in commands for part in command.split("|") if part.strip()}
-        named_here = {"apertium", "apertium-destxt", "apertium-retxt", *words}  # the two that read and write plain text
+        named_here = {"apertium", "apertium-destxt", "apertium-retxt", *words}  # these process plain text
         programs = {name: place for name in sorted(named_here) if (place := shutil.which(name)) is not None}
         return {
             "files": {"/".join(Path(path).parts[-2:]): checksum for path, checksum in files.items()},
@@ -72,29 +72,29 @@ class Apertium:
         }
 
     def notes(self) -> tuple[str, ...]:
-        """That words may be left."""
+        """Returns the note that untranslated words may remain."""
         return ("Words that Apertium does not know are left in the topics' language.",)
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """Returns the translations, one for one; words that it does not know stay as they are.
+        """Returns the translations in order; unknown words are left untranslated.
 
         Raises
         ------
         HarnessError
-            It or the direction is not installed, it fails, or it gives another number of texts.
+            Apertium or the direction is not installed, it fails, or it returns a different number of texts.
         """
         self._installed(source, target)
         if not texts:
             return []
         direction = self.direction(source, target)
-        # A sign after the last text, too: a program of the chain may die, or stop early, without a status.
+        # A separator after the last text as well, to detect output truncated by a program that dies silently.
         sent = "".join(f"{text.replace(_MARK, ' ')}{_BETWEEN}" for text in texts)
         done = subprocess.run(
             ["apertium", "-u", direction],
             input=f"{sent}\n".encode("utf-8", "replace"),
             capture_output=True,
             check=False,
-            # What decides a translation stands in the identity: no setting of the environment does.
+            # No environment variable may influence a translation, because `identity` does not include them.
             env={name: x for name, x in os.environ.items() if not name.startswith("AP")} | {"LC_ALL": "C.UTF-8"},
         )
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -108,7 +108,7 @@ class Apertium:
         return found
 
     def _installed(self, source: str, target: str) -> str:
-        """Returns the file that says what a direction does."""
+        """Returns the mode file of an installed direction."""
         name = self.direction(source, target)
         if shutil.which("apertium") is None:
             raise HarnessError(f"apertium is not installed: apt install apertium {PACKAGES.get(name, '')}".rstrip())
@@ -120,7 +120,7 @@ class Apertium:
 
 
 def missing() -> list[str]:
-    """Returns what it lacks to translate from any language of CrossMath: the program, or all directions."""
+    """Returns what is missing if no language of CrossMath can be translated: the program, or all directions."""
     if shutil.which("apertium") is None:
         return [f"apertium is not installed: apt install apertium {' '.join(PACKAGES.values())}"]
     if any(not lacking for lacking in by_language().values()):
@@ -129,7 +129,7 @@ def missing() -> list[str]:
 
 
 def by_language() -> dict[str, str]:
-    """Returns language of CrossMath, of those that have a package -> what topics in it need here; empty if nothing."""
+    """Returns language of CrossMath with a package -> install instruction, or "" if it is installed."""
     known = _directions()
     found = {}
     for language, direction in LANGUAGES.items():
@@ -140,7 +140,7 @@ def by_language() -> dict[str, str]:
 
 
 def _directions() -> dict[str, str]:
-    """Returns direction -> the file that says what it does."""
+    """Returns direction -> its mode file, for all installed directions."""
     program = shutil.which("apertium")
     if program is None:
         return {}

@@ -1,12 +1,12 @@
-r"""The two translation functions of CrossMath's authors, which differ: one for NLLB, one for mBART.
+r"""Reimplements the two different translation functions of CrossMath's authors, one for NLLB and one for mBART.
 
-Source: https://github.com/jgore077/CrossMath at commit 39db4d8, that of the archived runs: `NLLBMaskedTranslationModel`
-and `MaskedTranslationModel` of the folder `MaskedTranslationModel`, `LaTeXMasker` for the placeholders. Each is given a
-topic's title and body separately.
+Source: https://github.com/jgore077/CrossMath at commit 39db4d8, which made the archived runs: classes
+`NLLBMaskedTranslationModel` and `MaskedTranslationModel` in the folder `MaskedTranslationModel`, and `LaTeXMasker` for
+the placeholders. Title and body of a topic are translated separately.
 
-Both replace formulas by `QZ1`, `QZ2`, ... and leave untranslated what then begins with a placeholder, a digit, a blank,
-one of `. , ! ?`, or one of the letters Q and Z; a single `¿` at the beginning is skipped by the test. `nllb` applies
-this to each sentence, `mbart` to the whole text.
+Both replace formulas by `QZ1`, `QZ2`, ... and leave text untranslated that then begins with a placeholder, a digit, a
+blank, one of `. , ! ?`, or one of the letters Q and Z; the test skips a single initial `¿`. `nllb` applies this to each
+sentence, `mbart` to the whole text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Script = Literal["nllb", "mbart"]
 
 NAMES: Mapping[Script, str] = {"nllb": "NLLB", "mbart": "mBART"}
 SCRIPTS: tuple[Script, ...] = tuple(NAMES)
-LONGER = 50  # characters by which an output of mBART may be longer than its text
+LONGER = 50  # maximum number of characters by which an output of mBART may exceed its input
 _SENTENCE_END = re.compile("[.!?] ")
 _FORMULA = re.compile(
     r"\\\([^$]*\\\)"  # \( ... \)
@@ -44,12 +44,12 @@ _REASONS: Mapping[str, Reason] = {
 
 
 def mask(text: str, prefix: str = PREFIX) -> Masked:
-    """Replaces formulas by placeholders, as the authors do.
+    """Replaces formulas by placeholders as the authors' code does.
 
-    The first formula of the text as it stands becomes `QZ1` wherever it occurs, then the first one of the new text
-    becomes `QZ2`, and so on. Equal formulas share a number. A formula that contains an earlier one holds that one's
-    placeholder. `$$a$` is a formula, and so is everything from the first `\\(` to the last `\\)` if no dollar stands
-    between. Nothing protects a `QZ1` that the text had before.
+    The first formula becomes `QZ1` at all its occurrences, then the first formula of the new text becomes `QZ2`, and so
+    on. Equal formulas share a number. A formula that contains an earlier formula contains its placeholder. `$$a$` is a
+    formula, and so is all text from the first `\\(` to the last `\\)` without a dollar between them. A `QZ1` in the
+    original text is not protected.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def mask(text: str, prefix: str = PREFIX) -> Masked:
 
 
 def unmask(text: str, masked: Masked) -> str:
-    """Puts formulas back, `QZ1` first, wherever its letters occur: also inside `QZ10`.
+    """Restores formulas by plain replacement, `QZ1` first, also inside `QZ10`.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def reason(masked: Masked) -> Reason | None:
 
 
 def sentences(text: str) -> list[str]:
-    """Splits a text after each `.`, `!` or `?` that a blank follows; both are lost, and formulas are no obstacle.
+    """Splits a text at each `.`, `!` or `?` followed by a blank, even within formulas; drops both characters.
 
     Examples
     --------
@@ -104,23 +104,23 @@ def sentences(text: str) -> list[str]:
 
 
 def units(text: str, script: Script) -> list[str]:
-    """Returns what a script masks and translates at a time: the sentences of a text (nllb), or all of it (mbart)."""
+    """Returns the units that a script translates: the sentences of a text (nllb), or the whole text (mbart)."""
     return sentences(text) if script == "nllb" else [text]
 
 
 def translate(texts: Sequence[str], script: Script, ask: Ask, count: Count, prefix: str | None) -> list[Passage]:
-    """Translates texts by one of the two functions.
+    """Translates texts with one of the two functions.
 
     Parameters
     ----------
-    ask : translates different texts. Each is asked once, and an empty sentence too, as the authors do.
-    count : compares the formulas of a text with those of its translation.
+    ask : translates distinct texts, empty sentences included, as the authors do.
+    count : counts the formulas of a text that are kept, lost, ... in its translation.
     prefix : of placeholders; None leaves formulas in the text.
 
     Returns
     -------
     list of Passage
-        One for each text. `restored` is stripped at both ends, as the authors' evaluation does.
+        One per text. `restored` is stripped at both ends, as in the authors' evaluation.
     """
     parts = [units(text, script) for text in texts]
     masked = {unit: mask(unit, prefix) if prefix else Masked(unit, (), (), "") for of in parts for unit in of}
@@ -128,7 +128,7 @@ def translate(texts: Sequence[str], script: Script, ask: Ask, count: Count, pref
     found = ask(one.text for one in sent.values())
     received = {unit: found[one.text] for unit, one in sent.items()}
     if script == "mbart":
-        # An output this long is unlikely to be a translation: the text is tried again without placeholders.
+        # An output this long is unlikely to be a translation, so the text is translated again without placeholders.
         received |= ask(unit for unit, output in received.items() if len(output) - len(unit) > LONGER)
     restored = {unit: unmask(received[unit], one) if unit in sent else unit for unit, one in masked.items()}
     return [_passage(text, of, masked, received, restored, count) for text, of in zip(texts, parts, strict=True)]
@@ -158,14 +158,14 @@ def _passage(
 
 @dataclass(frozen=True)
 class Untranslated:
-    """How much of some texts a script leaves untranslated, by what it begins with.
+    """Counts of units that a script leaves untranslated, by their first character.
 
     Attributes
     ----------
     units : sentences (nllb) or whole texts (mbart); blank ones do not count.
-    formula, digit, mark, blank : units that begin with one; mark: one of `. , ! ?`, or two `¿`.
-    letter : units that begin with a letter of the placeholders' prefix, such as `Za` in Czech.
-    words : of all these, how many hold a word that a translator could have translated.
+    formula, digit, mark, blank : untranslated units that begin with one; mark: one of `. , ! ?`, or two `¿`.
+    letter : untranslated units that begin with a letter of the placeholders' prefix, such as `Za` in Czech.
+    words : untranslated units that contain a translatable word.
     """
 
     units: int = 0
@@ -178,12 +178,12 @@ class Untranslated:
 
     @property
     def left(self) -> int:
-        """Units that stay untranslated."""
+        """Number of untranslated units."""
         return self.formula + self.digit + self.mark + self.blank + self.letter
 
 
 def untranslated(texts: Iterable[str], script: Script, prefix: str = PREFIX) -> Untranslated:
-    """Counts what a script leaves untranslated of texts (titles, bodies), whichever their language.
+    """Counts the units of texts (titles, bodies) that a script leaves untranslated.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def untranslated(texts: Iterable[str], script: Script, prefix: str = PREFIX) -> 
 
 
 def leaves(text: str, script: Script, prefix: str = PREFIX) -> bool:
-    """Returns whether a script returns a whole text as it is.
+    """Returns whether a script leaves a whole text untranslated.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files of a translation model: which languages it has, how much it reads, and its weights."""
+"""Loads translation models: configuration, tokenizer, languages, limits, and weights."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ INSTALL = "pip install 'mathir-harness[translation]'"
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """What of a model is known before its weights are loaded.
+    """Properties of a model that are known before its weights are loaded.
 
     Attributes
     ----------
-    positions : word pieces that it reads, and writes, at most.
-    only : the number of the one language that it writes; None if it has a choice.
-    tokenizer : of transformers.
-    name : of the model.
+    positions : maximum number of word pieces in the input, and in the output.
+    only : token id of the only output language; None if there are several.
+    tokenizer : tokenizer of transformers.
+    name : name of the model.
     """
 
     positions: int
@@ -34,7 +34,7 @@ class Reader:
     name: str
 
     def number(self, code: str) -> int:
-        """Returns the number of a language's token.
+        """Returns the token id of a language.
 
         Raises
         ------
@@ -47,17 +47,17 @@ class Reader:
         return int(found)
 
     def marks(self, codes: Iterable[str]) -> frozenset[int]:
-        """Returns the numbers of what is no word: special tokens, and languages."""
+        """Returns the ids of tokens that are not words: special tokens, and languages."""
         return frozenset([*self.tokenizer.all_special_ids, *self.tokenizer.convert_tokens_to_ids(list(codes))])
 
 
 def architecture(folder: Path, kind: str, name: str) -> Any:  # noqa: ANN401
-    """Returns a model's config.json as transformers reads it; no weights are needed.
+    """Returns a model's config.json as read by transformers; needs no weights.
 
     Raises
     ------
     HarnessError
-        It is damaged, or that of another kind of model.
+        The file is damaged, or describes another kind of model.
     """
     import transformers
 
@@ -71,20 +71,20 @@ def architecture(folder: Path, kind: str, name: str) -> Any:  # noqa: ANN401
     return config
 
 
-@lru_cache(maxsize=1)  # a tokenizer takes seconds to read, and is asked for with every batch of topics
+@lru_cache(maxsize=1)  # a tokenizer takes seconds to load, and is needed for every batch of topics
 def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
-    """Returns all of a model but its weights; `content` makes that of changed files another.
+    """Loads a model without its weights; `content` identifies the files, so that changed files are loaded again.
 
     Raises
     ------
     HarnessError
-        It cannot be loaded, or is another kind of model.
+        The model cannot be loaded, or is of another kind.
     """
     import transformers
 
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # it would warn of every long text; they are taken apart
+    logging.set_verbosity_error()  # it would warn of every long text; these are split later
     config = architecture(folder, kind, name)
     if lines := no_sentencepiece(folder):
         raise HarnessError(lines[0])
@@ -106,7 +106,7 @@ def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
 
 @lru_cache(maxsize=1)  # one model in memory
 def weights(folder: Path, content: str, name: str, precision: str, device: str) -> Any:  # noqa: ANN401
-    """Returns the model, ready to generate; `content` makes that of changed files another."""
+    """Loads the model for generation; `content` identifies the files, so that changed files are loaded again."""
     import torch
     import transformers
 
@@ -120,10 +120,10 @@ def weights(folder: Path, content: str, name: str, precision: str, device: str) 
         raise HarnessError(f"model {name}: does not fit into the memory of the device {device}") from None
     except Exception as error:  # the libraries below raise what they like
         raise HarnessError(f"model {name}: cannot be loaded: {_first_line(error)}") from None
-    # Libraries fill in at random what the files lack, and go on.
+    # transformers initialises missing weights at random without an error.
     if lacking := sorted(set(report["missing_keys"]) & {key for key, _ in model.named_parameters()}):
         raise HarnessError(f"model {name}: its weights lack {lacking[0]!r}, which its config.json asks for")
-    # With one such number every translation is empty or a repetition, and nothing fails.
+    # A single non-finite weight makes all translations empty or repetitive, without an error.
     if damaged := next((key for key, values in model.named_parameters() if not torch.isfinite(values).all()), None):
         raise HarnessError(f"model {name}: its weights {damaged!r} have numbers that are not finite")
     return model
@@ -137,7 +137,7 @@ def missing() -> list[str]:
 
 
 def no_sentencepiece(folder: Path) -> list[str]:
-    """Returns a line if the package is needed to read the tokenizer in a folder, and not installed."""
+    """Returns an install instruction if sentencepiece is missing but needed for the tokenizer in a folder."""
     if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece"):
         return []
     return [f"sentencepiece is not installed, and {folder} has no tokenizer.json: {INSTALL}"]

@@ -1,4 +1,4 @@
-"""What stands beside a translator so that its numbers can be read: a person's topics, none, and formulas alone."""
+"""Controls for translators: human translations, untranslated topics, and formulas only."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from harness.io.files import sha256
 
 @runtime_checkable
 class Control(Protocol):
-    """What gives a topic other words without translating it."""
+    """Control that replaces a topic's words without translating it."""
 
     @property
     def name(self) -> str:
-        """What messages and reports call it."""
+        """Name in messages and reports."""
         ...
 
     def identity(self) -> Mapping[str, Any]:
-        """Returns what decides its texts besides the topics and our code."""
+        """Returns the inputs of its texts besides the topics and this code."""
         ...
 
     def texts(self, topic: Topic) -> tuple[str, str]:
@@ -34,7 +34,7 @@ class Control(Protocol):
 
 @dataclass(frozen=True)
 class Human:
-    """The topics of the same ids as people wrote them in the target language, in another collection.
+    """Topics with the same ids in another collection, written by people in the target language.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Human:
     name: str = "human"
 
     def identity(self) -> Mapping[str, Any]:
-        """Returns the collection, and its topics by content."""
+        """Returns the collection, and a checksum of its topics."""
         content = repr(sorted((name, asdict(topic)) for name, topic in self._topics.items()))
         return {"collection": self.collection, "topics": sha256(content.encode("utf-8", "surrogatepass"))}
 
@@ -56,7 +56,7 @@ class Human:
         Raises
         ------
         HarnessError
-            There is none.
+            There is no such topic.
         """
         found = self._topics.get(topic.id)
         if found is None:
@@ -70,7 +70,7 @@ class Human:
 
 @dataclass(frozen=True)
 class Identity:
-    """The topics as they are, untranslated."""
+    """Untranslated topics."""
 
     name: str = "identity"
 
@@ -79,13 +79,13 @@ class Identity:
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
-        """Returns title and body as they are."""
+        """Returns title and body unchanged."""
         return topic.title, topic.body
 
 
 @dataclass(frozen=True)
 class FormulasOnly:
-    """The formulas of the topics and no word: what of a score they earn without any language.
+    """Topics reduced to their formulas, to measure how much of a score comes from formulas alone.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The codes that models have for languages, by ISO 639-3."""
+"""Language codes of translation models by ISO 639-3 code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MBART = (
     "pol:pl_PL por:pt_XX ron:ro_RO rus:ru_RU sin:si_LK slv:sl_SI spa:es_XX swe:sv_SE swh:sw_KE tam:ta_IN tel:te_IN "
     "tgl:tl_XX tha:th_TH tur:tr_TR ukr:uk_UA urd:ur_PK vie:vi_VN xho:xh_ZA zho:zh_CN"
 )
-# Macrolanguages, which texts may name, and the one of their languages that the models mean.
+# Macrolanguages, which topics may use as their language, and the member language of each in the models.
 _MEMBER = {
     "ara": "arb",
     "aze": "azj",
@@ -46,17 +46,17 @@ def _with_macrolanguages(codes: dict[str, str]) -> Mapping[str, str]:
 
 NLLB = _with_macrolanguages({code[:3]: code for code in _FLORES.split()})
 MBART = _with_macrolanguages(dict(pair.split(":") for pair in _MBART.split()))
-# What mBART-50 lacks, and the related language that CrossMath's scripts take it for.
+# Languages that mBART-50 lacks, and the related languages that CrossMath's scripts use for them.
 RELATED: Mapping[str, str] = MappingProxyType({"cat": "es_XX", "kan": "hi_IN", "pan": "hi_IN", "slk": "cs_CZ"})
 
 
 def code(language: str, known: Mapping[str, str], translator: str, verb: str = "reads") -> str:
-    """Returns a translator's own code of a language.
+    """Returns a translator's code of a language.
 
     Raises
     ------
     HarnessError
-        It has none; the line names the languages that it has.
+        The translator does not have the language; the message lists its languages.
 
     Examples
     --------

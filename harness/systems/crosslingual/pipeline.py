@@ -1,4 +1,4 @@
-"""Translates texts with their formulas masked, and counts what became of the formulas."""
+"""Translates texts with masked formulas, and counts kept, lost, duplicated and moved formulas."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def translate(
 ) -> list[Passage]:
     """Translates texts in order and reports how many formulas were kept, lost, duplicated or moved.
 
-    `ours` masks each text, translates its sentences (the whole text where the translator asks for that), each
-    different one once, puts the formulas back, also for placeholders that came back in other letters (see `unmask`),
-    and appends those that were lost. A sentence without a letter outside its placeholders is not given to the
-    translator.
+    `ours` masks each text, translates its distinct sentences (or the whole text, if the translator takes whole texts),
+    restores the formulas, also for altered placeholders (see `unmask`), and appends lost formulas. Sentences without a
+    letter outside placeholders are not translated.
 
-    `authors` does what CrossMath's authors do with the same translator, faults included; `authors-nllb` and
-    `authors-mbart` name one of their two functions for any translator: see `harness.systems.crosslingual.authors`.
+    `authors` reproduces the code of CrossMath's authors for the same translator, faults included; `authors-nllb` and
+    `authors-mbart` apply one of their two functions to any translator: see `harness.systems.crosslingual.authors`.
 
     Parameters
     ----------
     source, target : languages, by their ISO 639-3 codes.
-    masking : the prefix of placeholders; None gives the formulas to the translator, and repairs nothing.
+    masking : prefix of placeholders; None passes formulas to the translator, without repair.
 
     Raises
     ------
     HarnessError
-        The pipeline is unknown or not the translator's, or the translator fails or returns another number of texts.
+        The pipeline is unknown or does not fit the translator, or the translator fails or returns a different number of
+        texts.
     """
     ask = partial(_asked, translator, source, target)
     if (script := script_of(pipeline, translator)) is not None:
@@ -52,7 +52,7 @@ def translate(
 
 
 def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
-    """Returns which function of CrossMath's authors a pipeline is, or None for `ours`.
+    """Returns the function of CrossMath's authors that a pipeline uses, or None for `ours`.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
 
 
 def _asked(translator: Translator, source: str, target: str, texts: Iterable[str]) -> dict[str, str]:
-    """Returns each different text with its translation; without texts the translator is not asked."""
+    """Returns distinct text -> translation; without texts, the translator is not called."""
     different = list(dict.fromkeys(texts))
     out: object = translator.translate(different, source, target) if different else []
     if not isinstance(out, list | tuple) or not all(isinstance(text, str) for text in out):
@@ -116,7 +116,7 @@ def _ours(texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, maski
 
 
 def _whole(text: str) -> list[tuple[str, str]]:
-    """Returns the text as one unit, as `sentences.split` gives many."""
+    """Returns the whole text as one unit, in the format of `sentences.split`."""
     core = text.strip()
     begin = text.find(core)
     return [pair for pair in (("", text[:begin]), (core, text[begin + len(core) :])) if any(pair)]
@@ -126,7 +126,7 @@ def _whole(text: str) -> list[tuple[str, str]]:
 
 
 def compared(original: str, restored: str) -> Integrity:
-    """What became of formulas that had no placeholders: those of a text beside those found in its translation."""
+    """Compares the formulas of a text with those of its translation, for texts translated without placeholders."""
     there = mask(original)
     places: dict[str, list[int]] = defaultdict(list)
     for number, formula in zip(there.numbers, there.formulas, strict=True):
@@ -140,7 +140,7 @@ def compared(original: str, restored: str) -> Integrity:
 
 
 def counts(integrity: Integrity) -> dict[str, int]:
-    """Returns what of an integrity a `Passage` tells."""
+    """Returns the counts of an `Integrity` as arguments of `Passage`."""
     return {
         "formulas": integrity.formulas,
         "kept": integrity.kept,

@@ -1,4 +1,4 @@
-"""Languages of topics: their names, and the script that they are written in."""
+"""Names, tags and scripts of the languages of topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = {
     "pes": "Persian",
     "spa": "Spanish",
 }
-# The tags of BCP 47, which are shorter where a language has a code of two letters.
+# BCP 47 tags, which use the two-letter code if a language has one.
 _TAGS = {
     "ara": "ar",
     "bul": "bg",
@@ -54,7 +54,7 @@ SCRIPTS = {
 
 
 def name_of(code: str) -> str:
-    """Returns the English name of a language, or its code.
+    """Returns the English name of a language, or its code if the name is unknown.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def name_of(code: str) -> str:
 
 
 def tag(code: str) -> str:
-    """Returns the tag of a language in documents (BCP 47); its code where none is known.
+    """Returns the BCP 47 tag of a language, or its code if the tag is unknown.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def tag(code: str) -> str:
 
 
 def script(text: str) -> str:
-    """Returns the script of most letters outside formulas, as Unicode names it; empty without letters.
+    """Returns the Unicode name of the most frequent script outside formulas; empty without letters.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def script(text: str) -> str:
 
 
 def suspicious(topics: Iterable[Topic]) -> list[str]:
-    """Topics that are written in another script than their language, by their ids."""
+    """Returns the ids of topics that are not in the script of their language."""
     return [
         topic.id
         for topic in topics

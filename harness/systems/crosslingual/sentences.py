@@ -1,4 +1,4 @@
-"""Sentences of a text, of which nothing is lost: what a translator is given one at a time."""
+"""Splits texts losslessly into sentences, the units of translation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from harness.formulas.text.delimiters import spans
 
 _BLANKS = re.compile(r"\s+")
-# The marks that end a sentence (Latin, Arabic, Devanagari), and what may close after them.
+# Marks that end a sentence (Latin, Arabic, Devanagari), and closing quotes or brackets after them.
 _END = re.compile(r"([.!?…؟۔।॥]+)[\"'”’»)\]]*+\Z")
 _DOTTED = re.compile(r"(?:\w{1,2}\.)+\w{1,3}")  # e.g i.e p.ej
 _OPENING = "\"'“‘„«([¿¡"
-# Words that end with a dot within a sentence, without it: English, Spanish, Croatian, Czech.
+# Abbreviations without their final dot: English, Spanish, Croatian, Czech.
 _WORDS = (
     "al approx cf ch cor def defs dr eq eqs eqn eqns ex exs fig figs lem mr mrs ms nr prof prop ref refs resp sec "
     "st thm thms viz vol vs wlog wrt ec ecs ed ej pág págs prov sr sra srta teor ud uds "
@@ -22,11 +22,10 @@ _ABBREVIATIONS = frozenset(_WORDS.split())
 
 
 def split(text: str) -> list[tuple[str, str]]:
-    """Returns the sentences of a text and the blanks after each: put together, they are the text, letter by letter.
+    """Splits a text into (sentence, following blanks); concatenated, they give exactly the text.
 
-    A sentence ends at a line break, and at a blank after `.`, `!`, `?`, `…`, the Persian `؟` and `۔` or a danda; not
-    after an abbreviation or an ordinal, and not within a formula. Blanks that a text begins with come after an empty
-    sentence.
+    A sentence ends at a line break, and at a blank after `.`, `!`, `?`, `…`, the Persian `؟` and `۔` or a danda, but
+    not after an abbreviation or an ordinal, and not within a formula. Leading blanks follow an empty sentence.
 
     Examples
     --------
@@ -36,7 +35,7 @@ def split(text: str) -> list[tuple[str, str]]:
     out, begin, word = [], 0, 0
     for blank in _outside(text):
         start, end = blank.span()
-        # A line break, or either end of the text; else it depends on the word before.
+        # A line break, or an end of the text; else the preceding word decides.
         if (
             blank[0].splitlines() != [blank[0]]
             or start == 0
@@ -50,9 +49,9 @@ def split(text: str) -> list[tuple[str, str]]:
 
 
 def halves(text: str) -> tuple[str, str, str] | None:
-    """Returns a text taken apart at the blanks nearest to its middle: what is before, the blanks, what is after.
+    """Splits a text at the blanks nearest to its middle: returns the part before, the blanks, and the part after.
 
-    None if it has no blanks but at its ends and within formulas.
+    Returns None if there are blanks only at its ends or within formulas.
 
     Examples
     --------
@@ -65,7 +64,7 @@ def halves(text: str) -> tuple[str, str, str] | None:
 
 
 def _outside(text: str) -> Iterator[re.Match[str]]:
-    """Yields the blanks of a text that are not within its formulas."""
+    """Yields the blanks of a text outside formulas."""
     formulas = iter(spans(text))
     formula = next(formulas, None)
     for blank in _BLANKS.finditer(text):
@@ -76,7 +75,7 @@ def _outside(text: str) -> Iterator[re.Match[str]]:
 
 
 def _ends(word: str, following: str, *, first: bool) -> bool:
-    """Returns whether a word, up to the blank after it, ends a sentence.
+    """Returns whether a word ends a sentence.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def _ends(word: str, following: str, *, first: bool) -> bool:
     if found[1] != ".":
         return not (set(found[1]) <= {".", "…"} and following.islower())
     stem = word[: found.start()].lstrip(_OPENING)
-    if stem.isdigit():  # of a list, or an ordinal
+    if stem.isdigit():  # a list number, or an ordinal
         return not (first or following.islower())
     if len(stem) == 1 and stem.islower() and following.islower():  # p. ej.
         return False

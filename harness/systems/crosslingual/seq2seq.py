@@ -1,8 +1,8 @@
-"""Translators of PyTorch: NLLB-200 and mBART-50, by transformers.
+"""Translators NLLB-200 and mBART-50, run with transformers.
 
-No text is cut unless a configuration asks for it: what is longer than a model reads, or becomes longer than it writes,
-is taken apart at blanks. Texts are sorted by their numbers of word pieces, so that little is padded; a translation does
-not depend on what else is translated with it, up to rounding.
+Texts are truncated only on request: texts that exceed the input limit of a model, or whose translation exceeds the
+output limit, are split at blanks. Texts are batched by length to reduce padding; up to rounding, a translation does not
+depend on the other texts in its batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.systems.crosslingual import checkpoint, languages
 from harness.systems.crosslingual.sentences import halves
 from harness.systems.dense import encoder, models
 
-TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # of a batch, padding and beams included
+TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # maximum number of tokens per batch, padding and beams included
 _LIBRARIES = ("transformers", "tokenizers", "sentencepiece")
 Positive = Annotated[int, partial(checks.whole, low=1)]
 Natural = Annotated[int, checks.whole]
@@ -31,21 +31,22 @@ Length = Annotated[int, partial(checks.whole, low=8)]
 
 @dataclass(frozen=True)
 class Seq2Seq:
-    """A translator: an encoder and a decoder, of which one model writes all its languages.
+    """Multilingual encoder-decoder translator.
 
     Attributes
     ----------
     model : see `harness.systems.dense.models.find`.
-    beams : of the search for a translation; 1 takes the likeliest word piece each time; None: the model's own.
-    length : word pieces that are written at most, the two marks of begin and language included; None: the model's own.
-    overlong : a text that is longer than the model reads or `length`, or whose translation is longer than `length`:
-        taken `apart` at the blank nearest to its middle, or `cut` as transformers does it. What is cut is told.
-    clean_up : whether blanks before punctuation that decoding leaves are removed; None: as the tokenizer's own files
-        say. Without a word in these, transformers did so before version 5, and does not since.
-    precision : of weights and arithmetic.
-    device : `auto` takes a GPU if there is one.
-    batch, tokens : the most texts, and word pieces of them times `beams`, that go through the model at one time;
-        0 leaves `tokens` to the device.
+    beams : beam size; 1 is greedy search; None: the model's default.
+    length : maximum number of output word pieces, including the start and language tokens; None: the model's default.
+    overlong : treatment of a text longer than the model's input limit or `length`, or with a translation longer than
+        `length`: `apart` splits it at the blank nearest to its middle, `cut` truncates it as transformers does.
+        Truncation is reported.
+    clean_up : whether to remove blanks before punctuation after decoding; None: as in the tokenizer's files. If these
+        do not specify it, transformers removes them before version 5 and keeps them since.
+    precision : precision of weights and arithmetic.
+    device : `auto` uses a GPU if there is one.
+    batch, tokens : maximum number of texts per batch, and of their word pieces times `beams`; for `tokens`, 0 uses a
+        default that depends on the device.
     """
 
     model: str
@@ -58,7 +59,7 @@ class Seq2Seq:
     batch: Positive = 64
     tokens: Natural = 0
 
-    kind: ClassVar[str]  # what transformers calls the architecture
+    kind: ClassVar[str]  # name of the architecture in transformers
     codes: ClassVar[Mapping[str, str]]
     related: ClassVar[Mapping[str, str]] = {}
     whole: ClassVar[bool] = False
@@ -70,11 +71,11 @@ class Seq2Seq:
 
     @property
     def languages(self) -> Mapping[str, str]:
-        """ISO 639-3 code -> the model's own, of the languages that it reads."""
+        """Input languages: ISO 639-3 code -> the model's code."""
         return {**self.codes, **self.related}
 
     def missing(self) -> list[str]:
-        """Returns what it lacks on this machine, a line each with the command that brings it; reads no big file."""
+        """Returns what is not installed, one line each with the install command; reads no large file."""
         lines = checkpoint.missing()
         if lacking := models.missing(self.model):
             return lines + lacking
@@ -82,7 +83,7 @@ class Seq2Seq:
         return lines + (checkpoint.no_sentencepiece(folder) if folder.is_dir() else [])
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
-        """What decides its translations besides texts, languages and our code: model and programs by content."""
+        """Returns the inputs of translations besides texts, languages and this code: model, settings and versions."""
         device = hardware.device(self.device)
         return {
             **models.find(self.model).identity,
@@ -97,19 +98,19 @@ class Seq2Seq:
         }
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what a reader of its translations must know."""
+        """Returns caveats for readers of its translations."""
         if not self.related:
             return ()
         pairs = ", ".join(f"{language} as {code}" for language, code in sorted(self.related.items()))
         return (f"{self.name} reads languages that it does not have as related ones: {pairs}.",)
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """Returns the translations, one for one and in order; languages by their ISO 639-3 codes.
+        """Returns the translations in order; languages are ISO 639-3 codes.
 
         Raises
         ------
         HarnessError
-            The model lacks a language, is not here, is damaged or another kind of model, or memory is not enough.
+            The model lacks a language, is not available, is damaged or of another kind, or memory runs out.
         """
         reads = languages.code(source, self.languages, self.name)
         writes = languages.code(target, self.codes, self.name, "writes")
@@ -140,10 +141,10 @@ class Seq2Seq:
         return [made[text] for text in texts]
 
     def _search(self, weights: Any, model: str) -> tuple[int, int]:  # noqa: ANN401
-        """Beams and length, from the model's own files where a setting is None."""
+        """Returns beam size and maximum length, from the model's files where a setting is None."""
         own, length = weights.generation_config, self.length
         if length is None:
-            length = own.max_length if own.max_new_tokens is None else own.max_new_tokens + 1  # after the first mark
+            length = own.max_length if own.max_new_tokens is None else own.max_new_tokens + 1  # plus the start token
         if length is None:
             raise HarnessError(f"model {model}: its generation_config.json has no max_length; set the key 'length'")
         return self.beams or own.num_beams or 1, length
@@ -151,9 +152,9 @@ class Seq2Seq:
 
 @dataclass(frozen=True)
 class Nllb(Seq2Seq):
-    """NLLB-200: the distilled model of 600M parameters, which CrossMath took, those of 1.3B and 3.3B, and their kin.
+    """NLLB-200: the distilled 600M model, which CrossMath used, the 1.3B and 3.3B models, and related ones.
 
-    As there, `length` is 1000, and there is no search with beams, as the model's own files say.
+    As in CrossMath, `length` is 1000, and search is greedy, the default of the model's files.
 
     Examples
     --------
@@ -172,10 +173,10 @@ class Nllb(Seq2Seq):
 
 @dataclass(frozen=True)
 class MBart(Seq2Seq):
-    """mBART-50 after training on translation: many to many, which CrossMath took, or many to English.
+    """mBART-50 fine-tuned for translation: many-to-many, which CrossMath used, or many-to-English.
 
-    As there, five beams and a `length` of 200, as the model's own files say, and Catalan, Kannada, Panjabi and Slovak,
-    which it lacks, are read as related languages.
+    As in CrossMath, the beam size is 5 and `length` 200, the defaults of the model's files. Catalan, Kannada, Panjabi
+    and Slovak, which the model lacks, are treated as related languages.
     """
 
     model: str = "facebook/mbart-large-50-many-to-many-mmt"
@@ -199,14 +200,14 @@ def _version(package: str) -> str:
 
 
 class _Written(NamedTuple):
-    """A translation, and whether it was as long as one may be, so that its end may be missing."""
+    """A translation, and whether it reached the maximum length, so that its end may be missing."""
 
     text: str
     full: bool
 
 
 class _Run:
-    """One loaded model, one direction."""
+    """Translation run with one loaded model, in one direction."""
 
     def __init__(
         self,
@@ -223,7 +224,7 @@ class _Run:
         self.most = read.positions if settings.overlong == "cut" else min(read.positions, length)
 
     def all(self, texts: Sequence[str], told: Any) -> dict[str, str]:  # noqa: ANN401
-        """Each of different texts with its translation."""
+        """Returns text -> translation, for distinct texts."""
         done: dict[str, str] = {}
         apart: dict[str, tuple[str, str, str]] = {}
         lines: dict[str, int] = {}
@@ -267,16 +268,16 @@ class _Run:
         return {text: joined(text) for text in texts}
 
     def _worth_parting(self, row: Sequence[int]) -> bool:
-        """Whether a text with a translation that did not end may be too long; of a short one, that is a repetition."""
+        """Returns whether splitting may help an unfinished translation; output of short texts is a repetition."""
         return self.settings.overlong == "apart" and 4 * len(row) >= self.length
 
     def _rows(self, texts: Sequence[str]) -> dict[str, list[int]]:
-        """Returns the word pieces of texts, with the marks of language and end."""
+        """Returns the word pieces of texts, including the language and end tokens."""
         ids = self.read.tokenizer([encoder.utf8(text) for text in texts], truncation=False, padding=False)["input_ids"]
         return dict(zip(texts, ids, strict=True))
 
     def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, _Written]]:
-        """Texts with their translations, the longest first."""
+        """Yields texts with their translations, the longest texts first."""
         import torch
 
         most = (self.settings.tokens or TOKENS[self.device]) // self.beams
@@ -295,7 +296,7 @@ class _Run:
                     f"{self.beams} beams do not fit into the memory of the device {self.device}; lower the "
                     "key 'tokens'"
                 ) from None
-            # By number: a tokenizer that was read from sentencepiece's file does not know that languages are special.
+            # Filtered by id, because a tokenizer read from a sentencepiece file does not treat languages as special.
             marks, pad = self.read.marks(self.settings.codes.values()), self.read.tokenizer.pad_token_id
             words = [[number for number in row if number not in marks] for row in ids.tolist()]
             translations = self.read.tokenizer.batch_decode(
@@ -312,7 +313,7 @@ class _Run:
             num_beams=self.beams,
             max_length=self.length,
             do_sample=False,
-            # Of a model's own file these would be stronger than `length`, or give a text several translations.
+            # Values in the model's generation_config.json would override `length`, or give several translations.
             max_new_tokens=None,
             num_return_sequences=1,
         ).cpu()

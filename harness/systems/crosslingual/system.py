@@ -1,4 +1,4 @@
-"""Cross-lingual retrieval: topics into the language of the documents, then any system of the harness.
+"""Cross-lingual retrieval: translates topics into the language of the documents, then runs any system of the harness.
 
 Source: Gore et al., "CrossMath: Towards Cross-lingual Math Information Retrieval" (ICTIR 2024), section 3.
 """
@@ -36,25 +36,25 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class CrossLingual:
-    """A system that is asked in another language than its documents have.
+    """System for topics in another language than the documents.
 
-    It is asked for title and body. Tags are left out, of the controls as well: they are English in all of CrossMath's
-    languages, and would tell the retriever what no translator did.
+    Only title and body are translated and searched. Tags are dropped, for the controls as well: CrossMath's tags are
+    English in all languages, so they would give the retriever information that was not translated.
 
     Parameters
     ----------
-    translator : the configuration of a translator or of a control: its class (`_target_`) and that one's keys.
+    translator : the configuration of a translator or of a control: its class (`_target_`) and the keys of that class.
     system : the retriever: the name of a system in `conf/system/`, or the configuration of one.
-    masking : prefix of the placeholders that stand for formulas while their text is translated; None: none do.
-    pipeline : `ours`, or `authors`: what CrossMath's authors do with this translator; `authors-nllb` and
-        `authors-mbart` name one of their two functions for any translator.
-    target : language of the documents, by its ISO 639-3 code.
-    name : of the run.
+    masking : prefix of the placeholders that replace formulas during translation; None: no masking.
+    pipeline : `ours`, or `authors`: the code of CrossMath's authors for this translator; `authors-nllb` and
+        `authors-mbart` apply one of their two functions to any translator.
+    target : language of the documents, as ISO 639-3 code.
+    name : name of the run.
 
     Raises
     ------
     HarnessError
-        A key is wrong; the line names it.
+        A key is wrong; the message names it.
     """
 
     translator: Mapping[str, Any]
@@ -71,37 +71,38 @@ class CrossLingual:
                 expected = f"expected capital letters such as {PREFIX}, or null"
                 raise HarnessError(f"key 'masking' is {self.masking!r}, {expected}")
             mask("", self.masking)
-        self.script, self._system  # noqa: B018  (faults in them are found at once)
+        self.script, self._system  # noqa: B018  (accessed to validate them early)
 
     @cached_property
     def made(self) -> Translator | Control:
-        """The translator, or the control in its place."""
+        """The translator or control."""
         return built(self.translator)
 
     @cached_property
     def script(self) -> Script | None:
-        """The function of CrossMath's authors that translates; None for `ours` and for controls."""
+        """The translation function of CrossMath's authors; None for `ours` and for controls."""
         return pipeline.script_of(self.pipeline, self.made) if isinstance(self.made, Translator) else None
 
     def reads(self) -> dict[str, Any]:
-        """Returns what decides the topics' other texts, and what the retriever reads."""
-        # Each under a key of its own: the retriever may itself be one that translates.
+        """Returns the inputs of the translator and of the retriever."""
+        # Under separate keys, because the retriever may itself be cross-lingual.
         return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._system)}
 
     def searches(self) -> bool:
-        """Returns what the retriever says."""
+        """Returns `searches` of the retriever."""
         return self._system.searches()
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns what the retriever says."""
+        """Returns `trains_without` of the retriever."""
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
-        """Returns how topics are translated, and what the retriever says."""
+        """Returns how topics are translated, and the notes of translator and retriever."""
         more = self.made.notes() if isinstance(self.made, Translator) else ()
-        return (self._said(), *more, *self._system.notes())
+        return (self._method(), *more, *self._system.notes())
 
-    def _said(self) -> str:
+    def _method(self) -> str:
+        """Returns a sentence about the translation method."""
         match self.made:
             case Human():
                 return "The topics are a person's, in the language of the documents."
@@ -116,12 +117,12 @@ class CrossLingual:
         return f"Topics are translated by {self.made.name}, their formulas {how}{whose}."
 
     def translated(self, topics: Iterable[Topic], workspace: Path) -> dict[str, TranslatedTopic]:
-        """Returns what becomes of topics, by their ids: from the store, or translated now.
+        """Returns translated topics by id; translates those that are not in the store.
 
         Raises
         ------
         HarnessError
-            As the translator's.
+            The errors of the translator.
         """
         made = self.made
         if isinstance(made, Control):
@@ -129,12 +130,12 @@ class CrossLingual:
         return translations.translated(topics, made, self.target, workspace, masking=self.masking, how=self.pipeline)
 
     def __call__(self, request: Request) -> Run:
-        """Translates the topics, and let the retriever rank for them.
+        """Translates the topics and runs the retriever on them.
 
         Raises
         ------
         HarnessError
-            As the translator's and the retriever's.
+            The errors of translator and retriever.
         """
         with cost.phase("translation"):
             found = self.translated(request.topics, request.workspace)
@@ -147,11 +148,11 @@ class CrossLingual:
     def _topic(self, topic: Topic, found: TranslatedTopic) -> Topic:
         language = topic.language if isinstance(self.made, Identity) else self.target
         title, body, formulas = found.title.restored, found.body.restored, topic.formulas
-        # A topic that asks for one formula keeps it; else those of the new texts are its own, lost ones are not.
+        # A topic with a query formula of its own keeps it; otherwise its formulas are those of the translated text.
         asked = [formula.latex for formula in formulas]
         if not asked or asked == [formula.latex for formula in numbered(topic.title, topic.body)]:
             formulas = numbered(title, body)
-        # Tags are words of the documents' language, whichever the topic's is: a query is title and body (section 4).
+        # Tags are in the documents' language even for foreign topics; the query is title and body (section 4).
         return replace(topic, title=title, body=body, tags=(), formulas=formulas, language=language)
 
     @cached_property
@@ -160,12 +161,12 @@ class CrossLingual:
 
 
 def built(mapping: object) -> Translator | Control:
-    """Returns the translator or control that a configuration's key `translator` describes.
+    """Builds the translator or control described by the key `translator` of a configuration.
 
     Raises
     ------
     HarnessError
-        It is none; its class is not there, or its keys are wrong.
+        The class does not exist or is neither a translator nor a control, or its keys are wrong.
 
     Examples
     --------
@@ -190,10 +191,10 @@ def built(mapping: object) -> Translator | Control:
             "seq2seq.Nllb",
         )
         raise HarnessError(
-            f"{where}: key '_target_': {mapping['_target_']} is no class of a translator; "
+            f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; "
             f"{suggestion(mapping['_target_'], [f'{__package__}.{one}' for one in known])}"
         )
     made: object = checks.typed(found, {key: value for key, value in mapping.items() if key != "_target_"}, where)
     if not isinstance(made, Translator | Control):
-        raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is no translator and no control")
+        raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is neither a translator nor a control")
     return made

@@ -1,6 +1,6 @@
-"""Translated topics, made once: batches that survive a stop, put together into one artefact.
+"""Translates topics once and keeps them as an artifact; finished batches survive an interruption.
 
-A second retriever, or another edition of the collection, finds what the first one had translated.
+Other retrievers, and other editions of the collection, reuse the translations.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from harness.store import artefacts, code
 from harness.systems.crosslingual import pipeline, scripts
 from harness.systems.crosslingual.translators import Passage, Translator
 
-if TYPE_CHECKING:  # how collections are read decides no translation
+if TYPE_CHECKING:  # not imported at run time, so that code that reads collections is not an input of translations
     from harness.systems.crosslingual.controls import Control
 
 KIND = "translation"
-BATCH = {True: 64, False: 8}  # topics that are translated together: of a translator of whole texts, and of sentences
+BATCH = {True: 64, False: 8}  # topics per batch, for translators of whole texts (True) and of sentences (False)
 _FILE = "topics.jsonl"
 _Texts = tuple[str, str, str]  # id, title, body
 
 
 @dataclass(frozen=True)
 class TranslatedTopic:
-    """What became of a topic's title and body."""
+    """Translation of a topic's title and body."""
 
     id: str
     title: Passage
     body: Passage
 
     def total(self, count: str) -> int:
-        """Returns a count of both, such as `lost`."""
+        """Returns the sum of a count, such as `lost`, over title and body."""
         return int(getattr(self.title, count)) + int(getattr(self.body, count))
 
 
@@ -50,23 +50,23 @@ def translated(
     masking: str | None,
     how: str = "ours",
 ) -> dict[str, TranslatedTopic]:
-    """Returns the topics in the target language, by their ids; from the store, or translated now.
+    """Returns the topics in the target language by id; translates those that are not in the store.
 
-    Topics of the target language stay as they are with `ours`; CrossMath's authors translated English topics as well.
+    `ours` leaves topics in the target language unchanged; CrossMath's authors translated English topics as well.
 
     Parameters
     ----------
-    masking : prefix of the placeholders that stand for formulas; None leaves formulas in the text.
+    masking : prefix of the placeholders that replace formulas; None leaves formulas in the text.
     how : the pipeline: see `pipeline.translate`.
-    workspace : where unfinished work waits.
+    workspace : folder for unfinished batches.
 
     Raises
     ------
     HarnessError
-        As `Translator.translate`; batches that are finished stay.
+        The errors of `Translator.translate`; finished batches are kept.
     """
     script = pipeline.script_of(how, translator)
-    how = f"authors-{script}" if script else how  # one key for one function
+    how = f"authors-{script}" if script else how  # two names of the same function share artifacts
     of_language: dict[str, list[Topic]] = {}
     for topic in topics:
         of_language.setdefault(topic.language, []).append(topic)
@@ -83,12 +83,12 @@ def translated(
 
 
 def of_control(topics: Iterable[Topic], control: Control) -> dict[str, TranslatedTopic]:
-    """Returns the same for what does not translate: title and body are its."""
+    """Returns topics with title and body replaced by a control."""
     return {topic.id: controlled(topic, control.texts(topic)) for topic in topics}
 
 
 def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
-    """Returns a topic with other texts, whose formulas are compared with its own."""
+    """Returns a topic with title and body replaced, and counts how many of its formulas are kept."""
     title, body = (_compared(*pair) for pair in zip((topic.title, topic.body), texts, strict=True))
     return TranslatedTopic(topic.id, title, body)
 
@@ -134,7 +134,7 @@ def _of_language(
         (folder / _FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     folder = artefacts.get_or_build(KIND, spec, make)
-    shutil.rmtree(waiting, ignore_errors=True)  # only now is it kept elsewhere
+    shutil.rmtree(waiting, ignore_errors=True)  # safe to delete, because the artifact is complete
     rows = (json.loads(line) for line in (folder / _FILE).read_text(encoding="utf-8").splitlines())
     return {row["id"]: TranslatedTopic(row["id"], Passage(**row["title"]), Passage(**row["body"])) for row in rows}
 
@@ -142,7 +142,7 @@ def _of_language(
 def _batch(
     path: Path, part: Sequence[_Texts], translate: Callable[[Sequence[_Texts]], Sequence[TranslatedTopic]]
 ) -> list[str]:
-    """Returns a batch's lines, from its file if that is whole and of these texts."""
+    """Returns the lines of a batch, from its file if it is intact and of the same texts."""
     digest = sha256(repr(part).encode("utf-8", "surrogatepass"))
     if path.is_file():
         try:
@@ -151,7 +151,7 @@ def _batch(
                 return [str(line) for line in kept["lines"]]
         except (OSError, ValueError, KeyError, TypeError):
             pass
-        say(f"{path}: damaged; translating its topics anew")
+        say(f"{path}: damaged; translating its topics again")
     lines = [json.dumps(asdict(topic)) for topic in translate(part)]
     write_atomic(path, json.dumps({"texts": digest, "sha256": sha256("\n".join(lines).encode()), "lines": lines}))
     return lines

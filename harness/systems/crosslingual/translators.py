@@ -1,4 +1,4 @@
-"""What a translator is, and what became of a text that was translated."""
+"""Interface of translators, and the data class of a translated passage."""
 
 from __future__ import annotations
 
@@ -9,71 +9,71 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class Translator(Protocol):
-    """What translates: an object of a class that a configuration's key `translator` names by `_target_`."""
+    """Translator: an instance of the class named by `_target_` in the configuration key `translator`."""
 
     @property
     def name(self) -> str:
-        """What messages, artefacts and reports call it."""
+        """Name in messages, artifacts and reports."""
         ...
 
     @property
     def languages(self) -> Mapping[str, str]:
-        """ISO 639-3 code -> its own code, of the languages that it reads."""
+        """Input languages: ISO 639-3 code -> the translator's code."""
         ...
 
     @property
     def whole(self) -> bool:
-        """Whether it is given whole texts; else sentences, one at a time."""
+        """Whether it translates whole texts; otherwise single sentences."""
         ...
 
     def missing(self) -> list[str]:
-        """Returns what it lacks on this machine, a line each with the command that brings it; reads no big file."""
+        """Returns what is not installed, one line each with the install command; reads no large file."""
         ...
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
-        """Returns what decides its translations besides texts, languages and our code: model and programs by content.
+        """Returns the inputs of translations besides texts, languages and this code, such as checksums of the model.
 
         Parameters
         ----------
-        source, target : of the direction that is asked for; without them, of all that it has.
+        source, target : the requested direction; by default, all directions.
 
         Raises
         ------
         HarnessError
-            It does not know the direction, or is not installed.
+            The translator does not have the direction, or is not installed.
         """
         ...
 
     def notes(self) -> tuple[str, ...]:
-        """Sentences that a reader of its translations must know."""
+        """Returns caveats for readers of its translations."""
         ...
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
-        """Returns the translations, one for one and in order; languages by their ISO 639-3 codes.
+        """Returns the translations in order; languages are ISO 639-3 codes.
 
         Raises
         ------
         HarnessError
-            It does not know the language or direction, is not installed, crashes, or gives another number of texts.
+            The translator lacks the direction, is not installed, fails, or returns a different number of texts.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A text, its translation, and what became of its formulas on the way.
+    """A text, its translation, and counts of kept, lost, duplicated and moved formulas.
 
     Attributes
     ----------
-    original, restored : the text, and its translation with the formulas put back.
-    sent, received : what the translator was given and gave, with placeholders if formulas were masked.
-    formulas : how many the original has. Each is kept, or lost.
-    kept : those that stand in the restored text as they were, appended ones not counted.
-    duplicated, moved, altered : places beyond a formula's first; the fewest formulas out of their order;
-        placeholders in another spelling.
-    appended : lost formulas that were put at the end.
-    sentences, untranslated : how many there were, and how many were not given to the translator by a rule.
-    repaired : kept formulas whose placeholders came back only in another spelling or in other letters.
+    original, restored : the text, and its translation with restored formulas.
+    sent, received : input and output of the translator, with placeholders if formulas were masked.
+    formulas : number of formulas in the original; each is kept or lost.
+    kept : formulas that are unchanged in the restored text, not counting appended ones.
+    duplicated, moved, altered : occurrences beyond a formula's first; minimum number of formulas that changed their
+        order; placeholders in another spelling.
+    appended : lost formulas that were appended at the end.
+    sentences, untranslated : number of sentences, and of those that a rule excluded from translation.
+    repaired : kept formulas whose placeholders were returned only in another spelling or in other letters.
     """
 
     original: str
@@ -92,5 +92,5 @@ class Passage:
 
     @property
     def lost(self) -> int:
-        """Formulas that did not come back by themselves."""
+        """Number of formulas that are missing from the translation."""
         return self.formulas - self.kept

@@ -1,7 +1,7 @@
-"""Indexes of vectors made by others: FAISS finds candidates for `search`, Qdrant searches by itself.
+"""Third-party vector indexes: FAISS finds candidates for `search`; Qdrant searches by itself.
 
-Neither is imported before it is used; both come with the extra `ann`. The numbers of a graph of neighbours are those
-that Qdrant has by default, as in the thesis (MathAMR+, 3.5.2).
+Both libraries come with the extra `ann` and are imported only when used. The default parameters of the HNSW graph are
+those of Qdrant, as in the thesis (MathAMR+, 3.5.2).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def _library(module: str, package: str) -> Any:  # noqa: ANN401
 
 @dataclass(frozen=True, eq=False)
 class Faiss:
-    """Two indexes by inner product: of documents' single vectors and of all vectors; an `Index` of `search`.
+    """Two inner-product indexes, of documents' single vectors and of all vectors; implements `search.Index`.
 
-    They are one where documents have no other vectors.
+    Both are the same index if documents have no vectors besides their single ones.
 
     Attributes
     ----------
-    single : faiss.Index, or None where no document has a single vector.
-    every : faiss.Index.
+    single : faiss.Index, or None if no document has a single vector.
+    every : faiss.Index of all vectors.
     document : int64, shape (single vectors,). The documents of the vectors in `single`.
     """
 
@@ -59,14 +59,14 @@ class Faiss:
     document: Rows
 
     def documents(self, queries: Floats32, k: int, ef: int) -> Rows:
-        """Documents whose single vectors are nearest, shape (queries, k); -1 where fewer were found."""
+        """Returns the documents with the nearest single vectors, shape (queries, k); -1 where fewer were found."""
         if self.single is None:
             return np.full((len(queries), k), -1)
         near = _nearest(self.single, queries, k, ef)
         return np.where(near < 0, -1, self.document[near])
 
     def vectors(self, queries: Floats32, k: int, ef: int) -> Rows:
-        """Rows of the nearest of all vectors, shape (queries, k); -1 where fewer were found."""
+        """Returns the rows of the nearest vectors of any kind, shape (queries, k); -1 where fewer were found."""
         return _nearest(self.every, queries, k, ef)
 
     def save(self, folder: Path) -> None:
@@ -82,12 +82,12 @@ class Faiss:
 
     @staticmethod
     def load(folder: Path, vectors: Vectors) -> Faiss:
-        """Returns the inverse of `save`, for the vectors that the indexes were built of.
+        """Loads the indexes that `save` wrote for these vectors.
 
         Raises
         ------
         HarnessError
-            A file is missing or damaged, or holds another number of vectors.
+            A file is missing or damaged, or does not fit the number or dimensions of the vectors.
         """
         faiss = _library("faiss", "faiss-cpu")
         document = np.flatnonzero(vectors.document >= 0)
@@ -97,16 +97,16 @@ class Faiss:
             if document.size < len(vectors.values):
                 single = faiss.read_index(str(folder / "single.faiss")) if document.size else None
         except RuntimeError as error:
-            remedy = "delete this folder, and it is made anew"
+            remedy = "delete this folder, and it is recomputed"
             raise HarnessError(f"{folder}: not an index of vectors: {_first(error)}; {remedy}") from None
         held = (every.ntotal, single.ntotal if single is not None else 0, every.d)
         if held != (len(vectors.values), document.size, vectors.dimensions):
-            raise HarnessError(f"{folder}: an index of other vectors; delete this folder, and it is made anew")
+            raise HarnessError(f"{folder}: an index of other vectors; delete this folder, and it is recomputed")
         return Faiss(single, every, document)
 
 
 def check(precision: str) -> None:
-    """Raises HarnessError if the library that a way to search needs is not installed; `exact` needs none."""
+    """Raises HarnessError if the library for a search precision is not installed; `exact` needs none."""
     if precision == "approximate":
         _library("faiss", "faiss-cpu")
     elif precision == "qdrant":
@@ -116,7 +116,7 @@ def check(precision: str) -> None:
 
 
 def version() -> str:
-    """Of FAISS, and of what decides an index beside the vectors; HarnessError if it is not installed."""
+    """Returns the version of FAISS and the graph parameters; raises HarnessError if FAISS is not installed."""
     faiss = _library("faiss", "faiss-cpu")
     return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION}"
 
@@ -132,13 +132,13 @@ def faiss_index(
 
     Parameters
     ----------
-    kind : `hnsw`: a graph of neighbours, approximate; built by one thread, so that it is the same every time.
-        `flat`: every vector is looked at.
+    kind : `hnsw`: approximate search over an HNSW graph, built by a single thread to be reproducible. `flat`: exact
+        search over all vectors.
 
     Raises
     ------
     HarnessError
-        FAISS is not installed, or an argument is out of its range.
+        FAISS is not installed, or an argument is out of range.
     """
     choice("kind", kind, KINDS)
     whole("neighbours", neighbours, low=2)
@@ -157,17 +157,17 @@ def faiss_index(
 
     document = np.flatnonzero(vectors.document >= 0)
     every = build(vectors.take(np.arange(len(vectors.values))))
-    if document.size == len(vectors.values):  # there are no others
+    if document.size == len(vectors.values):  # documents have single vectors only
         return Faiss(every, every, document)
     return Faiss(build(vectors.take(vectors.document[document])) if document.size else None, every, document)
 
 
 def kept_index(vectors: Vectors, folder: Path) -> Faiss:
-    """Returns the index of vectors that are an artefact, from the store or made now.
+    """Returns the FAISS index of vectors that are stored as an artifact; builds it if the store has none.
 
     Parameters
     ----------
-    folder : the artefact's.
+    folder : folder of the vectors' artifact.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def kept_index(vectors: Vectors, folder: Path) -> Faiss:
 
 
 def kept_folder(vectors: Vectors, folder: Path) -> Path:
-    """Returns where the store has the index of `kept_index`; it is made if the store has none."""
+    """Returns the folder of the index in the store; builds the index if the store has none."""
     spec = {"vectors": folder.name, "faiss": version()}
     return artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at))
 
@@ -194,8 +194,8 @@ def _one_thread(faiss: Any) -> Iterator[None]:  # noqa: ANN401
 
 
 def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401
-    # FAISS ends a search when `ef` vectors nearer than the next candidate have been seen, also where more are asked
-    # for, and then finds fewer; Qdrant and hnswlib, by which papers know `ef`, hold as many as are asked for.
+    # FAISS stops a search after `ef` vectors nearer than the next candidate, even if k is larger, and then returns
+    # fewer than k. Qdrant and hnswlib, whose `ef` papers mean, keep at least k candidates.
     faiss = _library("faiss", "faiss-cpu")
     graph = {"params": faiss.SearchParametersHNSW(efSearch=max(ef, k))} if hasattr(index, "hnsw") else {}
     near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), **graph)[1]
@@ -205,7 +205,7 @@ def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: A
 
 
 def _first(error: Exception) -> str:
-    """Returns the first line of a library's message, without its source file."""
+    """Returns the first line of a library's error message, without the library's source file name."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
     return text.partition("Error: ")[2] or text
 
@@ -217,14 +217,14 @@ def _first(error: Exception) -> str:
 class Qdrant:
     """A collection of documents in Qdrant.
 
-    Each point's id is the document's row; its payload holds the document's id, for others who read the collection,
-    and the post of a formula. Named vectors: `doc` (a document's single vector) and `all` (a multi-vector compared by
-    MAX_SIM). Formulas of Task 2 are a collection of their own with one vector a point, `doc` alone.
+    The id of a point is the row of its document. Its payload holds the document's id, for other programs that read the
+    collection, and the post of a formula. Named vectors: `doc` (the single vector of a document) and `all` (a
+    multi-vector compared by MAX_SIM). Formulas of Task 2 have a collection of their own, with the vector `doc` only.
 
     Attributes
     ----------
     client : qdrant_client.QdrantClient.
-    vectors : what was uploaded; ids and the order of ties are taken from it.
+    vectors : uploaded vectors, which also give the ids and the order of ties.
     formulas : whether the points are single formulas.
     """
 
@@ -235,7 +235,11 @@ class Qdrant:
 
 
 def connect(url: str = "", path: str = "") -> Any:  # noqa: ANN401
-    """Returns a client of a server, or the embedded one (in memory unless a folder is given), which is always exact.
+    """Connects to a Qdrant server, or without `url` opens the embedded Qdrant, whose searches are always exact.
+
+    Parameters
+    ----------
+    path : folder of the embedded Qdrant; empty: in memory.
 
     Raises
     ------
@@ -256,7 +260,7 @@ def connect(url: str = "", path: str = "") -> Any:  # noqa: ANN401
 
 @contextmanager
 def _answering(where: str) -> Iterator[None]:
-    """A server's faults, and what a client says of a wrong address or collection, as one line."""
+    """Turns errors of the server, and of the client about a wrong address or collection, into a HarnessError."""
     exceptions = _library("qdrant_client.http.exceptions", "qdrant-client")
     try:
         yield
@@ -276,17 +280,17 @@ def upload(
     neighbours: int = NEIGHBOURS,
     construction: int = CONSTRUCTION,
 ) -> Qdrant:
-    """Makes a collection of documents, in place of one of the same name; documents without vectors are left out.
+    """Uploads documents as a collection, replacing one of the same name; documents without vectors are excluded.
 
     Parameters
     ----------
     formulas : every document is one formula with one vector, and has a post (`context`).
-    batch : documents sent at one time.
+    batch : documents in one request.
 
     Raises
     ------
     HarnessError
-        The server does not answer, an argument is out of its range, or a formula has not exactly one vector.
+        The server does not answer, an argument is out of range, or a formula does not have exactly one vector.
     """
     whole("batch", batch, low=1)
     if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
@@ -331,11 +335,11 @@ def qdrant_search(
     ef: int | None = None,
     mean: bool = False,
 ) -> list[Hits]:
-    """Returns the best documents of each query by the same strategies as `search.search`, searched by Qdrant.
+    """Returns the best documents of each query, searched by Qdrant with the strategies of `search.search`.
 
-    A collection of formulas has strategy `single` only, asked with the formula's vector as the query's single one.
-    With `colbert`, `approximate`, Qdrant walks its graph with `ef` candidates; `depth` is of no account. Hits are put
-    in the protocol's order; which of those that tie with the last one are among them is Qdrant's choice.
+    A collection of formulas supports only the strategy `single`; the query's single vector is that of its formula. With
+    `colbert` and `approximate`, Qdrant searches its graph with `ef` candidates and ignores `depth`. Hits are in the
+    order of the protocol; Qdrant decides which of the documents that tie at the cutoff are included.
 
     Parameters
     ----------
@@ -344,7 +348,7 @@ def qdrant_search(
     Raises
     ------
     HarnessError
-        An argument is out of its range, a query has no vector for the strategy, or the server does not answer.
+        An argument is out of range, a query has no vector for the strategy, or the server does not answer.
     """
     choice("strategy", strategy, ("single",) if collection.formulas else STRATEGIES)
     choice("precision", precision, SEARCHES)
@@ -364,7 +368,7 @@ def qdrant_search(
             first = models.Prefetch(query=single, using="doc", limit=depth, params=params)
             request |= {"prefetch": first, "search_params": models.SearchParams(exact=True)}
         with _answering(collection.name), warnings.catch_warnings():
-            if precision == "exact":  # of which the embedded client warns that nothing else can be had
+            if precision == "exact":  # the embedded client warns that it supports only exact search
                 warnings.filterwarnings("ignore", message="Local mode performs exact")
             points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
         scale = len(query.values) if mean and strategy != "single" else 1

@@ -1,4 +1,4 @@
-"""Bi-encoders: documents and topics as vectors of one model each, ranked by inner products."""
+"""Bi-encoders: documents and topics are encoded separately as vectors and ranked by inner product."""
 
 from __future__ import annotations
 
@@ -44,35 +44,37 @@ from harness.systems.rerank import another, reads_of
 
 _SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows")
 SEARCHES = (*search.SEARCHES, "chroma")
-_MOST = 1e6  # a weight
+_MOST = 1e6  # the largest weight
 
 
 @dataclass(frozen=True)
 class BiEncoder:
-    """Documents by the inner product of their vectors with the topic's; the cosine where vectors are normalised.
+    """A bi-encoder: ranks documents by inner product with the topic, which is the cosine if vectors are normalised.
 
     Parameters
     ----------
-    name : of the run.
+    name : name of the run.
     model : see `harness.systems.dense.models.find`.
-    parts : what is encoded of a document: name -> fields (title, body, tags, id, columns of the corpus), joined. Each
-        part is a text with a vector of its own; a document without any text is left out.
-    weights : part -> factor of its similarity; those not named count once.
-    combine : of a document's similarities: their weighted `sum`, in which a part without text counts 0, or `max`.
+    parts : parts of a document, each a text with its own vector: name -> fields (title, body, tags, id, columns of the
+        corpus), joined. A document in which all parts are empty is excluded.
+    weights : part -> weight of its similarity; 1 by default.
+    combine : how the similarities of a document's parts are combined: weighted `sum`, in which an empty part counts 0,
+        or `max`.
     query : fields of a topic (title, body, tags, formulas), joined.
-    join : what stands between the fields of a document's part.
+    join : separator of the fields of a part.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     pooling, prefixes, normalise, length, eos, precision, windows : see `harness.systems.dense.engines.Settings`.
-    characters : that are read of an input, what `prefixes` puts before a text included; None for all.
-    storage : numbers that are kept: `float32`, or `float16`, half as large, whose cosines err by at most .0005.
-    search : `exact`; or over a graph of neighbours, by FAISS (`approximate`) or Chroma (`chroma`), whose recall is
-        measured in each run.
-    first, k : a ranking (the name of a system, the configuration of one, or a run file) of whose documents the first
-        k of each topic are put in a new order, 100 by default; only these are encoded, and the others keep their
-        order behind them. None ranks the whole corpus.
-    training : how the model is fine-tuned first: see `harness.systems.dense.training.settings.Tuning`.
-    tokens : word pieces that go through the model at one time; 0 leaves it to the device.
-    calls : `mode`, `budget` and `cache` where the model is an endpoint: see `harness.systems.dense.endpoints.Calls`.
+    characters : maximum characters of an input, prefix included; None for no limit.
+    storage : format of stored vectors: `float32`, or `float16`, which halves the size and changes cosines by at most
+        0.0005.
+    search : `exact`, or approximate over an HNSW graph by FAISS (`approximate`) or Chroma (`chroma`); each run reports
+        the recall of approximate search.
+    first, k : ranking to re-rank (the name of a system, the configuration of one, or a run file), and how many of its
+        top documents are re-ranked for each topic (100 by default). Only these are encoded; the others keep their order
+        below them. None ranks the whole corpus.
+    training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
+    tokens : maximum word pieces in one forward pass; 0 for the default of the device.
+    calls : `mode`, `budget` and `cache` if the model is an endpoint: see `harness.systems.dense.endpoints.Calls`.
     """
 
     name: str
@@ -114,7 +116,7 @@ class BiEncoder:
         for name, weight in self.weights.items():
             checks.choice("weights", str(name), self.parts)
             checks.number(f"weights.{name}", weight)
-            if weight and not 1 / _MOST <= weight <= _MOST:  # 32 bits could not tell scores apart
+            if weight and not 1 / _MOST <= weight <= _MOST:  # beyond, scores could not be told apart in float32
                 raise HarnessError(f"key 'weights.{name}' is {weight:g}, expected 0 or {1 / _MOST:g} to {_MOST:g}")
         if not any(self.weights.get(name, 1) for name in self.parts):
             raise HarnessError(f"key 'weights' is {dict(self.weights)}, in which no part counts; expected one above 0")
@@ -126,7 +128,7 @@ class BiEncoder:
         checks.whole("tokens", self.tokens)
         checks.choice("device", self.device, hardware.DEVICES)
         if not isinstance(self.join, str) or not self.join:
-            raise HarnessError(f"key 'join' is {self.join!r}, expected what stands between fields, such as a blank")
+            raise HarnessError(f"key 'join' is {self.join!r}, expected the separator of fields, such as a blank")
         if self.characters is not None:
             checks.whole("characters", self.characters, low=1)
         if self.k is not None:
@@ -137,13 +139,13 @@ class BiEncoder:
             raise HarnessError(f"key 'search' is {self.search!r}, and the first of another ranking are all looked at")
         if self.training is not None:
             tuning("bi", self.training)
-        self._settings, self._first, self._calls  # noqa: B018  (a fault in them is found at once)
+        self._settings, self._first, self._calls  # noqa: B018  (validates them at once)
         longest = max(map(len, (self.prefixes or {}).values()), default=0)
         if self.characters is not None and self.characters <= longest:
             raise HarnessError(f"key 'characters' is {self.characters}, and a prefix has {longest} of its own")
 
     def reads(self) -> dict[str, Any]:
-        """Returns what decides vectors besides the corpus and the code: the model's files, and the device."""
+        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
         source = self._source(self.model, hardware.device(self.device))
         training = None if self.training is None else tuned.reads("bi", self.model, self.training)
         own = {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
@@ -152,18 +154,18 @@ class BiEncoder:
         return {**own, "first": reads_of(self.first, self._first)}
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that neither its model nor the first system has seen; None if both are untuned."""
+        """Returns the collections that both the model and the first system left out of training; None if untuned."""
         own = tuned.trains_without("bi", self.model, self.training)
         first = None if self._first is None else self._first.trains_without()
         return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """Returns how its model was fine-tuned, and what the first system says."""
+        """Returns the notes on the fine-tuning of the model, followed by those of the first system."""
         own = () if self.training is None else tuning("bi", self.training).notes()
         return own + (() if self._first is None else self._first.notes())
 
     def __call__(self, request: Request) -> Run:
-        """Ranks the corpus, or each topic's pool; topics without text are left out.
+        """Ranks the corpus, or each topic's pool; topics without text are excluded.
 
         Raises
         ------
@@ -171,7 +173,7 @@ class BiEncoder:
             There is no corpus; the model, a package or a GPU is missing; no topic has a text.
         """
         corpus = request.corpus_for(self.name)
-        ann.check(self.search)  # rather than after the documents have been encoded
+        ann.check(self.search)  # fail before the documents are encoded
         if self._calls.mode == "dry" and (counted := self.dry(request)):
             raise DryRunError(f"system {self.name}: dry run, nothing is searched: {counted}; run it with mode live")
         request.workspace.mkdir(parents=True, exist_ok=True)
@@ -193,7 +195,7 @@ class BiEncoder:
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
 
     def dry(self, request: Request) -> str:
-        """What an endpoint's vectors of all documents and topics would take that are not kept; empty without one."""
+        """Returns the estimated cost of an endpoint's missing vectors; empty without an endpoint."""
         if self.model not in config.names("llm"):
             return ""
         corpus = request.corpus_for(self.name)
@@ -231,13 +233,13 @@ class BiEncoder:
         self, worded: Sequence[tuple[Topic, str]], source: Source, loaded: Encoder, workspace: Path
     ) -> Matrix:
         """Returns the vectors of topics, shape (topics, dimensions)."""
-        with phase("encoding topics"):  # whose vectors may be in the store, so that it says nothing of the search
+        with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
             asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded, workspace)
             self._note_cut("topics", asked.cut, len(worded), loaded)
         return asked.values
 
     def _reranked(self, run: Run, request: Request, source: Source, loaded: Encoder) -> Run:
-        """Returns the first documents of another ranking in a new order; topics without text keep theirs."""
+        """Re-ranks the top documents of the first ranking; topics without text keep their order."""
         with phase("read documents"):
             run, found = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
         names = sorted(found)
@@ -262,8 +264,8 @@ class BiEncoder:
                     rows = parts[0].rows(doc.decode() for doc in docs)
                     row = asked[[row_of[topic.id]]]
                     (hits,) = search.nearest(row, parts, weights, self.combine, k=len(docs), rows=rows)
-                    of = dict(zip(parts[0].ids[hits.rows].tolist(), hits.scores.tolist(), strict=True))
-                    new[: len(docs)] = [of.get(doc, np.nan) for doc in docs]
+                    found_score = dict(zip(parts[0].ids[hits.rows].tolist(), hits.scores.tolist(), strict=True))
+                    new[: len(docs)] = [found_score.get(doc, np.nan) for doc in docs]
                 score[lines] = heads.filled(new)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
         return heads.only(run, ~np.isnan(score))
@@ -301,10 +303,10 @@ class BiEncoder:
 
     def _asked(self, topic: Topic) -> str:
         text = texts.of_topic(topic, self.query, self.view)
-        return text if self.view == "mathberta" else text.strip()  # a blank before a formula is of MathBERTa's token
+        return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
-        """Returns the topics with their texts; those without are named, and have no ranking."""
+        """Returns the topics that have a text, with their texts; prints how many have none."""
         worded = [(topic, text) for topic in topics if (text := self._asked(topic))]
         if without := [topic.id for topic in topics if not self._asked(topic)]:
             fate = "are left out" if self.first is None else "keep the order of the first ranking"
@@ -314,7 +316,7 @@ class BiEncoder:
         return worded
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: Encoder) -> None:
-        """Says and note how many texts are longer than what is read."""
+        """Prints and records how many texts are truncated."""
         limits = {"word pieces": loaded.length, "characters": self.characters}
         said = {"word pieces": loaded.length or "all"} | {key: value for key, value in limits.items() if value}
         note(f"{self.name}: texts cut, {what}", {"cut": cut, "texts": count} | said)

@@ -1,10 +1,12 @@
-"""Approximate search in Chroma, the vector store of the Mathlib4 paper: cosines over a graph of neighbours (HNSW).
+"""Approximate search in Chroma, the vector store of the Mathlib4 paper: cosine similarity over an HNSW graph.
 
-Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.2, which names neither Chroma's version
-nor the numbers of the graph; those here are its defaults. Chroma's embedded form is used: a folder, and no server. It
-comes with the extra `chroma`, and is not imported before it is used. Chroma builds the graph with several threads, so
-that a graph made again may have other edges; all of a graph is written, and one that is kept gives the same answers
-each time. What a search holds in view (`ef`) is read with the graph: a store is opened anew to be asked for another.
+Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.2. The paper states neither the version of
+Chroma nor the parameters of the graph; the defaults of Chroma are used. Chroma runs embedded, from a folder and without
+a server. It comes with the extra `chroma` and is imported only when used.
+
+Chroma builds the graph with several threads, so two builds may differ in edges. A stored graph is complete and gives
+the same results in every search. Chroma reads the search parameter `ef` when it opens a store, so the store is reopened
+when `ef` changes.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ CONSTRUCTION = 100  # candidates while the graph is built
 GET = "pip install 'mathir-harness[chroma]'"
 _NAME = "documents"
 _TOGETHER = 256  # queries of one call
-_LOOKED_AT = 1000  # vectors, by which those of another model are told: there may be gigabytes
+_LOOKED_AT = 1000  # vectors in the checksum that recognises another model; all of them may be gigabytes
 
 
 def library() -> Any:  # noqa: ANN401
-    """Returns the package; HarnessError if it is not installed."""
+    """Returns the module chromadb; raises HarnessError if it is not installed."""
     try:
         import chromadb
     except ImportError:
@@ -44,22 +46,22 @@ def library() -> Any:  # noqa: ANN401
 
 @dataclass(eq=False)
 class Chroma:
-    """A store of documents' single vectors; an `Index` of `search`.
+    """A Chroma store of documents' single vectors; implements `search.Index`.
 
     Attributes
     ----------
-    folder : of the store, in which Chroma writes. The ids there are rows of documents.
-    indexed : the vectors that it was made from.
+    folder : folder of the store, to which Chroma writes. Ids in the store are rows of documents.
+    indexed : vectors that the store was built from.
     """
 
     folder: Path
     indexed: Vectors
-    _ef: int = 0  # candidates of a search, with which the store is open; 0: it is not
+    _ef: int = 0  # candidates of a search, as set when the store was opened; 0: the store is closed
     _collection: Any = None
     _open: ExitStack = field(default_factory=ExitStack)
 
     def documents(self, queries: Floats32, k: int, ef: int) -> Rows:
-        """Documents whose single vectors are nearest by cosine, shape (queries, k); -1 where fewer were found."""
+        """Returns the documents with the nearest single vectors by cosine, shape (queries, k); -1 for missing ones."""
         if ef != self._ef:
             self._reopen(ef)
         most = min(k, int((self.indexed.document >= 0).sum()))
@@ -75,12 +77,12 @@ class Chroma:
         return out
 
     def vectors(self, queries: Floats32, k: int, ef: int) -> Rows:
-        """Rows of the nearest of these vectors, shape (queries, k); -1 where fewer were found."""
+        """Returns the rows of the nearest single vectors, shape (queries, k); -1 where fewer were found."""
         near = self.documents(queries, k, ef)
         return np.where(near < 0, -1, self.indexed.document[near])
 
     def close(self) -> None:
-        """Lets go of the store; asked again, it is opened again."""
+        """Closes the store; the next search reopens it."""
         self._ef = 0
         self._open.close()
 
@@ -93,17 +95,17 @@ class Chroma:
 
 
 def build(vectors: Vectors, folder: Path, *, neighbours: int = NEIGHBOURS, construction: int = CONSTRUCTION) -> None:
-    """Writes a store of documents' single vectors to a folder that is empty.
+    """Builds a store of documents' single vectors in an empty folder.
 
     Raises
     ------
     HarnessError
-        Chroma is not installed or cannot write, or an argument is out of its range.
+        Chroma is not installed or cannot write, or an argument is out of range.
     """
     whole("neighbours", neighbours, low=2)
     whole("construction", construction, low=1)
     graph: dict[str, Any] = {"space": "cosine", "max_neighbors": neighbours, "ef_construction": construction}
-    graph["sync_threshold"] = 1  # vectors that wait in a log would be linked anew, otherwise, whenever it is opened
+    graph["sync_threshold"] = 1  # otherwise vectors stay in a log and are inserted again each time the store is opened
     about = _about(vectors)
     rows = np.flatnonzero(vectors.document >= 0)
     with _client(folder) as client:
@@ -116,18 +118,19 @@ def build(vectors: Vectors, folder: Path, *, neighbours: int = NEIGHBOURS, const
 
 @contextmanager
 def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
-    """The store in a folder, for the vectors that it was made from; it works on a copy, as Chroma writes when it reads.
+    """Opens a temporary copy of the store in a folder, since Chroma writes even when it only reads.
 
     Raises
     ------
     HarnessError
-        It is none, is damaged, or was made from other vectors, those of another model say; there is no room to copy it.
+        The folder is not a store, is damaged, or was built from other vectors than these; or there is no room for the
+        copy.
     """
-    remedy = "delete this folder, and it is made anew"
+    remedy = "delete this folder, and it is recomputed"
     with tempfile.TemporaryDirectory(prefix="harness-chroma-") as copy:
         try:
             shutil.copytree(folder, copy, dirs_exist_ok=True)
-        except OSError as error:  # that of several files has a list
+        except OSError as error:  # shutil.Error lists the errors of several files
             why = error.strerror or str(error.args[0][0][2] if isinstance(error, shutil.Error) else error)
             raise HarnessError(f"{folder}: cannot be copied to {copy} (TMPDIR may name another place): {why}") from None
         with _client(Path(copy), folder) as client:
@@ -137,8 +140,8 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
             except (library().errors.ChromaError, ValueError) as error:
                 raise HarnessError(f"{folder}: not a store of vectors: {_first(error)}; {remedy}") from None
         if (held, about) != (int((vectors.document >= 0).sum()), _about(vectors)):
-            of = f"of {held} vectors of {about.get('dimensions', 'unknown')} dimensions"
-            raise HarnessError(f"{folder}: a store {of}, made by another model or of other documents; {remedy}")
+            what = f"of {held} vectors of {about.get('dimensions', 'unknown')} dimensions"
+            raise HarnessError(f"{folder}: a store {what}, made by another model or of other documents; {remedy}")
         store = Chroma(Path(copy), vectors)
         try:
             yield store
@@ -148,7 +151,11 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
 
 @contextmanager
 def kept(vectors: Vectors, folder: Path) -> Iterator[Chroma]:
-    """The store of vectors that are an artefact in a folder, from the harness's store or made now.
+    """Opens the Chroma store of vectors that are stored as an artifact; builds it if there is none.
+
+    Parameters
+    ----------
+    folder : folder of the vectors' artifact.
 
     Raises
     ------
@@ -161,7 +168,7 @@ def kept(vectors: Vectors, folder: Path) -> Iterator[Chroma]:
 
 
 def _about(vectors: Vectors) -> dict[str, Any]:
-    """What a store says of the vectors that it was made from: their numbers, and a checksum of ids and some vectors."""
+    """Returns the metadata of a store: number and dimensions of its vectors, and a checksum of ids and some vectors."""
     state = xxhash.xxh3_128()
     for array in (vectors.ids, vectors.document, vectors.values[:: len(vectors.values) // _LOOKED_AT + 1]):
         state.update(np.ascontiguousarray(array).tobytes())

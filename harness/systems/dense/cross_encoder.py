@@ -1,7 +1,7 @@
-"""Cross-encoders: the first documents of another ranking, or a pool, ordered by a model that reads topic and document.
+"""Cross-encoders: re-rank a first ranking or a pool by a model that reads topic and document together.
 
-Whole, the first k are sorted by the model's outputs. *Tiered* (MIRMU at ARQMath 2022, section 3.1), slices of the
-ranking are sorted each on its own, so that a document never leaves its slice.
+By default the top k documents are sorted by the model's outputs. In *tiered* re-ranking (MIRMU at ARQMath 2022, section
+3.1), slices of the ranking are sorted separately, so that a document never leaves its slice.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ from harness.systems.rerank import another, reads_of
 KIND = "cross-encoder-scores"
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 _FILE = "scores.json"
-SHARE = 50  # documents of a topic that are scored and kept together; other k and tiers find most of them again
-_LARGEST = 2.0**23  # 32-bit floats hold whole numbers, one below the other, down to twice this
+SHARE = 50  # documents of a topic scored and stored together, so that runs with another k or other tiers reuse most
+_LARGEST = 2.0**23  # float32 represents all integers down to -2 * _LARGEST, so scores below an output stay distinct
 
 
 @dataclass(frozen=True)
 class CrossEncoder:
-    """The first documents of another ranking, re-ranked; without one, each topic's pool.
+    """A cross-encoder: re-ranks the top documents of a first ranking or, without one, each topic's pool.
 
-    The whole ranking is returned: documents behind those that are re-ranked keep their order. Documents that the
-    corpus lacks are left out before the first are counted, topics without text keep their order; both are said.
+    The whole ranking is returned: documents below the re-ranked ones keep their order. Documents that the corpus lacks
+    are removed before the top k are taken. Topics without text keep their order. Both cases are reported.
 
     Parameters
     ----------
-    name : of the run.
-    model : see `harness.systems.dense.models.find`; of transformers, for sequence classification.
-    first : what is re-ranked: the name of a system, the configuration of one, or a run file. None for the pool, all
-        of whose documents are scored then.
-    k : documents of each topic that are re-ranked; None for 100, or all of a pool.
-    tiers : bounds of slices that are re-ranked each on its own: [3, 7] for places 1 to 3 and 4 to 7; in place of `k`.
+    name : name of the run.
+    model : a transformers model for sequence classification: see `harness.systems.dense.models.find`.
+    first : ranking to re-rank: the name of a system, the configuration of one, or a run file. None for the pool, of
+        which all documents are scored.
+    k : documents re-ranked for each topic; None for 100, or for all of a pool.
+    tiers : last ranks of slices that are re-ranked separately, in place of `k`: [3, 7] for ranks 1 to 3 and 4 to 7.
     query, document : fields of a topic (title, body, tags) and of a document, joined: see `texts.of_document`.
     view : `latex`, `text` or `mathberta`: see `texts.of_document`.
-    label : of a model with several: the name or number of the one whose output is the score.
-    activation : of logits: `none`, `sigmoid`, or `softmax` over the labels.
+    label : name or number of the label whose output is the score, if the model has several.
+    activation : function applied to logits: `none`, `sigmoid`, or `softmax` over the labels.
     length, truncation, precision : see `pairs.Settings`.
-    training : how the model is fine-tuned first: see `harness.systems.dense.training.settings.Tuning`.
-    tokens : word pieces that go through the model at one time; 0 leaves it to the device.
+    training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
+    tokens : maximum word pieces in one forward pass; 0 for the default of the device.
 
     Raises
     ------
     HarnessError
-        A key has a value that cannot be meant, or the first system has a fault.
+        A key has an invalid value, or the first system is invalid.
 
     Examples
     --------
@@ -113,24 +113,24 @@ class CrossEncoder:
             if self.first is None and getattr(self, key) is not None:
                 raise HarnessError(f"key {key!r} cuts a first ranking; give the key 'first' as well")
         if self.k is not None and self.tiers is not None:
-            raise HarnessError("key 'k' is of no use with 'tiers', whose last bound it is; leave one of them out")
+            raise HarnessError("key 'k' cannot be used with 'tiers', whose last bound it is; leave one of them out")
         if self.training is not None:
             tuning("cross", self.training)
-        self._settings, self._first  # noqa: B018  (a fault in them is found at once)
+        self._settings, self._first  # noqa: B018  (validates them at once)
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that neither its model nor the first system has seen; None if both are untuned."""
+        """Returns the collections that both the model and the first system left out of training; None if untuned."""
         own = tuned.trains_without("cross", self.model, self.training)
         first = None if self._first is None else self._first.trains_without()
         return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """Returns how its model was fine-tuned, and what the first system says."""
+        """Returns the notes on the fine-tuning of the model, followed by those of the first system."""
         own = () if self.training is None else tuning("cross", self.training).notes()
         return own + (() if self._first is None else self._first.notes())
 
     def reads(self) -> dict[str, Any]:
-        """What decides a run besides the corpus and the code: the model's files, the device, and the first system."""
+        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
         own = self._spec(models.find(self.model))
         if self.training is not None:
             own["training"] = tuned.reads("cross", self.model, self.training)
@@ -139,7 +139,7 @@ class CrossEncoder:
         return {**own, "first": reads_of(self.first, self._first)}
 
     def __call__(self, request: Request) -> Run:
-        """Re-ranks, or rank each topic's pool; documents of `first` that are not in a pool are left out.
+        """Re-ranks the first ranking, or ranks each topic's pool; documents of `first` outside the pool are excluded.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class CrossEncoder:
         self._say_wordless(wordless, len(asked))
         docs = {topic.id: [text[doc] for doc in run.doc[rows_of[topic.id][: self._depth]].tolist()] for topic in asked}
         if not all(is_kept(query[topic.id], docs[topic.id], spec) for topic in asked):
-            with phase("load model"):  # which is no part of the first topic's latency
+            with phase("load model"):  # keeps the loading time out of the first topic's latency
                 scorer()
         score = np.full(len(run), np.nan)
         scored = []
@@ -179,7 +179,7 @@ class CrossEncoder:
         return heads.only(run, ~np.isnan(score))
 
     def _try(self, folder: str) -> None:
-        """Loads a folder of a model as the tuned one will be, and look for the label that is the score."""
+        """Loads a model folder in the way the tuned model will be loaded, and checks that it has the score label."""
         self._label(pairs.load(models.find(folder), self._settings, "cpu", self.tokens).labels)
 
     @cached_property
@@ -187,11 +187,11 @@ class CrossEncoder:
         return pairs.Settings(self.length, self.truncation, self.precision)
 
     def _spec(self, model: models.Model) -> dict[str, Any]:
-        """Returns what decides logits, besides the texts."""
+        """Returns all inputs of the logits besides the texts: model, settings and arithmetic."""
         arithmetic = hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")
         return {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
 
-    # ---- what is re-ranked --------------------------------------------------------------------------------------
+    # ---- first ranking ------------------------------------------------------------------------------------------
 
     @cached_property
     def _first(self) -> Built | None:
@@ -199,13 +199,13 @@ class CrossEncoder:
 
     @property
     def _depth(self) -> int | None:
-        """How many documents of a topic are scored; None for all."""
+        """Returns the number of documents scored per topic; None for all."""
         if self.tiers is not None:
             return self.tiers[-1]
         return self.k or (None if self.first is None else heads.K)
 
     def _ranking(self, request: Request) -> Run:
-        """Returns what is to be re-ranked: the first run, or the pool in an order without meaning."""
+        """Returns the run to re-rank: the first ranking, or the pool in arbitrary order."""
         if self._first is not None:
             return heads.first(self._first, request)
         if request.pool is None:
@@ -217,13 +217,13 @@ class CrossEncoder:
     def _text(self, document: Document) -> str:
         return encoder.utf8(texts.of_document(document, self.document, self.view))
 
-    # ---- by what ------------------------------------------------------------------------------------------------
+    # ---- scores -------------------------------------------------------------------------------------------------
 
     def _scores(self, found: Kept, count: int) -> Floats:
-        """Scores of a topic's documents in the order of the first ranking, of which the first have logits."""
+        """Returns the scores of a topic's documents, in the order of the first ranking; the top ones have logits."""
         logits = found.logits.astype(np.float64)
         column = logits[:, self._label(found.labels)]
-        with np.errstate(over="ignore"):  # what becomes 0
+        with np.errstate(over="ignore"):  # exp overflows to infinity, and its reciprocal is 0 as it should be
             if self.activation == "sigmoid":
                 column = 1 / (1 + np.exp(-column))
             elif self.activation == "softmax":
@@ -232,7 +232,7 @@ class CrossEncoder:
         return whole(outputs, count) if self.tiers is None else tiered(outputs, self.tiers, count)
 
     def _label(self, labels: Sequence[str]) -> int:
-        """Returns which of a model's labels is the score."""
+        """Returns the index of the label whose output is the score."""
         if len(labels) == 1 and self.activation == "softmax":
             raise HarnessError(f"key 'activation' is 'softmax', and model {self.model} has a single label; say sigmoid")
         if self.label is None and len(labels) == 1:
@@ -244,7 +244,7 @@ class CrossEncoder:
         return named.index(str(self.label)) % len(labels)
 
     def _say_wordless(self, wordless: Sequence[str], asked: int) -> None:
-        """Says and note how many topics cannot be asked; an error if none can."""
+        """Prints and records how many topics have no text; raises HarnessError if none has any."""
         if not asked:
             raise HarnessError(f"system {self.name}: no topic has a text; the key 'query' names what is read of topics")
         if wordless:
@@ -253,7 +253,7 @@ class CrossEncoder:
             say(f"{self.name}: {len(wordless):,} topics have no text, such as {wordless[0]}; {fate}")
 
     def _say_cut(self, scored: Sequence[Kept]) -> None:
-        """Says and note how many pairs are longer than the model reads."""
+        """Prints and records how many pairs are truncated."""
         count, cut = sum(len(found.cut) for found in scored), sum(int(found.cut.sum()) for found in scored)
         length = scored[0].length
         note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
@@ -261,21 +261,21 @@ class CrossEncoder:
             say(f"{self.name}: {cut:,} of {count:,} texts (pairs) are longer than the {length} word pieces read")
 
 
-# ---- orders -----------------------------------------------------------------------------------------------------
+# ---- re-ranking, whole and tiered -------------------------------------------------------------------------------
 
 
 def whole(outputs: npt.NDArray[np.float32], count: int) -> Floats:
-    """Scores of a topic's documents: the model's outputs, and numbers below them that keep the order of the others.
+    """Returns the scores of a topic's documents: the model's outputs, then decreasing scores for the remaining ones.
 
     Parameters
     ----------
-    outputs : shape (first,). Those of the first documents, in the order of the first ranking.
-    count : of documents.
+    outputs : shape (first,). Outputs for the top documents, in the order of the first ranking.
+    count : number of documents.
 
     Raises
     ------
     HarnessError
-        An output is so large that no number below it would be distinct as a 32-bit float.
+        An output is so large that smaller scores would not be distinct in float32.
 
     Examples
     --------
@@ -288,15 +288,16 @@ def whole(outputs: npt.NDArray[np.float32], count: int) -> Floats:
 
 
 def tiered(outputs: npt.NDArray[np.float32], bounds: Sequence[int], count: int) -> Floats:
-    """Scores of a topic's documents, each tier re-ranked on its own: how many documents do not come before.
+    """Returns the scores of a topic's documents after re-ranking each tier separately.
 
-    Equal outputs in one tier have equal scores.
+    The score of a document is `count` minus the number of documents ranked above it. Equal outputs in one tier give
+    equal scores.
 
     Parameters
     ----------
-    outputs : shape (first,). Those of the first documents, in the order of the first ranking.
-    bounds : where tiers end, ascending; documents behind the last keep their order.
-    count : of documents.
+    outputs : shape (first,). Outputs for the top documents, in the order of the first ranking.
+    bounds : last ranks of the tiers, ascending; documents below the last tier keep their order.
+    count : number of documents.
 
     Examples
     --------
@@ -322,17 +323,17 @@ def _check_tiers(bounds: object) -> None:
         raise HarnessError(f"key 'tiers' is {bounds!r}, {expected}")
 
 
-# ---- scores that are kept ---------------------------------------------------------------------------------------
+# ---- stored scores ----------------------------------------------------------------------------------------------
 
 
 class Kept(NamedTuple):
-    """What a model makes of a topic's documents.
+    """Logits of a topic's documents.
 
     Attributes
     ----------
     logits : float32, shape (documents, labels).
-    cut : bool, shape (documents,). Whose pair with the topic is longer than the model reads.
-    length : word pieces that it reads of a pair.
+    cut : bool, shape (documents,). Whether the pair of topic and document is truncated.
+    length : maximum word pieces of a pair.
     labels : names of the columns of `logits`.
     """
 
@@ -343,13 +344,13 @@ class Kept(NamedTuple):
 
 
 def kept(query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairScorer], spec: Mapping[str, Any]) -> Kept:
-    """Logits of a topic's documents, from the store or made now, `SHARE` documents at a time.
+    """Returns the logits of a topic's documents, which are stored in batches of `SHARE` documents.
 
     Parameters
     ----------
-    documents : texts, one or more. Equal ones are scored once.
-    scorer : gives the loaded model; asked only if the store lacks something.
-    spec : what decides logits besides the texts and the code.
+    documents : texts, one or more. Equal texts are scored once.
+    scorer : returns the loaded model; called only if logits are missing in the store.
+    spec : all inputs of the logits besides the texts and the code.
     """
     shares = [_share(query, share, scorer, spec) for share in _shares(documents)]
     row = {text: number for number, text in enumerate(dict.fromkeys(documents))}
@@ -360,9 +361,9 @@ def kept(query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairSc
 
 
 def is_kept(query: str, documents: Sequence[str], spec: Mapping[str, Any]) -> bool:
-    """Returns whether the store has all that `kept` asks for."""
-    places = (artefacts.store_root() / KIND / artefacts.key(_of(query, share, spec)) for share in _shares(documents))
-    return not any(artefacts.damage(place, KIND) for place in places)
+    """Returns whether the store has all logits that `kept` would return."""
+    keys = (artefacts.key(_inputs(query, share, spec)) for share in _shares(documents))
+    return not any(artefacts.damage(artefacts.store_root() / KIND / key, KIND) for key in keys)
 
 
 def _shares(documents: Sequence[str]) -> list[list[str]]:
@@ -370,8 +371,8 @@ def _shares(documents: Sequence[str]) -> list[list[str]]:
     return [different[begin : begin + SHARE] for begin in range(0, len(different), SHARE)]
 
 
-def _of(query: str, share: Sequence[str], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what decides the logits of a share."""
+def _inputs(query: str, share: Sequence[str], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns all inputs of the logits of one batch of documents."""
     made_by = [code.of(pairs.__name__), hardware.torch_version()]
     return {**spec, "query": query, "documents": sha256(json.dumps(share).encode()), "versions": made_by}
 
@@ -385,6 +386,6 @@ def _share(
         made = {"length": loaded.length, "labels": loaded.labels, "logits": logits.tolist(), "cut": cut.tolist()}
         (folder / _FILE).write_text(json.dumps(made), encoding="utf-8")
 
-    folder = artefacts.get_or_build(KIND, _of(query, share, spec), make)
+    folder = artefacts.get_or_build(KIND, _inputs(query, share, spec), make)
     read: Mapping[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     return read

@@ -1,4 +1,4 @@
-"""Vectors of a corpus's documents by one model, from the store or made now."""
+"""Document vectors of a corpus by one model, loaded from the store or computed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from harness.systems.dense.engines import Encoded, Encoder, Settings
 
 
 class Source(NamedTuple):
-    """What encodes.
+    """An encoder's model and settings.
 
     Attributes
     ----------
     model : see `harness.systems.dense.models.find`.
     device : `cpu` or `cuda`.
-    tokens : word pieces that go through the model at one time; 0 leaves it to the device. What is encoded together
-        decides the last bits of vectors.
-    characters : that are read of an input, what the settings put before a text included; 0 for all. Texts that are
-        longer count as cut.
-    calls : how the vectors of an endpoint are had; it decides none of them.
+    tokens : maximum word pieces in one forward pass; 0 for the default of the device. Batching changes the last bits of
+        vectors.
+    characters : maximum characters of an input, prefix included; 0 for no limit. Longer texts count as truncated.
+    calls : mode and limits of endpoint calls, which do not change the vectors.
     """
 
     model: str
@@ -41,22 +40,22 @@ class Source(NamedTuple):
     calls: Calls = Calls()
 
     def load(self) -> Encoder:
-        """Returns the encoder."""
+        """Loads the encoder."""
         loaded = encoder.load(self.model, self.settings, self.device, tokens=self.tokens, calls=self.calls)
         return cut(loaded, self.characters, self.settings) if self.characters else loaded
 
     def identity(self) -> dict[str, Any]:
-        """Returns what decides vectors besides the code and the arithmetic: the model, and what is read of a text."""
+        """Returns the inputs of vectors besides code and arithmetic: the model and the settings for reading texts."""
         own = encoder.identity(self.model, self.settings)
         return own | {"characters": self.characters} if self.characters else own
 
     def arithmetic(self) -> list[str]:
-        """Returns what its numbers are computed with."""
+        """Returns the device and number format of the computation."""
         return hardware.arithmetic(self.device, self.settings.precision == "bfloat16")
 
 
 def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
-    """Returns an encoder that reads so many characters of an input, those of its prefix in `settings` included.
+    """Returns an encoder that truncates inputs to so many characters, including the prefix in `settings`.
 
     Examples
     --------
@@ -75,7 +74,7 @@ def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
 
 
 def text_of(document: Document, fields: Sequence[str], view: str = "latex", join: str = " ") -> str:
-    """As `texts.of_document`, with other characters between the fields that have a text.
+    """Returns the text of a document as `texts.of_document` does, but with another separator of non-empty fields.
 
     Examples
     --------
@@ -99,12 +98,12 @@ def vectors_of(
     storage: str = "float32",
     join: str = " ",
 ) -> vectors.Made:
-    """Returns the vectors of one text of each document.
+    """Returns one vector for each document, from the store or computed.
 
     Parameters
     ----------
-    fields, view, join : what the text is: see `text_of`.
-    load : gives the source's encoder, perhaps one that is loaded already; asked only if vectors have to be made.
+    fields, view, join : how a document's text is built: see `text_of`.
+    load : returns the encoder of `source`; called only if vectors must be computed.
     workspace, storage : see `vectors.made`.
 
     Raises
@@ -132,12 +131,16 @@ def vectors_of(
 def vectors_of_texts(
     named: Sequence[tuple[str, str]], source: Source, loaded: Encoder, workspace: Path, *, storage: str = "float32"
 ) -> vectors.Made:
-    """Returns the vectors of some documents' texts, given with their ids, from the store or made now.
+    """Returns the vectors of some documents, from the store or computed.
+
+    Parameters
+    ----------
+    named : (id, text) of each document.
 
     Raises
     ------
     HarnessError
-        No text has a word, a vector is not finite, or the disk is full.
+        All texts are empty, a vector is not finite, or the disk is full.
     """
     spec = {
         "documents": sha256(json.dumps(named).encode()),

@@ -1,4 +1,4 @@
-"""Encoders by the names of their models."""
+"""Loading of encoders by model name."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def missing() -> list[str]:
-    """Returns what is not installed, one line each; for the key `needs` of a configuration."""
+    """Returns the missing packages, one line each; for the key `needs` of a configuration."""
     if all(importlib.util.find_spec(module) for module in ("sentence_transformers", "torch")):
         return []
     return ["sentence-transformers is not installed: pip install 'mathir-harness[sentences]'"]
 
 
 def identity(model: str, settings: Settings) -> dict[str, Any]:
-    """What decides a model's vectors besides the code: its files by checksum, and what is overridden of them."""
+    """Returns the inputs of a model's vectors besides texts and code: its files' checksums, and its settings."""
     return {**models.find(model).identity, **asdict(settings)}
 
 
@@ -42,8 +42,8 @@ def load(
     ----------
     model : see `harness.systems.dense.models.find`.
     device : `cpu` or `cuda`.
-    batch, tokens : the most texts and word pieces that go through the model at one time; 0 leaves it to the device.
-    calls : how an endpoint's vectors are had; without it only those that are kept are.
+    batch, tokens : maximum texts and word pieces in one forward pass; 0 for the default of the device.
+    calls : mode and limits of endpoint calls; by default only cached vectors are available.
 
     Raises
     ------
@@ -65,14 +65,14 @@ def load(
 
 
 def check_weights(found: Model) -> None:
-    """Compares the weights of a model with what its config.json says.
+    """Checks the weights of a model against its config.json.
 
-    Libraries draw at random what the weights lack, and go on: two runs would have different numbers.
+    Libraries initialise missing weights at random without an error, so two runs would differ.
 
     Raises
     ------
     HarnessError
-        The weights lack something, or have it in another shape.
+        A weight is missing or has another shape.
     """
     import transformers
 
@@ -87,12 +87,12 @@ def check_weights(found: Model) -> None:
             place, local_files_only=True, output_loading_info=True, ignore_mismatched_sizes=True
         )
         pieces = len(tokenizers.from_pretrained(place, local_files_only=True))
-    except Exception:  # which is said when it is loaded for its vectors, perhaps as another class
+    except Exception:  # reported when the encoder is loaded, which may use another class
         return
     for name, theirs, wanted in sorted(report["mismatched_keys"]):
         shapes = f"in the shape {list(theirs)}, and its config.json says {list(wanted)}"
         raise HarnessError(f"model {found.name}: its weights have {name!r} {shapes}")
-    # Neither a pooler nor a decoder makes vectors of texts.
+    # The pooler and the decoder do not contribute to text vectors.
     named = {name for name, _ in model.named_parameters() if not name.startswith(("pooler.", "decoder."))}
     if lacking := sorted(named & set(report["missing_keys"])):
         raise HarnessError(f"model {found.name}: its weights lack {lacking[0]!r}, which its config.json asks for")
@@ -101,7 +101,7 @@ def check_weights(found: Model) -> None:
 
 
 def utf8(text: str) -> str:
-    """Returns a text as tokenizers take it: halves of surrogate pairs, which JSON can escape, become `?`."""
+    """Makes a text valid UTF-8, as tokenizers require: lone surrogates, which JSON can contain, become `?`."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Encoders behind an endpoint of `conf/llm/`, such as OpenAI's, through the client that keeps vectors."""
+"""Encoders behind an endpoint of `conf/llm/`, such as OpenAI's; the client caches their vectors."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from harness.store.llm import Client, load_endpoint
 from harness.systems.dense.engines import Encoded, Encoder, Settings
 from harness.systems.dense.models import Model
 
-_OURS = ("prefixes", "normalise")  # all else is the server's
+_OURS = ("prefixes", "normalise")  # settings applied by this module; the server fixes all others
 
 
 @dataclass(frozen=True)
 class Calls:
-    """How the vectors of an endpoint are had.
+    """Mode and limits of an endpoint's calls.
 
     Attributes
     ----------
-    mode : `replay`: those that are kept, and no others; `live`: others are asked for, and paid for; `dry`: they are
-        counted.
-    budget : the most that may be spent, in the unit of the endpoint's prices.
-    cache : folder of what is kept; None for that of the user's cache.
+    mode : `replay` uses cached vectors only; `live` requests missing vectors, which costs money; `dry` only estimates
+        the cost of missing vectors.
+    budget : maximum cost, in the unit of the endpoint's prices.
+    cache : folder of the cached vectors; None for the user's cache.
     """
 
     mode: Literal["live", "replay", "dry"] = "replay"
@@ -35,7 +35,7 @@ class Calls:
     cache: str | None = None
 
     def client(self, name: str) -> Client:
-        """The client of an endpoint; one that is asked for more than is kept, and may not or cannot, says what to do.
+        """Returns the client of an endpoint; its errors for missing vectors say how to get them.
 
         Raises
         ------
@@ -54,13 +54,14 @@ class Calls:
 def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
     """Returns the encoder of an endpoint.
 
-    Vectors are kept by the client, one for each text, so that nothing is paid for twice and a run repeats without a
-    key. The server says neither how much of a text it reads nor, before it is asked, how many dimensions there are.
+    The client caches one vector for each text, so that no text is paid for twice and a run can be repeated without an
+    API key. The maximum length of a text is unknown, and so is the number of dimensions before the first request.
 
     Raises
     ------
     HarnessError
-        A setting is the server's own; later, vectors are missing and may not or cannot be asked for.
+        A setting cannot be changed because the server fixes it; or, when encoding, vectors are missing and cannot be
+        requested.
     """
     plain = asdict(Settings())
     given = [key for key, value in asdict(settings).items() if key not in _OURS and value != plain[key]]
@@ -72,8 +73,8 @@ def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
         prefix = (settings.prefixes or {}).get(role, "")
         vectors = client.embed([prefix + text for text in texts])
         spent = client.spent
-        told = {"model": client.endpoint.model, "calls": spent.calls, "tokens": spent.tokens, "cost": spent.cost}
-        note(f"vectors of {found.name}", told)
+        usage = {"model": client.endpoint.model, "calls": spent.calls, "tokens": spent.tokens, "cost": spent.cost}
+        note(f"vectors of {found.name}", usage)
         if settings.normalise:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         if not np.isfinite(vectors).all():
@@ -84,11 +85,12 @@ def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
 
 
 def estimate(name: str, settings: Settings, calls: Calls, characters: int, texts: Iterable[tuple[str, str]]) -> str:
-    """Returns what the vectors of texts, each with its role, would take that are not kept; asks nobody.
+    """Returns the estimated cost of the vectors that are not cached, without network requests.
 
     Parameters
     ----------
-    characters : that are read of an input; 0 for all.
+    characters : maximum characters of an input, prefix included; 0 for no limit.
+    texts : (role, text) of each input.
     """
     client = Calls("dry", cache=calls.cache).client(name)
     prefixes = settings.prefixes or {}

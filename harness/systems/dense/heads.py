@@ -1,4 +1,4 @@
-"""The first documents of another ranking, which a model is to put in a new order."""
+"""The top documents of a first ranking, read and prepared for re-ranking."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from harness.systems.base import Request
 from harness.systems.build import Built
 from harness.systems.ranking import permitted, places
 
-K = 100  # documents of a topic, where nobody says how many
+K = 100  # documents re-ranked for each topic, by default
 T = TypeVar("T")
 
 
 def first(system: Built, request: Request) -> Run:
-    """Returns the ranking to start from; nothing outside a pool, if there is one, and nothing that is excluded."""
+    """Runs the first system; removes documents that are excluded, or outside the pool if there is one."""
     return permitted(system(request), request)
 
 
 def read(
     name: str, run: Run, corpus: Corpus, depth: int | None, text: Callable[[Document], T]
 ) -> tuple[Run, dict[bytes, T]]:
-    """Returns the part of a run that a corpus holds, and what is read of the first documents of its topics.
+    """Returns a run without the documents that the corpus lacks, and the texts of the top documents of each topic.
 
     Parameters
     ----------
-    name : of the system that re-ranks, for messages.
-    depth : documents of a topic that are read; None for all.
-    text : what is read of a document.
+    name : name of the re-ranking system, for messages.
+    depth : documents read for each topic; None for all.
+    text : document -> its text.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def read(
     here: set[bytes] = set()
     asked, count = set(run.doc.tolist()), len(run)
     wanted = _heads(run, depth)
-    while wanted:  # a second time if documents move up into the place of some that are not there
+    while wanted:  # a second pass reads documents that move up when others are missing
         for document in corpus:
             if (doc := document.id.encode()) in asked:
                 here.add(doc)
@@ -68,7 +68,7 @@ def _heads(run: Run, depth: int | None) -> set[bytes]:
 
 
 def ranked(run: Run) -> dict[str, Index]:
-    """topic -> its lines, as trec_eval sorts them: score as 32-bit float descending, then document descending."""
+    """Maps each topic to its lines in trec_eval's order: float32 score descending, then document id descending."""
     with np.errstate(over="ignore"):
         order = np.lexsort((-places(run.doc), -run.score.astype(np.float32), run.topic))
     parts = np.split(order, np.searchsorted(run.topic[order], np.arange(1, len(run.topics))))
@@ -76,13 +76,13 @@ def ranked(run: Run) -> dict[str, Index]:
 
 
 def only(run: Run, rows: Bools) -> Run:
-    """Returns the same run with some of its lines."""
+    """Returns a run restricted to some of its lines."""
     context = None if run.context is None else run.context[rows]
     return replace(run, topic=run.topic[rows], doc=run.doc[rows], score=run.score[rows], context=context)
 
 
 def filled(scores: Floats) -> Floats:
-    """Scores of a topic's documents, in which numbers below all others stand for NaN and keep the order of these.
+    """Replaces the NaN scores of a topic's documents by decreasing scores below all others, keeping their order.
 
     Examples
     --------

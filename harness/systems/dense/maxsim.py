@@ -1,12 +1,11 @@
 """Exact MaxSim over documents of many vectors.
 
-A document is scored by the sum over the query's vectors of the highest inner product with one of the document's
-vectors (Khattab and Zaharia 2020; MathAMR+, 3.5 and equations 3.4 and 3.7). Documents are ragged: they are sorted by
-their numbers of vectors, blocks of similar documents are padded with copies of their own last vectors, and one matrix
-product and one maximum serve a block. A copy never changes a maximum, so nothing has to be masked, whatever the signs
-of the similarities.
+The score of a document is the sum, over the query's vectors, of the highest inner product with any of the document's
+vectors (Khattab and Zaharia 2020; MathAMR+, 3.5 and equations 3.4 and 3.7). Documents differ in their number of
+vectors: they are sorted by it, and blocks of similar documents are padded with copies of each document's last vector,
+so that a block takes one matrix product and one maximum. A copy never changes a maximum, so no masking is needed.
 
-NumPy's matrix product may run in threads of its own; with `workers` above 1 set `OPENBLAS_NUM_THREADS=1`.
+NumPy's matrix product may use threads of its own; set `OPENBLAS_NUM_THREADS=1` if `workers` is above 1.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.floating[Any]]
 PRECISIONS = ("float32", "float16", "int8")
-PRODUCT = 1 << 20  # inner products held at one time by each worker: 4 MiB, near the size of a core's cache
+PRODUCT = 1 << 20  # inner products that a worker holds at a time: 4 MiB, about the size of a core's cache
 WIDTH = 512  # query vectors of one matrix product
 
 
@@ -46,8 +45,8 @@ class Vectors:
     start : int64, shape (documents + 1,). Where each document's vectors begin in `values`, and their end.
     values : float32, float16 or int8, shape (vectors, dimensions).
     document : int64, shape (documents,). The row in `values` of the vector for the whole document; -1 if it has none.
-    scale : float32, shape (vectors,), with int8 only: what a row of `values` is multiplied with.
-    context : bytes, shape (documents,), or None. The post of each formula, where the documents are formulas (Task 2).
+    scale : float32, shape (vectors,), with int8 only. Factor of each row of `values`.
+    context : bytes, shape (documents,), or None. The post of each formula if the documents are formulas (Task 2).
     """
 
     ids: Ids
@@ -62,21 +61,21 @@ class Vectors:
 
     @property
     def dimensions(self) -> int:
-        """Numbers of a vector."""
+        """Dimensions of a vector."""
         return int(self.values.shape[1])
 
     @cached_property
     def place(self) -> Rows:
-        """What ties are ordered by, shape (documents,)."""
+        """Rank of each document in ties, shape (documents,)."""
         return places(self.ids)
 
     @cached_property
     def longest(self) -> float:
-        """At least the length of every document's single vector; 0 if there is none."""
+        """Upper bound of the lengths of documents' single vectors; 0 if there are none."""
         single = self.document[self.document >= 0]
         blocks = (self.take(single[begin : begin + (1 << 14)]) for begin in range(0, single.size, 1 << 14))
         most = [np.einsum("ij,ij->i", values, values).max() for values in blocks]
-        # Rounded up, also by what squares lose that are too small for float32.
+        # Rounded up, to cover rounding and squares that underflow in float32.
         return math.sqrt(np.max(most)) * (1 + 1e-3) + 1e-16 if most else 0.0
 
     def take(self, rows: Rows) -> Floats32:
@@ -85,7 +84,7 @@ class Vectors:
         return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
 
     def rows(self, names: Iterable[str]) -> Rows:
-        """Returns which of the documents have these ids, ascending."""
+        """Returns the rows of the documents with these ids, ascending."""
         wanted = np.array(sorted(name.encode() for name in names), dtype=np.bytes_)
         return np.flatnonzero(np.isin(self.ids, wanted)) if len(wanted) else np.empty(0, np.int64)
 
@@ -95,7 +94,7 @@ class Vectors:
         return owner
 
     def check(self) -> None:
-        """Raises HarnessError where the arrays contradict each other; their values are not read."""
+        """Raises HarnessError if the arrays are inconsistent; does not read the vectors' values."""
         count = len(self.ids)
         good = self.values.ndim == 2 and self.values.dtype.name in PRECISIONS
         good = good and (self.values.dtype == np.int8) == (self.scale is not None)
@@ -110,17 +109,19 @@ class Vectors:
         inside = (self.document >= self.start[:-1]) & (self.document < self.start[1:])
         if not (inside | (self.document == -1)).all():
             row = int(np.flatnonzero(~inside & (self.document != -1))[0])
-            raise HarnessError(f"vectors of document {self.ids[row].decode()}: its single vector is not one of its own")
+            raise HarnessError(
+                f"vectors of document {self.ids[row].decode()}: its single vector is not one of its vectors"
+            )
         if np.unique(self.ids).size != count:
-            raise HarnessError("vectors of documents: an id stands twice")
+            raise HarnessError("vectors of documents: an id occurs twice")
 
     def save(self, folder: Path) -> None:
-        """Writes them to a folder as NumPy arrays.
+        """Writes the arrays to a folder in NumPy's format.
 
         Raises
         ------
         HarnessError
-            The arrays contradict each other, or a value is not finite.
+            The arrays are inconsistent, or a value is not finite.
         """
         self.check()
         finite(self.values, "vectors of documents")
@@ -132,7 +133,7 @@ class Vectors:
 
     @staticmethod
     def load(folder: Path) -> Vectors:
-        """Returns the inverse of `save`; the vectors stay on disk until they are used.
+        """Loads vectors that `save` wrote; the values are memory-mapped.
 
         Raises
         ------
@@ -149,18 +150,18 @@ class Vectors:
             vectors = Vectors(ids, start, np.load(folder / "values.npy", mmap_mode="r"), document, **more)
             vectors.check()
         except (OSError, ValueError, EOFError, HarnessError) as error:
-            remedy = "delete this folder, and it is made anew"
+            remedy = "delete this folder, and it is recomputed"
             raise HarnessError(f"{folder}: not the vectors of a corpus: {error}; {remedy}") from None
         return vectors
 
 
 def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str] | None = None) -> Vectors:
-    """Documents put together, in float32.
+    """Builds `Vectors` from the vectors of single documents, in float32.
 
     Parameters
     ----------
     items : id, vectors of shape (number, dimensions), and which of them is the document's single vector (-1: none).
-    context : the post of each document, where the documents are formulas.
+    context : the post of each document if the documents are formulas.
 
     Raises
     ------
@@ -186,9 +187,9 @@ def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str
 
 
 def quantised(vectors: Vectors, precision: str) -> Vectors:
-    """The same vectors in fewer bits: `float16`, or `int8` with a scale for each vector; scores stay in float32.
+    """Quantises vectors to `float16`, or to `int8` with a scale for each vector; scores are still float32.
 
-    An inner product of unit vectors errs by at most 2^-11 in float16 and by sqrt(dimensions) / 254 in int8.
+    The error of an inner product of unit vectors is at most 2^-11 in float16 and sqrt(dimensions) / 254 in int8.
     """
     choice("precision", precision, PRECISIONS)
     plain = vectors.take(np.arange(len(vectors.values)))
@@ -211,15 +212,15 @@ def scores_many(
     workers: int = 1,
     dtype: npt.DTypeLike = np.float32,
 ) -> Scores:
-    """Returns exact MaxSim of several queries with all documents, or some.
+    """Returns exact MaxSim scores of several queries with all documents, or with some of them.
 
     Parameters
     ----------
     queries : each of shape (vectors, dimensions).
-    rows : the documents to score; all by default.
+    rows : documents to score; all by default.
     mean : divide by the number of the query's vectors (MathAMR+, equation 3.7).
-    workers : threads.
-    dtype : of inner products and scores. In float32 the last bits depend on a document's place in its block.
+    workers : number of threads.
+    dtype : type of inner products and scores. In float32 the last bits depend on a document's position in its block.
 
     Returns
     -------
@@ -237,7 +238,7 @@ def scores_many(
     largest = max(int(lengths[group].max()) * len(group) for group in groups)
 
     def fill(part: Sequence[Rows]) -> None:
-        # Memory anew for every group would cost more than the maximum.
+        # Allocated once: allocating memory for every group would take longer than the maximum.
         products = np.empty(largest * widest, dtype)
         for group in part:
             at = padded(first[group], lengths[group])
@@ -259,6 +260,6 @@ def scores_many(
 
 
 def maxsim(query: Floats32, vectors: Vectors, *, mean: bool = False) -> Scores:
-    """Returns exact MaxSim of one query with all documents, shape (documents,); see `scores_many`."""
+    """Returns the exact MaxSim scores of one query with all documents, shape (documents,); see `scores_many`."""
     scores: Scores = scores_many([query], vectors, mean=mean)[0]
     return scores

@@ -1,6 +1,7 @@
-"""Exact MaxSim with PyTorch, for a GPU; it runs on the CPU as well. Import it only where torch is wanted.
+"""Exact MaxSim with PyTorch, for GPUs; also runs on the CPU.
 
-The same blocks as in `maxsim`, laid on the device once; of the scores only the best of each query leave it.
+Documents are padded in blocks as in `maxsim` and copied to the device once. The module imports torch, which is slow, so
+it should be imported only when needed.
 """
 
 from __future__ import annotations
@@ -9,33 +10,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from harness.errors import HarnessError
-from harness.io.checks import choice, whole
+from harness.io.checks import choice
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import blocks, padded, queries_of, spans
-from harness.systems.dense.search import Hits, Rough
+from harness.systems.dense.search import Rough
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 GROUP = 1 << 19  # vectors of a block, padded
 WIDTH = 512  # query vectors of one matrix product: with GROUP, 1 GiB of products in float32
-BATCH = 64  # queries whose scores lie on the device at one time
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Documents of similar lengths on the device.
+    """A block of documents with similar numbers of vectors, on the device.
 
     Attributes
     ----------
-    rows : int64, shape (documents,). Which documents these are.
+    rows : int64, shape (documents,). Rows of the documents.
     values : shape (longest x documents, dimensions). Vector i of document j in row i x documents + j.
     scale : shape (longest x documents,), with int8 only.
     """
@@ -51,8 +50,8 @@ class Resident:
 
     Attributes
     ----------
-    place : int64, shape (documents,), in main memory: each document's place among the sorted ids.
-    dtype : in which inner products are made; their maxima are added up in float64.
+    place : int64, shape (documents,), in main memory. Rank of each document in ties.
+    dtype : type of inner products; their maxima are summed in float64.
     """
 
     place: Rows
@@ -75,7 +74,7 @@ def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def device_of(name: str) -> torch.device:
-    """Returns a device by its name, such as `cpu` or `cuda`; HarnessError if there is none of this name."""
+    """Returns a device by name, such as `cpu` or `cuda`; raises HarnessError if there is no such device."""
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
@@ -86,13 +85,13 @@ def device_of(name: str) -> torch.device:
 
 @_memory
 def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32", group: int = GROUP) -> Resident:
-    """Lays vectors on a device.
+    """Copies vectors to a device.
 
     Parameters
     ----------
-    precision : `float32`; `float16`: kept and multiplied in float16; `int8`: kept in int8 with a scale for each
+    precision : `float32`; `float16`: stored and multiplied in float16; `int8`: stored in int8 with a scale for each
         vector, multiplied in float16 on a GPU and in float32 on the CPU.
-    group : vectors of a block; with `WIDTH` it bounds the memory for inner products.
+    group : maximum vectors of a block; with `WIDTH` it bounds the memory for inner products.
 
     Raises
     ------
@@ -110,7 +109,7 @@ def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32",
 
 
 def rough(vectors: Vectors, device: str, *, mean: bool = False) -> Rough:
-    """What `search.search` takes as `rough`: the scores of queries with all documents, from a device in float32."""
+    """Returns a function for the parameter `rough` of `search.search` that computes float32 scores on a device."""
     held = resident(vectors, device)
     return lambda queries: scores(queries, held, mean=mean).cpu().numpy()
 
@@ -132,7 +131,9 @@ def pack(rows: torch.Tensor, values: torch.Tensor, precision: str) -> Group:
 @_memory
 @torch.inference_mode()
 def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = False) -> torch.Tensor:
-    """Returns exact MaxSim on the device: float32, shape (queries, documents); minus infinity without vectors.
+    """Returns exact MaxSim scores on the device, float32, shape (queries, documents).
+
+    The score of a document without vectors is minus infinity.
 
     Raises
     ------
@@ -151,48 +152,8 @@ def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = Fal
             values = values * group.scale[:, None].to(documents.dtype)
         for a, edges, chunk in chunks:
             best = (values @ chunk).view(-1, len(group.rows), chunk.shape[1]).amax(0)
-            # Added up in float64: the error of a sum in float32 would grow with the query's vectors.
+            # Summed in float64: the error of a float32 sum would grow with the number of query vectors.
             for number, (begin, end) in enumerate(pairwise(edges), a):
                 total = best[:, begin:end].sum(1, dtype=torch.float64)
                 out[number, group.rows] = (total / (end - begin) if mean else total).float()
     return out
-
-
-@_memory
-@torch.inference_mode()
-def search(
-    queries: Sequence[Floats32], documents: Resident, *, k: int = 1000, mean: bool = False, batch: int = BATCH
-) -> list[Hits]:
-    """Returns the best documents of each query by exact MaxSim, ordered as `search.search` orders them.
-
-    Scores are those of the device: unlike there, they are not made again in float64, and documents nearer to each
-    other than float32 can tell may change places.
-    """
-    whole("k", k, low=1)
-    found: list[Hits] = []
-    for begin in range(0, len(queries), whole("batch", batch, low=1)):
-        found += best_of(scores(queries[begin : begin + batch], documents, mean=mean), documents.place, k)
-    return found
-
-
-def best_of(every: torch.Tensor, place: Rows, k: int) -> list[Hits]:
-    """Returns the first k documents of each row of scores, shape (queries, documents)."""
-    kept = min(k, every.shape[1])
-    if not kept:
-        return [Hits(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in every]
-    value, row = torch.topk(every, kept, dim=1)
-    # topk leaves open which of those that tie with the last one it takes: then the whole row decides.
-    more = ((every >= value[:, -1:]).sum(1) > kept) & (value[:, -1] > -torch.inf)
-    values, rows, tied = _host(value), _host(row), _host(more)
-    out = []
-    for number in range(len(every)):
-        if tied[number]:
-            out.append(Hits.best(np.arange(every.shape[1]), _host(every[number]), place, k))
-        else:
-            out.append(Hits.best(rows[number], values[number], place, k))
-    return out
-
-
-def _host(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = tensor.cpu().numpy()
-    return array

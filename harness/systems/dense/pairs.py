@@ -1,7 +1,7 @@
-"""Pairs of texts scored by a classifier that reads both at once: a cross-encoder.
+"""Scoring of text pairs by a cross-encoder, a classifier that reads both texts together.
 
-A pair that is longer than the model reads is cut, which is counted. Pairs are sorted by their numbers of word pieces,
-so that little is padded; a score does not depend on what else is scored with it, up to rounding.
+Longer pairs are truncated and counted. Pairs are sorted by length to reduce padding. Up to rounding, a score does not
+depend on the other pairs of the batch.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     import torch
 
 TRUNCATIONS = ("longest_first", "only_second")
-_UNBOUNDED = 1 << 30  # libraries write a larger number where a tokenizer knows no length
+_UNBOUNDED = 1 << 30  # tokenizers without a maximum length report a number larger than this
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How pairs are read.
+    """Settings for reading pairs.
 
     Attributes
     ----------
-    length : word pieces that are read of a pair, the model's own marks included; None: as many as it can.
-    truncation : what is cut of a longer one: `longest_first`: the end of the text that is longer at the time, piece by
-        piece; `only_second`: the end of the second text.
-    precision : of the model but for its last layers, whose scores would tie in `bfloat16`.
+    length : maximum word pieces of a pair, special tokens included; None for the model's maximum.
+    truncation : how longer pairs are truncated: `longest_first` removes word pieces from the end of the currently
+        longer text; `only_second` shortens the second text.
+    precision : number format of the model except its classification head, whose scores would tie in `bfloat16`.
 
     Raises
     ------
     HarnessError
-        A value is none of the known ones.
+        A value is invalid.
 
     Examples
     --------
@@ -65,12 +65,12 @@ class Settings:
 
 
 class Scored(NamedTuple):
-    """What a model makes of pairs.
+    """Scores of pairs.
 
     Attributes
     ----------
     logits : float32, shape (pairs, labels). Finite.
-    cut : bool, shape (pairs,). Which are longer than the model reads.
+    cut : bool, shape (pairs,). Whether a pair is truncated.
     """
 
     logits: npt.NDArray[np.float32]
@@ -79,11 +79,11 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairScorer:
-    """A loaded model.
+    """A loaded cross-encoder.
 
     Attributes
     ----------
-    length : word pieces that are read of a pair.
+    length : maximum word pieces of a pair.
     labels : names of the columns of `Scored.logits`.
     scored : first texts, second texts (as many) -> scores.
     """
@@ -94,24 +94,24 @@ class PairScorer:
 
 
 def identity(model: Model, settings: Settings) -> dict[str, Any]:
-    """Returns what decides a model's scores besides the code: its files by checksum, and how pairs are read."""
+    """Returns the inputs of a model's scores besides texts and code: its files' checksums, and the settings."""
     return {**model.identity, **asdict(settings)}
 
 
 def load(model: Model, settings: Settings | None = None, device: str = "cpu", tokens: int = 0) -> PairScorer:
-    """Loads a model with its tokenizer.
+    """Loads a cross-encoder with its tokenizer.
 
     Parameters
     ----------
-    model : see `harness.systems.dense.models.find`; of transformers, for sequence classification.
+    model : a transformers model for sequence classification: see `harness.systems.dense.models.find`.
     device : `cpu` or `cuda`.
-    tokens : the most word pieces that go through the model at one time; 0 leaves it to the device. A pair that is
-        longer goes alone.
+    tokens : maximum word pieces in one forward pass; 0 for the default of the device. A longer pair has a pass of its
+        own.
 
     Raises
     ------
     HarnessError
-        A package is missing, there is no such model, it is damaged or no classifier, or it does not allow a setting.
+        A package is missing; or the model is damaged, is not a classifier, or does not allow a setting.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
                 f"pieces, which leaves no room in {length}; say longest_first"
             )
         out = np.empty((len(size), len(labels)), np.float32)
-        with progress("scoring pairs", len(size)) as told, torch.inference_mode():
+        with progress("scoring pairs", len(size)) as bar, torch.inference_mode():
             for part in _batches(np.minimum(size, length), tokens or TOKENS[device]):
                 pairs = [queries[row] for row in part], [documents[row] for row in part]
                 features = tokenizer(
@@ -155,7 +155,7 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
                         f"model {model.name}: {len(part)} pairs of {features['input_ids'].shape[1]} word pieces do not "
                         "fit into the memory of the GPU; lower the key 'tokens'"
                     ) from None
-                told.add(len(part))
+                bar.add(len(part))
         if not (good := np.isfinite(out).all(axis=1)).all():
             row = int(good.argmin())
             pair = f"{_shown(queries[row])}, {_shown(documents[row])}"
@@ -166,31 +166,31 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
 
 
 def _loaded(model: Model) -> tuple[Any, Any]:
-    """Returns the classifier, in float32, and its tokenizer."""
+    """Loads the classifier in float32, and its tokenizer."""
     if model.engine != "transformers":
-        raise HarnessError(f"model {model.name}: is no cross-encoder, but runs in {model.engine}")
+        raise HarnessError(f"model {model.name}: is not a cross-encoder, but runs in {model.engine}")
     import transformers
 
     logging: Any = importlib.import_module("transformers.utils.logging")
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # it would warn of every long text; they are counted
+    logging.set_verbosity_error()  # no warning for every long text: truncated pairs are counted
     auto: Any = transformers.AutoModelForSequenceClassification
     tokenizer = word_pieces.load(model)
     try:
         classifier, report = auto.from_pretrained(str(model.folder), local_files_only=True, output_loading_info=True)
     except Exception as error:  # the libraries below raise what they like
         raise HarnessError(f"model {model.name}: cannot be loaded: {word_pieces.reason(error)}") from None
-    # Libraries fill in at random what the files lack, and go on.
+    # The library initialises missing weights at random without an error.
     if lacking := sorted(set(report["missing_keys"]) & {name for name, _ in classifier.named_parameters()}):
         raise HarnessError(
-            f"model {model.name}: its weights lack {lacking[0]!r}: it is no classifier of pairs before it is fine-tuned"
+            f"model {model.name}: its weights lack {lacking[0]!r}: it cannot classify pairs before it is fine-tuned"
         )
     word_pieces.check(tokenizer, classifier, model)
     return classifier.float(), tokenizer
 
 
 def _length(classifier: torch.nn.Module, tokenizer: Any, settings: Settings, name: str, special: int) -> int:  # noqa: ANN401
-    """Word pieces that are read of a pair."""
+    """Returns the maximum word pieces of a pair."""
     most = _positions(classifier)
     own = min(most, int(tokenizer.model_max_length))
     if settings.length is None and own >= _UNBOUNDED:
@@ -204,17 +204,17 @@ def _length(classifier: torch.nn.Module, tokenizer: Any, settings: Settings, nam
 
 
 def _positions(classifier: Any) -> int:  # noqa: ANN401
-    """Returns how many word pieces a model has places for."""
+    """Returns the number of positions for word pieces in a model."""
     most = int(getattr(classifier.config, "max_position_embeddings", None) or _UNBOUNDED)
     for name, module in classifier.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:
-            most = min(most, int(module.num_embeddings) - padding - 1)  # the first place comes after that of padding
+            most = min(most, int(module.num_embeddings) - padding - 1)  # positions start after the padding index
     return most
 
 
 def _halve(classifier: Any) -> None:  # noqa: ANN401
-    """Lets a model compute in bfloat16, but for its classifier: logits of 8 bits would tie where nothing is equal."""
+    """Converts a model to bfloat16 except its classification head: logits with 8 significant bits would often tie."""
     import torch
 
     def widened(_: object, __: object, out: Any) -> Any:  # noqa: ANN401
@@ -228,7 +228,7 @@ def _halve(classifier: Any) -> None:  # noqa: ANN401
 
 
 def _sizes(tokenizer: Any, texts: Sequence[str]) -> Index:  # noqa: ANN401
-    """Word pieces of each text, without the model's marks. Shape (texts,)."""
+    """Counts the word pieces of each text, without special tokens; shape (texts,)."""
     different = list(dict.fromkeys(texts))
     if not different:
         return np.empty(0, np.int64)
@@ -238,7 +238,7 @@ def _sizes(tokenizer: Any, texts: Sequence[str]) -> Index:  # noqa: ANN401
 
 
 def _batches(size: Index, most: int) -> Iterator[Index]:
-    """Pairs by descending length, as many at a time as fit when padded to the longest; at least one."""
+    """Yields batches of pairs by descending length, each with at most `most` word pieces including padding."""
     order = np.argsort(-size, kind="stable")
     begin = 0
     while begin < len(order):

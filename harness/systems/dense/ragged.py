@@ -1,4 +1,4 @@
-"""Documents and queries of different numbers of vectors: put below each other, grouped, padded and checked."""
+"""Ragged multi-vector data: vectors of several documents or queries concatenated, grouped, padded and checked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.errors import HarnessError
 
 Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
-SLACK = 8  # the longest document of a block has at most 1/8 more vectors than the shortest, or one more
+SLACK = 8  # a block's longest document has at most 1/8 more vectors than its shortest, or one more vector
 
 
 def finite(values: npt.NDArray[Any], what: str) -> None:
-    """Raises HarnessError if a value is infinite or no number."""
+    """Raises HarnessError if a value is infinite or not a number."""
     if values.dtype.kind == "f":
         for begin in range(0, len(values), 1 << 16):
             if not np.isfinite(values[begin : begin + (1 << 16)]).all():
@@ -24,7 +24,7 @@ def finite(values: npt.NDArray[Any], what: str) -> None:
 
 
 def queries_of(queries: Sequence[Floats32], dimensions: int) -> tuple[Floats32, Rows]:
-    """Returns the vectors of several queries below each other, and where each query's begin.
+    """Concatenates the vectors of several queries; returns them and the row where each query starts.
 
     Raises
     ------
@@ -41,16 +41,16 @@ def queries_of(queries: Sequence[Floats32], dimensions: int) -> tuple[Floats32, 
 
 
 def blocks(lengths: Rows, size: int) -> Iterator[Rows]:
-    """Documents in groups of similar numbers of vectors; those without vectors are in none.
+    """Groups documents with similar numbers of vectors; documents without vectors are in no group.
 
     Parameters
     ----------
-    lengths : shape (documents,). Vectors of each.
-    size : the most vectors of a group, padded to its longest document; a longer document is a group of its own.
+    lengths : shape (documents,). Number of vectors of each document.
+    size : maximum vectors of a group, padded to its longest document; a longer document forms its own group.
 
     Yields
     ------
-    int64, shape (group,). Indices of documents, in ascending order of their lengths.
+    int64, shape (group,). Indices of documents, by ascending number of vectors.
     """
     order = np.argsort(lengths, kind="stable")
     ordered = lengths[order]
@@ -64,14 +64,14 @@ def blocks(lengths: Rows, size: int) -> Iterator[Rows]:
 
 
 def padded(first: Rows, lengths: Rows) -> Rows:
-    """Rows of vectors of a group of documents, shape (longest, documents); short ones repeat their last vector."""
+    """Returns rows of vectors for a group of documents, shape (longest, documents); pads with the last vector's row."""
     step = np.arange(int(lengths.max()))[:, None]
     rows: Rows = first + np.minimum(step, lengths - 1)
     return rows
 
 
 def spans(start: Rows, most: int) -> Iterator[tuple[int, int]]:
-    """Queries in turn, so many at a time that they have at most `most` vectors together; at least one."""
+    """Splits queries into ranges (begin, end) of at most `most` vectors each; a range has at least one query."""
     begin, count = 0, len(start) - 1
     while begin < count:
         end = max(begin + 1, int(np.searchsorted(start, start[begin] + most, side="right")) - 1)

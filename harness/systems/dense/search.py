@@ -1,8 +1,8 @@
-"""Search of documents of many vectors by six strategies: by single vectors or MaxSim, exact or over candidates.
+"""Search over multi-vector documents by six strategies: single vectors, re-ranking or MaxSim, exact or approximate.
 
-Scores are made in float32, where the last bits depend on what else is scored in the same product; those of the first
-documents are then made again in float64 and rounded to float32. Equal documents tie, and a run does not depend on the
-processor or on which queries are asked together.
+Scores are first computed in float32, whose last bits depend on the other documents and queries of the same matrix
+product. The scores of the top documents are then recomputed in float64 and rounded to float32. Equal documents
+therefore tie, and a run does not depend on the processor or on how queries are batched.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
 SEARCHES = ("exact", "approximate")
-COMBINATIONS = ("sum", "max")  # of a document's inner products
-CANDIDATES = 1000  # of the first stage, at least
-EF = 128  # candidates of an approximate search, at least: what the thesis had
+COMBINATIONS = ("sum", "max")  # ways to combine the inner products of a document's parts
+CANDIDATES = 1000  # minimum candidates of the first stage
+EF = 128  # minimum `ef` of an approximate search, as in the thesis
 QUERIES = 32  # queries that share a pass over the documents in exact MaxSim
-TOGETHER = 256  # and in exact search by single vectors
-BLOCK = 4096  # documents of a matrix product with these
-SAMPLE = 20  # topics at most, on which approximate search is compared with exact
-POOL = 1 << 14  # documents of a pool that are scored in float64 at once
-Rough = Callable[[Sequence[Floats32]], Scores]  # the queries' scores in float32 with all documents
+TOGETHER = 256  # queries that share a pass in exact search by single vectors
+BLOCK = 4096  # documents in one matrix product of exact search by single vectors
+SAMPLE = 20  # maximum number of topics on which the recall of approximate search is measured
+POOL = 1 << 14  # a pool of at most so many documents is scored in float64 at once
+Rough = Callable[[Sequence[Floats32]], Scores]  # queries -> float32 scores with all documents
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Query:
     Attributes
     ----------
     values : float32, shape (vectors, dimensions). L2-normalised; at least one.
-    document : the row of the vector for the whole query; -1 if there is none.
+    document : row of the query's single vector in `values`; -1 if there is none.
     """
 
     values: Floats32
@@ -55,11 +55,11 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """The best documents of a query: score descending, then id descending, as a protocol sorts.
+    """The best documents of a query in the order of the protocol: score descending, then id descending.
 
     Attributes
     ----------
-    rows : int64, shape (found,). Indices into the documents.
+    rows : int64, shape (found,). Rows of the documents.
     scores : float32, shape (found,).
     """
 
@@ -68,11 +68,11 @@ class Hits:
 
     @staticmethod
     def best(rows: Rows, scores: Scores, place: Rows, k: int) -> Hits:
-        """Returns the first k of some documents by scores in float32; those with minus infinity are left out.
+        """Returns the top k of some documents by float32 score; documents with minus infinity are excluded.
 
         Parameters
         ----------
-        rows, scores : shape (some,). Documents, and theirs.
+        rows, scores : shape (some,). Documents and their scores.
         place : shape (documents,). See `harness.systems.ranking.places`.
         """
         some = scores > -np.inf
@@ -82,22 +82,22 @@ class Hits:
 
 
 class Index(Protocol):
-    """What finds candidates without looking at every vector."""
+    """An index that finds candidates without reading every vector."""
 
     def documents(self, queries: Floats32, k: int, ef: int) -> Rows:
-        """Documents whose single vectors are near, shape (queries, k); -1 where fewer were found."""
+        """Returns documents with near single vectors, shape (queries, k); -1 where fewer were found."""
 
     def vectors(self, queries: Floats32, k: int, ef: int) -> Rows:
-        """Rows of all vectors that are near, shape (queries, k); -1 where fewer were found."""
+        """Returns the rows of near vectors of any kind, shape (queries, k); -1 where fewer were found."""
 
 
 def first_stage(strategy: str, k: int, depth: int | None = None, ef: int | None = None) -> tuple[int, int]:
-    """Returns how many documents or vectors the first stage of a search for k documents asks for, and its `ef`.
+    """Returns the number of candidates of a first stage for the top k documents, and its `ef`.
 
-    What is not given grows with k. To ask a graph of neighbours for 1,000 found .98 to 1 of the nearest with `ef`
-    1,000, than which no less is held then, and .999 to 1 with 2,000 (20,000 to 32,000 vectors of 32 dimensions, random
-    or in 20 or 200 clusters). The 1,000 vectors nearest to each of a query's own led to .85 to .92 of the 1,000 best of
-    20,000 documents by MaxSim, 2,000 of them to .98 to 1.
+    Defaults grow with k. An HNSW graph asked for 1,000 vectors had a recall of 0.98 to 1 with `ef` 1,000, the minimum,
+    and of 0.999 to 1 with 2,000 (20,000 to 32,000 vectors of 32 dimensions, random or in 20 or 200 clusters). For
+    MaxSim over 20,000 documents, candidates from the 1,000 vectors nearest to each query vector had a recall of 0.85 to
+    0.92 of the top 1,000 documents; from 2,000 vectors it was 0.98 to 1.
     """
     for key, value in (("depth", depth), ("ef", ef)):
         if value is not None:
@@ -125,22 +125,22 @@ def search(
 
     Parameters
     ----------
-    strategy : `single`: the inner product of single vectors. `rerank`: the first `depth` documents by single vectors,
-        ordered by exact MaxSim. `colbert`: exact MaxSim, of all documents (`exact`), or of those that own one of the
-        `depth` vectors nearest to one of the query's (`approximate`).
-    precision : of the first stage; `approximate` asks `index`. Scores are exact in all strategies.
-    k : documents of a query; fewer where the first stage finds fewer, or documents have no vectors.
-    depth : candidates of the first stage: documents (`rerank`), or vectors for each of the query's (`colbert`).
-    ef : candidates that an approximate first stage holds while it looks for these; as many as it looks for, where that
-        is more. For the defaults of both see `first_stage`.
+    strategy : `single`: inner product of single vectors. `rerank`: the top `depth` documents by single vectors,
+        re-ranked by exact MaxSim. `colbert`: exact MaxSim over all documents (`exact`), or over documents with a vector
+        among the `depth` nearest to any query vector (`approximate`).
+    precision : precision of the first stage; `approximate` uses `index`. Final scores are exact in all strategies.
+    k : documents of a query; fewer if the first stage finds fewer or documents have no vectors.
+    depth : candidates of the first stage: documents (`rerank`), or vectors for each query vector (`colbert`).
+    ef : size of the candidate list of an approximate first stage, at least the number of candidates. For the defaults
+        of `depth` and `ef` see `first_stage`.
     mean : divide MaxSim by the number of the query's vectors.
-    rough : what makes the scores in float32 of queries with all documents, shape (queries, documents), in place of
-        NumPy: `maxsim_torch.rough`, say. It does not change what is found.
+    rough : function that computes float32 scores of queries with all documents, shape (queries, documents), in place of
+        NumPy, such as `maxsim_torch.rough`. It does not change the results.
 
     Raises
     ------
     HarnessError
-        An argument is out of its range, or a query has no single vector where the strategy needs one.
+        An argument is out of range, or a query lacks the single vector that the strategy needs.
     """
     choice("strategy", strategy, STRATEGIES)
     choice("precision", precision, SEARCHES)
@@ -185,30 +185,30 @@ def nearest(
     ef: int | None = None,
     out: Callable[[int], Bools] | None = None,
 ) -> list[Hits]:
-    """Returns the documents of the highest inner products of single vectors: of one part, or of several combined.
+    """Returns the documents with the highest inner products of single vectors, of one part or of several combined.
 
-    Memory grows with the queries of a pass and with k, not with the documents. Vectors need not be of length 1.
+    Memory grows with the number of queries in a pass and with k, not with the number of documents. Vectors need not be
+    normalised.
 
     Parameters
     ----------
     queries : shape (queries, dimensions).
-    parts : single vectors of the same documents, such as those of answers and those of titles; a document may lack
-        some of them. Without any it is left out.
-    weights : of the parts, not negative; 1 by default. Parts of weight 0 are not looked at.
-    combine : `sum`: of the weighted inner products, to which a part that a document lacks adds nothing. `max`: the
-        highest of those that there are.
+    parts : single vectors of the same documents, such as those of answers and those of titles. A document may lack
+        some parts; one that lacks all is excluded.
+    weights : weights of the parts, not negative; 1 by default. Parts of weight 0 are ignored.
+    combine : `sum` of the weighted inner products, in which a missing part counts 0; or `max` over the existing parts.
     k : documents of a query.
-    rows : the only documents to look at, distinct; all of them are, whatever the indexes. All by default.
-    indexes : one for each part; each is asked for candidates, and only these are scored.
-    depth, ef : candidates of each index, and those that it holds while it looks for them. By default `depth` is k with
-        one part, and more with several: a document may be first without being among the first k in any part.
-    out : for a query's number the documents that it must not find, shape (documents,). Indexes are asked for more
-        candidates, up to twice as many; a query of which fewer than k are left is searched exactly.
+    rows : distinct documents to score, all of them and without the indexes. By default the whole corpus is searched.
+    indexes : one index for each part; only their candidates are scored.
+    depth, ef : candidates of each index, and its `ef`. By default `depth` is k with one part, and more with several,
+        because the best document overall may be outside the top k of every single part.
+    out : index of a query -> mask of the documents excluded for it, shape (documents,). Indexes then return up to twice
+        as many candidates, and a query left with fewer than k is searched exactly.
 
     Raises
     ------
     HarnessError
-        An argument is out of its range, the parts differ in their documents or dimensions, or vectors are so long that
+        An argument is out of range, the parts differ in their documents or dimensions, or vectors are so long that
         scores do not fit float32.
 
     Examples
@@ -235,8 +235,8 @@ def nearest(
         among = _without(out, [chosen.some(np.unique(found[found >= 0])) for found in near])
         if out is not None and (short := [number for number, found in enumerate(among) if found.size < k]):
             gone = out
-            of = nearest(queries[short], parts, weights, combine, k=k, out=lambda number: gone(short[number]))
-            for number, hits in zip(short, of, strict=True):
+            again = nearest(queries[short], parts, weights, combine, k=k, out=lambda number: gone(short[number]))
+            for number, hits in zip(short, again, strict=True):
                 among[number] = hits.rows
     elif rows is not None and rows.size <= POOL:
         among = _without(out, [chosen.some(rows)] * len(queries))
@@ -266,19 +266,21 @@ def _without(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows
 def _candidates(
     queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int, out: Bools | None = None
 ) -> list[Rows]:
-    """For each query its first k of some documents, and others where float32 cannot say which these are.
+    """Returns each query's top k documents, and those below that float32 cannot separate from them.
 
-    Without those that are out, shape (queries, documents).
+    Parameters
+    ----------
+    out : shape (queries, documents). Documents to exclude.
     """
     if not len(queries):
         return []
     wrong = parts.wrong(queries)
-    floor = np.full((len(queries), 1), -np.inf, np.float32)  # what a rough score must reach
+    floor = np.full((len(queries), 1), -np.inf, np.float32)  # minimum float32 score of a candidate
     held = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]  # queries, documents, scores
     size = limit = 0
 
     def cut() -> list[Rows]:
-        """Leaves out what has fallen behind, and raise the floor; the documents of each query."""
+        """Raises the floor, drops candidates below it, and returns the remaining documents of each query."""
         asked, found, scores = (np.concatenate(column) for column in zip(*held, strict=True))
         order = np.argsort(asked, kind="stable")
         kept = np.split(order, np.searchsorted(asked[order], np.arange(1, len(queries))))
@@ -288,7 +290,7 @@ def _candidates(
             last = np.partition(scores[every], every.size - k)[every.size - k]
             floor[query] = max(floor[query, 0], last - 2 * wrong[query])
             mine = every[scores[every] >= floor[query]]
-            if mine.size > 2 * k + BLOCK:  # many documents that are alike: memory would grow with them
+            if mine.size > 2 * k + BLOCK:  # bounds the memory if many documents have nearly equal scores
                 exact = parts.exact(queries[query], found[mine])
                 mine = mine[Hits.best(np.arange(mine.size), exact, place[found[mine]], k).rows]
             kept[query] = mine
@@ -313,7 +315,7 @@ def _candidates(
 def best_among(
     query: Query, vectors: Vectors, rows: Rows, k: int, strategy: str = "colbert", *, mean: bool = False
 ) -> Hits:
-    """Returns the best of some documents, a pool say: by their single vectors (`single`), else by exact MaxSim."""
+    """Returns the top k of some documents, such as a pool, by single vectors (`single`) or by exact MaxSim."""
     if strategy == "single":
         return nearest(singles_of([query], vectors.dimensions), [vectors], k=k, rows=rows)[0]
     rough: Scores = scores_many([query.values], vectors, rows=rows, mean=mean)[0]
@@ -321,7 +323,7 @@ def best_among(
 
 
 def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, mean: bool) -> Hits:
-    """Returns the best of some documents by MaxSim in float64; known are their scores in float32."""
+    """Returns the top k of some documents by MaxSim in float64, given their float32 scores."""
     if rows.size > k:
         last = np.partition(rough, rows.size - k)[rows.size - k]
         margin = MARGIN * vectors.dimensions
@@ -331,7 +333,7 @@ def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, 
 
 
 def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
-    """Returns the queries' single vectors, shape (queries, dimensions); HarnessError if a query has none."""
+    """Returns the queries' single vectors, shape (queries, dimensions); raises HarnessError if a query has none."""
     queries_of([query.values for query in queries], dimensions)
     for number, query in enumerate(queries, 1):
         if not 0 <= query.document < len(query.values):
@@ -341,7 +343,7 @@ def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
 
 
 def _owners(queries: Sequence[Query], vectors: Vectors, depth: int, ef: int, index: Index) -> list[Rows]:
-    """For each query the documents that own a vector near to one of its own."""
+    """Returns, for each query, the documents with a vector near any of the query's vectors."""
     table, start = queries_of([query.values for query in queries], vectors.dimensions)
     near = index.vectors(table, depth, ef)
     parts = (near[begin:end].ravel() for begin, end in pairwise(start.tolist()))
@@ -349,7 +351,7 @@ def _owners(queries: Sequence[Query], vectors: Vectors, depth: int, ef: int, ind
 
 
 def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float64]:
-    """Returns the share of each query's exact hits that were found, shape (queries,); 1 where there is none to find."""
+    """Returns the share of each query's exact hits that were found, shape (queries,); 1 if there are no exact hits."""
     return np.array(
         [
             len(np.intersect1d(ours.rows, best.rows)) / best.rows.size if best.rows.size else 1.0
@@ -361,13 +363,13 @@ def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float
 def note_recall(
     name: str, precision: str, found: Sequence[Hits], exact: Callable[[list[int]], Sequence[Hits]], k: int
 ) -> None:
-    """Says and note how much of what exact search finds an approximate one has found, on a sample of the topics.
+    """Prints and records the recall of approximate search against exact search, on a sample of the topics.
 
     Parameters
     ----------
-    name, precision : of the run, and how it was searched.
-    found : the first k of each topic.
-    exact : from numbers of topics to what exact search finds for these.
+    name, precision : name of the run, and kind of its search.
+    found : the top k of each topic by approximate search.
+    exact : indices of topics -> their hits by exact search.
     """
     with phase("recall"):
         sample = list(range(0, len(found), -(-len(found) // SAMPLE) or 1))
@@ -383,7 +385,7 @@ def note_recall(
 
 
 def as_run(name: str, topics: Sequence[str], found: Sequence[Hits], vectors: Vectors) -> Run:
-    """Returns a run of the hits, with the posts of formulas; topics without hits are left out."""
+    """Returns a run of the hits, with the posts of formulas; topics without hits are excluded."""
     docs = [vectors.ids[hits.rows].tolist() for hits in found]
     rankings = {
         topic: {doc.decode(): score for doc, score in zip(ids, hits.scores.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""Inner products of queries with documents' single vectors, of one part or of several: rough by blocks, and exact."""
+"""Inner products of queries with documents' single vectors, of one or several parts: in float32, and exact."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from harness.errors import HarnessError
 from harness.io.checks import number
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 
-MARGIN = 2**-23  # times the dimensions: more than float32 can be wrong in an inner product of unit vectors
-STEP = 4096  # vectors that are held in float64 at one time
+MARGIN = 2**-23  # times the dimensions: bounds the float32 error of an inner product of unit vectors
+STEP = 4096  # vectors converted to float64 at a time
 Floats64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Vectors of the same documents, such as those of answers and those of titles, and how they are combined.
+    """Vectors of several parts of the same documents, such as answers and titles, and how they are combined.
 
     Attributes
     ----------
-    vectors, weights : at least one, of weights above 0.
-    combine : `sum` of the weighted inner products, to which a part that a document lacks adds nothing, or `max`.
+    vectors, weights : vectors and weight of each part; at least one part, weights above 0.
+    combine : `sum` of the weighted inner products, in which a missing part counts 0, or `max`.
     """
 
     vectors: tuple[Vectors, ...]
@@ -34,12 +34,12 @@ class Parts:
 
     @staticmethod
     def of(vectors: Sequence[Vectors], weights: Sequence[float] | None, combine: str) -> Parts:
-        """Parts with their weights, 1 by default, without those of weight 0.
+        """Combines parts with their weights, 1 by default; drops parts of weight 0.
 
         Raises
         ------
         HarnessError
-            They are of different documents or dimensions, or weights are negative, too few or too many, or all 0.
+            Parts differ in documents or dimensions; or weights are negative, too few, too many, or all 0.
         """
         given = [1.0] * len(vectors) if weights is None else [number("weights", weight) for weight in weights]
         if len(given) != len(vectors) or not any(given):
@@ -55,19 +55,19 @@ class Parts:
 
     @property
     def dimensions(self) -> int:
-        """Numbers of a vector."""
+        """Dimensions of a vector."""
         return self.vectors[0].dimensions
 
     def some(self, rows: Rows | None = None) -> Rows:
-        """Returns those of some documents, by default of all, that have a vector in any part."""
+        """Returns the documents that have a vector in any part, among some documents or by default among all."""
         chosen = slice(None) if rows is None else rows
         there = reduce(np.logical_or, (part.document[chosen] >= 0 for part in self.vectors))
         return np.flatnonzero(there) if rows is None else rows[there]
 
     def rough(self, queries: Floats32, rows: Rows) -> Floats32:
-        """Scores in float32, shape (queries, rows). Their last bits depend on what else is in the product."""
+        """Returns float32 scores, shape (queries, rows), whose last bits depend on the whole matrix product."""
         pairs = zip(self.vectors, self.weights, strict=True)
-        if self.combine == "sum" or len(self.vectors) == 1:  # products of the sum of vectors: one for all parts
+        if self.combine == "sum" or len(self.vectors) == 1:  # summing the vectors first takes only one product
             values = [_times(_values(part, rows), weight) for part, weight in pairs]
             out: Floats32 = queries @ reduce(np.add, values).T
             return out
@@ -79,25 +79,25 @@ class Parts:
         return out
 
     def exact(self, query: Floats32, rows: Rows) -> Floats64:
-        """Scores of one query in float64, shape (rows,), the same in any company and on any processor."""
+        """Returns float64 scores of one query, shape (rows,), independent of batching and processor."""
         out = np.full(rows.size, 0.0 if self.combine == "sum" else -np.inf)
         for part, weight in zip(self.vectors, self.weights, strict=True):
             there = np.flatnonzero(part.document[rows] >= 0)
             for begin in range(0, there.size, STEP):
                 at = there[begin : begin + STEP]
-                # Each sum by itself: those of a matrix product depend on the block and the library.
+                # Not a matrix product, whose order of summation depends on the block and the library.
                 products = part.take(part.document[rows[at]]) * query.astype(np.float64)
                 scores = weight * products.sum(axis=1)
                 out[at] = out[at] + scores if self.combine == "sum" else np.maximum(out[at], scores)
         return out
 
     def wrong(self, queries: Floats32) -> Floats64:
-        """Returns more than a rough score of each query can differ from the exact one, shape (queries,).
+        """Returns an upper bound of the error of `rough` scores for each query, shape (queries,).
 
         Raises
         ------
         HarnessError
-            Vectors are so long, or not numbers, that a score does not fit float32.
+            Vectors are so long that a score does not fit float32, or have values that are not numbers.
         """
         lengths = np.linalg.norm(queries.astype(np.float64), axis=1)
         longest = [part.longest for part in self.vectors]
@@ -112,7 +112,7 @@ class Parts:
 
 
 def _values(part: Vectors, rows: Rows) -> Floats32:
-    """Single vectors of some documents, 0 where there is none; not copied where float32 lie below each other."""
+    """Returns single vectors of some documents, zeros for missing ones; a view if they are adjacent float32 rows."""
     single = part.document[rows]
     if part.values.dtype == np.float32 and single.size and (np.diff(single) == 1).all() and single[0] >= 0:
         view: Floats32 = np.asarray(part.values)[single[0] : single[-1] + 1]

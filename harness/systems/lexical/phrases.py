@@ -1,4 +1,4 @@
-r"""Phrases of formulas: what stands next to each other in LaTeX, without any reading of its structure."""
+r"""Phrases of formulas: adjacent LaTeX tokens, without parsing the structure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from harness.systems.lexical.text import latex_tokens
 
 
 def latex_phrases(latex: str) -> list[str]:
-    r"""Returns each two neighbouring tokens of a formula as one, and the formula as a whole without its blanks.
+    r"""Returns the token bigrams of a formula, and the whole formula without whitespace, each as one token.
 
-    For the key `formulas` of a view. A proof takes up the letters of its statement, so that `S_i` and `f : X \to Y`
-    tell more of it than `S`, `f` and `X` do.
+    For the key `formulas` of a view. A proof reuses the notation of its statement, so `S_i` and `f : X \to Y` identify
+    the statement better than `S`, `f` and `X` alone.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What lexical systems stand on: a corpus as token numbers, weighted postings, and the ranking made of scores.
+"""Base of lexical systems: a corpus as token numbers, and weighted postings.
 
-`encode` reads a corpus once; its `Tokens` are kept on disk and shared by every system with the same view of the same
-text. `Postings` hold what each word adds to the score of each document, so that a score is a sum over the query.
+`encode` tokenises a corpus once; its `Tokens` are stored on disk and shared by all systems with the same view of the
+same text. `Postings` hold the contribution of each word to each document's score, which is summed over the query.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Field:
     Attributes
     ----------
     start : int64, shape (documents + 1,). Where each document's tokens begin in `token`, and their end.
-    token : int32, shape (tokens,). Numbers of words, in the order of the text.
+    token : int32, shape (tokens,). Word numbers, in the order of the text.
     """
 
     start: Offsets
@@ -41,7 +41,7 @@ class Field:
 
     @property
     def lengths(self) -> Offsets:
-        """Tokens of each document, shape (documents,)."""
+        """Number of tokens of each document, shape (documents,)."""
         lengths: Offsets = np.diff(self.start)
         return lengths
 
@@ -52,9 +52,9 @@ class Tokens:
 
     Attributes
     ----------
-    ids : bytes, shape (documents,). In the order of the corpus.
-    words : the words by number, in the order of their first appearance.
-    fields : field of the documents -> its tokens.
+    ids : bytes, shape (documents,). In corpus order.
+    words : words by number, in order of first appearance.
+    fields : name of a document field -> its tokens.
     """
 
     ids: Ids
@@ -62,7 +62,7 @@ class Tokens:
     fields: Mapping[str, Field]
 
     def save(self, folder: Path) -> None:
-        """Writes them to a folder as NumPy arrays."""
+        """Writes the tokens to a folder as NumPy arrays."""
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "ids.npy", self.ids)
         np.save(folder / "words.npy", _packed(self.words))
@@ -73,7 +73,7 @@ class Tokens:
 
     @staticmethod
     def load(folder: Path) -> Tokens:
-        """Returns the inverse of `save`; the large arrays stay on disk until they are used.
+        """Loads tokens that `save` wrote; the large arrays are memory-mapped.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Tokens:
             }
             return Tokens(np.load(folder / "ids.npy"), _unpacked(np.load(folder / "words.npy")), fields)
         except (OSError, ValueError, EOFError) as error:
-            remedy = "delete this folder, and it is made anew"
+            remedy = "delete this folder, and it is recomputed"
             raise HarnessError(f"{folder}: not the tokens of a corpus: {error}; {remedy}") from None
 
 
@@ -102,7 +102,7 @@ def _unpacked(data: npt.NDArray[np.uint8]) -> tuple[str, ...]:
 
 
 def field_text(document: Document, field: str) -> str | None:
-    """Returns the text of a document's field: its id, title, body, tags, or a column that the corpus keeps."""
+    """Returns the text of a document's field: id, title, body, tags, or a column that the corpus keeps."""
     if field == "tags":
         return " ".join(document.tags)
     if field in FIELDS:
@@ -111,12 +111,12 @@ def field_text(document: Document, field: str) -> str | None:
 
 
 def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
-    """Reads a corpus and take its fields apart.
+    """Tokenises fields of all documents of a corpus.
 
     Raises
     ------
     HarnessError
-        There is no document, or none has one of the fields.
+        The corpus has no documents, a field occurs in no document, or there are no tokens.
     """
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__  # a new word gets the next number
@@ -142,7 +142,7 @@ def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
 
 
 def check_fields(corpus: Corpus, wanted: Iterable[str], seen: Iterable[str]) -> None:
-    """Raises HarnessError if a field is neither one that every document has nor one seen in some document."""
+    """Raises HarnessError if a field is neither a standard field nor a column of any document."""
     known = {*FIELDS, *seen}
     for name in wanted:
         if name not in known:
@@ -151,7 +151,7 @@ def check_fields(corpus: Corpus, wanted: Iterable[str], seen: Iterable[str]) -> 
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """Each document as one sequence of tokens: fields joined, frequent and rare words cut off.
+    """Each document as one sequence of tokens: fields joined, too frequent and too rare words removed.
 
     Attributes
     ----------
@@ -164,17 +164,17 @@ class Bag:
 
 
 def join(tokens: Tokens, weights: Mapping[str, int], *, min_count: int = 0, max_share: float = 1.0) -> Bag:
-    """Returns the fields joined, each as often as its weight says.
+    """Joins the fields of each document, each repeated as often as its weight says.
 
     Parameters
     ----------
-    min_count : words that occur less often in the whole corpus are left out (fields as often as they count).
-    max_share : words that occur in a larger share of the documents are left out.
+    min_count : words with fewer occurrences in the whole corpus, counting repeated fields, are excluded.
+    max_share : words in a larger share of the documents are excluded.
 
     Raises
     ------
     HarnessError
-        No word is left.
+        No words remain.
     """
     copies = [tokens.fields[name] for name, weight in weights.items() for _ in range(weight)]
     start = np.sum([copy.start for copy in copies], axis=0)
@@ -200,14 +200,14 @@ def join(tokens: Tokens, weights: Mapping[str, int], *, min_count: int = 0, max_
 
 
 def _spread(start: Offsets, lengths: Offsets) -> Offsets:
-    """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 of all i in turn."""
+    """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 for each i in turn, concatenated."""
     before = np.cumsum(lengths) - lengths
     spread: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
     return spread
 
 
 def count(field: Field) -> tuple[Numbers, Numbers, Numbers]:
-    """Returns how often each word stands in each document: word, document, count; by word, then document."""
+    """Counts each word in each document; returns word, document and count, sorted by word, then document."""
     documents = len(field.start) - 1
     key = field.token.astype(np.int64) * documents + np.repeat(np.arange(documents), field.lengths)
     key, tf = np.unique(key, return_counts=True)
@@ -216,7 +216,7 @@ def count(field: Field) -> tuple[Numbers, Numbers, Numbers]:
 
 @dataclass(frozen=True, eq=False)
 class Postings:
-    """What each word of a query adds to the score of each document.
+    """Weighted postings: the contribution of each query word to each document's score.
 
     Attributes
     ----------
@@ -224,8 +224,8 @@ class Postings:
     numbers : word -> its number.
     start : int64, shape (words + 1,). Where each word's entries begin in `doc` and `weight`, and their end.
     doc : int32, shape (entries,). Indices into `ids`, ascending within a word.
-    weight : float64, shape (entries,). What an occurrence in the query adds beyond `floor`.
-    floor : float64, shape (words,). What it adds to every document, with the word or without; zeros in most models.
+    weight : float64, shape (entries,). Contribution of an occurrence in the query, beyond `floor`.
+    floor : float64, shape (words,). Contribution to every document, even without the word; zero in most models.
     """
 
     ids: Ids
@@ -236,13 +236,13 @@ class Postings:
     floor: Floats
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """Returns how far each document's score lies above that of an empty document, and the latter.
+        """Returns each document's score minus that of an empty document, and the score of an empty document.
 
-        Words are summed in the order of the query, so that equal inputs give equal bits.
+        Words are summed in the order of the query, so that results are bitwise reproducible.
 
         Parameters
         ----------
-        query : word -> weight; unknown words add nothing.
+        query : word -> weight; unknown words contribute nothing.
         """
         scores = np.zeros(len(self.ids))
         floor = 0.0

@@ -1,10 +1,10 @@
-"""Tables of the text views: LaTeX as Unicode, LaTeX that says nothing, function words, words that Mathlib shortens."""
+"""Tables of the text views: LaTeX commands as Unicode, layout commands, function words, and Mathlib's abbreviations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# LaTeX command (without the backslash) -> the character that Lean sources write for it.
+# LaTeX command (without the backslash) -> the character used in Lean sources.
 _COMMANDS = """
 alpha α beta β gamma γ delta δ epsilon ε varepsilon ε zeta ζ eta η theta θ vartheta θ iota ι kappa κ lambda λ mu μ nu ν
 xi ξ pi π rho ρ varrho ρ sigma σ tau τ upsilon υ phi φ varphi φ chi χ psi ψ omega ω
@@ -22,12 +22,12 @@ vdash ⊢ models ⊨ dagger † prime ′ hbar ℏ Re ℜ Im ℑ wp ℘ square �
 _pairs = _COMMANDS.split()
 UNICODE: Mapping[str, str] = dict(zip(_pairs[::2], _pairs[1::2], strict=True))
 
-# `\mathbb{N}` and its like; Mathlib writes the filter of neighbourhoods and the like in script capitals.
+# Alphabets such as `\mathbb{N}`; Mathlib uses script capitals for some names, such as the neighbourhood filter.
 _DOUBLE = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ1", "𝔸𝔹ℂ𝔻𝔼𝔽𝔾ℍ𝕀𝕁𝕂𝕃𝕄ℕ𝕆ℙℚℝ𝕊𝕋𝕌𝕍𝕎𝕏𝕐ℤ𝟙", strict=True)) | {"k": "𝕜"}
 _SCRIPT = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "𝒜ℬ𝒞𝒟ℰℱ𝒢ℋℐ𝒥𝒦ℒℳ𝓝𝒪𝒫𝒬ℛ𝒮𝒯𝒰𝒱𝒲𝒳𝒴𝒵", strict=True))
 ALPHABETS: Mapping[str, Mapping[str, str]] = {"mathbb": _DOUBLE, "Bbb": _DOUBLE, "mathcal": _SCRIPT, "mathscr": _SCRIPT}
 
-# LaTeX that moves ink about and changes no meaning; delimiters that only size what follows.
+# LaTeX that changes the layout but not the meaning, including commands that only set the size of delimiters.
 _LAYOUT = r"""
 \left \right \middle \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl \Biggr \, \; \: \! \> \\
 \quad \qquad \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \hspace \vspace \phantom
@@ -36,7 +36,7 @@ _LAYOUT = r"""
 """
 LAYOUT = frozenset(_LAYOUT.split()) | {"\\"}
 
-# Two spellings of one LaTeX token.
+# Synonyms of LaTeX tokens.
 SAME: Mapping[str, str] = {
     "\\leq": "\\le",
     "\\leqslant": "\\le",
@@ -80,7 +80,7 @@ which while who whom whose why will with would you your yours yourself yourselve
 """
 ENGLISH = frozenset(_ENGLISH.split())
 
-# Words of prose and what names of Mathlib write for them, by its naming conventions; equal stems need no entry.
+# Words of prose -> their abbreviations in Mathlib's naming conventions; words with equal stems need no entry.
 _SHORT = """
 commutative comm commutativity comm commute comm associative assoc associativity assoc distributive distrib
 distributivity distrib reflexive refl reflexivity refl symmetry symm symmetric symm transitive trans transitivity

@@ -1,7 +1,7 @@
-"""Lexical systems: BM25 in its variants, TF-IDF by SMART letters, and the sum of such scores.
+"""Lexical systems: BM25 variants, TF-IDF in SMART notation, and sums of their scores.
 
-What the systems of the MSM team at ARQMath 2022 are made of (Sections 3.2-3.4 of their paper) are parameters here;
-`conf/system/msm-*.yaml` put them together.
+The components of the MSM team's systems at ARQMath 2022 (Sections 3.2-3.4 of their paper) are parameters of these
+systems; `conf/system/msm-*.yaml` combine them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Weights = Mapping[str, int]
 
 
 class Index(Protocol):
-    """Documents ready to be scored."""
+    """An index of documents that returns scores."""
 
     @property
     def ids(self) -> Ids:
@@ -43,12 +43,12 @@ class Index(Protocol):
         ...
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """How far each document's score lies above that of an empty document, and the latter; word -> weight."""
+        """Returns each document's score minus that of an empty document, and the score of an empty document."""
         ...
 
 
 def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Tokens:
-    """Returns the corpus in a view; from the store, if a system has read it so before."""
+    """Returns the tokens of a corpus in a view, from the store if they have been computed before."""
     names, tokenise = sorted(fields), text.configured(view)
     versions = text.version(view)
     if versions is None:
@@ -67,7 +67,7 @@ def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) ->
 
 
 def topic_weights(value: object) -> dict[str, int]:
-    """Weights of a topic's fields, checked."""
+    """Checks and returns the weights of a topic's fields."""
     out = checks.weights("query", value)
     for name in out:
         if name not in TOPIC_FIELDS:
@@ -76,7 +76,7 @@ def topic_weights(value: object) -> dict[str, int]:
 
 
 def query_words(topic: Topic, fields: Weights, tokenise: text.Tokenise) -> Counter[str]:
-    """Returns the words of a topic in their order, each as often as it stands in the fields times their weights."""
+    """Counts the words of a topic, in order of first occurrence; words of a field count as often as its weight says."""
     words: Counter[str] = Counter()
     for name, weight in fields.items():
         for word in tokenise(" ".join(topic.tags) if name == "tags" else str(getattr(topic, name))):
@@ -86,15 +86,16 @@ def query_words(topic: Topic, fields: Weights, tokenise: text.Tokenise) -> Count
 
 @dataclass(frozen=True)
 class Lexical(ABC):
-    """What the systems have in common: documents and topics as bags of words in one view.
+    """Base of the lexical systems: documents and topics as bags of words in one view.
 
     Parameters
     ----------
-    view : parameters of `harness.systems.lexical.text.view`.
-    query, document : field -> how often its words count. Topics have the fields title, body and tags; documents also
-        id and the columns that their corpus keeps.
-    min_count, max_share : words rarer in the corpus, or in a larger share of its documents, are left out.
-    depth : documents returned of each topic.
+    view : how texts become words; the keys are the parameters of `harness.systems.lexical.text.view`.
+    query, document : field -> weight of its words, a whole number. Topics have the fields title, body and tags;
+        documents also id and the columns that their corpus keeps.
+    min_count, max_share : words with fewer occurrences in the corpus, or in a larger share of its documents, are
+        excluded.
+    depth : documents returned for each topic.
     """
 
     view: Mapping[str, Any] = field(default_factory=lambda: {"name": "latex"})
@@ -117,7 +118,7 @@ class Lexical(ABC):
 
     @abstractmethod
     def index(self, corpus: Corpus) -> Index:
-        """Returns the corpus ready to be scored."""
+        """Returns the index of a corpus."""
 
     def score(self, index: Index, topic: Topic) -> Scored:
         """Returns the scores of all documents for a topic."""
@@ -146,12 +147,14 @@ class Lexical(ABC):
 
 @dataclass(frozen=True)
 class BM25(Lexical):
-    """BM25; repeated words of the topic count as often as they stand there.
+    """BM25; a repeated query word counts as often as it occurs in the topic.
 
     Parameters
     ----------
     variant : `lucene`, `robertson`, `atire`, `bm25l` or `bm25+`.
-    delta : of `bm25l` and `bm25+`; the others have none.
+    k1 : saturation of the term frequency.
+    b : strength of length normalisation, 0 to 1.
+    delta : parameter of `bm25l` and `bm25+`; unused by the other variants.
     """
 
     variant: str = "lucene"
@@ -168,17 +171,17 @@ class BM25(Lexical):
         checks.number("delta", self.delta)
 
     def index(self, corpus: Corpus) -> Index:
-        """Parts of the BM25 sum, computed by bm25s."""
+        """Returns BM25 postings, computed by bm25s."""
         return weighting.bm25(self.bag(corpus), self.variant, self.k1, self.b, self.delta)
 
 
 @dataclass(frozen=True)
 class TfIdf(Lexical):
-    """The product of the topic's and the document's weighted vectors.
+    """TF-IDF: ranks documents by the inner product of weighted topic and document vectors.
 
     Parameters
     ----------
-    smart : SMART's letters, see `harness.systems.lexical.weighting.smart_letters`.
+    smart : weighting in SMART notation, see `harness.systems.lexical.weighting.smart_letters`.
     """
 
     smart: str = "ltc"
@@ -200,7 +203,7 @@ class Sum:
     Parameters
     ----------
     parts : name -> configuration of a lexical system.
-    weights : name -> factor of its scores; those not named count once.
+    weights : name -> weight of its scores; 1 by default.
     """
 
     parts: Mapping[str, Mapping[str, Any]]
@@ -215,7 +218,7 @@ class Sum:
         for name, weight in self.weights.items():
             checks.choice("weights", name, self.parts)
             checks.number(f"weights.{name}", weight)
-        self._systems  # noqa: B018  (a fault in a part is found at once)
+        self._systems  # noqa: B018  (validates the parts at once)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the weighted sum."""

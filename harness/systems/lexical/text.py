@@ -1,12 +1,12 @@
 """Text views: named tokenisers with fixed rules, text in, tokens out.
 
-A document and a query meet where their tokens are equal, so what a lexical system can find is decided here. The same
-text gives the same tokens on every machine. Tokens hold no blanks.
+A lexical system matches documents and queries by equal tokens, so the view determines what it can find. The same text
+gives the same tokens on every machine. Tokens contain no spaces.
 
 ======================  ==============================================================================================
 view                    tokens
 ======================  ==============================================================================================
-`text`                  words in lower case; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments) left out
+`text`                  words in lower case; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments) excluded
 `latex`                 the same words, and the formulas' LaTeX in tokens that equal no word
 `declarations`          names of a proof library split at dots, underscores and case; words; Unicode operators; LaTeX
                         commands as the character that Lean writes for them
@@ -33,13 +33,13 @@ from harness.systems.lexical.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, L
 
 VIEWS = ("text", "latex", "declarations", "msm", "whitespace")
 STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
-_REMEMBERED = 1 << 18  # words and identifiers whose tokens are kept, so that each is taken apart once
+_REMEMBERED = 1 << 18  # size of the caches of normalised words and split identifiers
 
 Tokenise = Callable[[str], list[str]]
 FormulaTokens = Callable[[str], Iterable[str]]
 _Normalise = Callable[[str], str]
 
-# A letter with its combining marks; those of Arabic and Devanagari are not letters to Python.
+# A letter or a combining mark; Python's `\w` does not match the combining marks of Arabic and Devanagari.
 _LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
 _WORD = re.compile(rf"(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
@@ -47,13 +47,13 @@ _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 
 
 def words(text: str) -> list[str]:
-    """Runs of letters, inner apostrophes kept but a final `'s` dropped, and numbers; case kept."""
+    """Splits a text into words and numbers; keeps case and inner apostrophes, drops a final `'s`."""
     text = unicodedata.normalize("NFC", text)
     return [_POSSESSIVE.sub("", word).replace("’", "'") for word in _WORD.findall(text)]
 
 
 def split_formulas(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the text cut into pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
+    """Yields the text as pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
     at = 0
     for start, end, _, latex in spans(text):
         yield text[at:start], latex
@@ -68,12 +68,12 @@ _LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|\S)|\d+(?:\.\d+)?|\S")
 
 
 def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
-    """Returns the tokens of one formula, none of which is a word of the text around it.
+    """Returns the tokens of one formula, which differ from all words of prose.
 
-    Commands as they stand (`\\frac`, synonyms made one); letters, numbers and operators with a dollar sign before
-    them (`$x`, `$2`, `$+`), case kept; what a script begins with once more with the script's sign (`^2`, `_n`).
-    Braces and layout are left out. Words within the formula (`\\text{if}`, `\\operatorname{Spec}`) are tokens of
-    `prose` and come first.
+    Commands are tokens themselves (`\\frac`), with synonyms merged. Letters, numbers and operators are prefixed with a
+    dollar sign (`$x`, `$2`, `$+`) and keep their case. The first token of a script is repeated with the sign of the
+    script (`^2`, `_n`). Braces and layout commands are excluded. Words within the formula (`\\text{if}`,
+    `\\operatorname{Spec}`) are tokenised by `prose` and come first.
     """
     tokens: list[str] = []
 
@@ -111,9 +111,9 @@ _SILENT = (frozenset(string.punctuation) - frozenset("*+-/<=>^|")) | frozenset("
 
 
 def to_unicode(text: str) -> str:
-    """Returns LaTeX commands as the characters that Lean writes for them (`\\le` -> `≤`, `\\mathbb{R}` -> `ℝ`).
+    """Replaces LaTeX commands by the characters used in Lean (`\\le` -> `≤`, `\\mathbb{R}` -> `ℝ`).
 
-    Other commands lose their backslash: `\\operatorname{Spec}` leaves `Spec`, `\\ker` leaves `ker`.
+    Other commands lose their backslash: `\\operatorname{Spec}` becomes `Spec`, `\\ker` becomes `ker`.
     """
     if "\\" not in text:
         return text
@@ -124,20 +124,20 @@ def to_unicode(text: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def identifier_tokens(name: str) -> tuple[str, ...]:
-    """The parts of one identifier in lower case, without accents and subscripts: `IsOpen.image` -> is open image."""
+    """Splits an identifier into lower-case parts without accents and subscripts: `IsOpen.image` -> is open image."""
     plain = "".join(c for c in unicodedata.normalize("NFD", name) if not unicodedata.combining(c))
     return tuple(part.lower() for part in _CAMEL.findall(plain.translate(_SUBSCRIPTS)))
 
 
 def identifiers(text: str) -> list[str]:
-    """Returns the identifiers in Lean code, in order, dotted names as one."""
+    """Returns the identifiers in Lean code, in order; a dotted name is one identifier."""
     return [unit for unit in _UNIT.findall(text) if unit[0].isalpha()]
 
 
 def whole_tokens(name: str) -> list[str]:
-    """Returns the identifier as one token, and those of its dotted parts that are made of several words; case kept.
+    """Returns an identifier as one token, and so each of its dotted parts that consists of several words; keeps case.
 
-    They begin with an equals sign, so that they equal no word: `IsOpen.image` -> `=IsOpen.image`, `=IsOpen`.
+    The tokens begin with an equals sign to differ from words: `IsOpen.image` -> `=IsOpen.image`, `=IsOpen`.
     """
     parts = name.split(".")
     found = [part for part in parts if len(identifier_tokens(part)) > 1]
@@ -157,7 +157,7 @@ def _declarations(text: str, taken: Callable[[str], tuple[str, ...]], emphasis: 
 
 
 def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
-    """Returns what becomes of one identifier, number or sign."""
+    """Returns a function that maps one identifier, number or sign to its tokens."""
 
     @lru_cache(_REMEMBERED)
     def taken(unit: str) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
 
 @cache
 def _stemmer(name: str) -> Callable[[str], str]:
-    """A stemmer of the Snowball project by its name there; the pure Python one, which is the same everywhere."""
+    """Returns a Snowball stemmer by name, in its pure Python version, which is the same on every machine."""
     import snowballstemmer
 
     known = snowballstemmer.algorithms()
@@ -188,7 +188,7 @@ def _stemmer(name: str) -> Callable[[str], str]:
 
 
 def _normaliser(lower: bool, stop: str | None, stem: str | None, abbreviations: bool) -> _Normalise:
-    """Returns what happens to each word: its normal form, or nothing if it is left out."""
+    """Returns a function that maps a word to its normal form, "" if the word is excluded."""
     left_out = STOP_LISTS[checks.choice("stop", stop, STOP_LISTS)] if stop is not None else frozenset()
     cut = _stemmer(checks.text("view.stem", stem)) if stem is not None else str
     short = {cut(long): cut(form) for long, form in ABBREVIATIONS.items()} if abbreviations else {}
@@ -219,18 +219,18 @@ def view(
     Parameters
     ----------
     name : one of `VIEWS`.
-    lower : words in lower case; formulas keep their case.
-    stop : list of words that are left out, before stemming and whatever their case; one of `STOP_LISTS`.
-    stem : a stemmer of the Snowball project, such as `porter`, `english`, `czech`. Words only, after all else.
-    whole : (declarations) identifiers of several parts as one token too.
-    abbreviations : (declarations) words as names of Mathlib shorten them, so that `commutative` meets `add_comm`.
-    emphasis : (declarations) what stands between double asterisks counts twice: documentation names theorems so.
-    formulas : (text, latex) LaTeX of a formula -> further tokens, such as paths of its tree. Nothing is done to them.
+    lower : convert words to lower case; formulas keep their case.
+    stop : stop list, one of `STOP_LISTS`; applied before stemming, regardless of case.
+    stem : Snowball stemmer, such as `porter`, `english`, `czech`; applied last, to words only.
+    whole : (declarations) add each identifier of several parts as one token.
+    abbreviations : (declarations) shorten words as in names of Mathlib, so that `commutative` matches `add_comm`.
+    emphasis : (declarations) count text between double asterisks twice, because documentation marks theorem names so.
+    formulas : (text, latex) LaTeX of a formula -> additional tokens, such as paths of its tree; used unchanged.
 
     Raises
     ------
     HarnessError
-        An unknown view, list or stemmer.
+        The view, stop list or stemmer is unknown.
     """
     checks.choice("view.name", name, VIEWS)
     normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
@@ -261,12 +261,12 @@ _OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis
 
 
 def configured(mapping: Mapping[str, Any]) -> Tokenise:
-    """Returns a tokeniser from its configuration: the parameters of `view`, `formulas` by its dotted name.
+    """Returns a tokeniser from its configuration: the parameters of `view`, with `formulas` as a dotted name.
 
     Raises
     ------
     HarnessError
-        One line that names the key.
+        A key is unknown or has an invalid value.
     """
     if not isinstance(mapping, Mapping):
         raise HarnessError(f"key 'view' is {mapping!r}, expected keys and values such as {{name: latex}}")
@@ -281,9 +281,9 @@ def configured(mapping: Mapping[str, Any]) -> Tokenise:
 
 
 def version(mapping: Mapping[str, Any]) -> list[str] | None:
-    """What tokens of a configured view are kept under: digests of what makes them and what makes those of formulas.
+    """Returns the fingerprint of the code that makes a view's tokens, for words and for formulas.
 
-    None if the code of the latter cannot be found: nobody could tell then whether kept tokens are still right.
+    Returns None if the code for formulas cannot be found, because stored tokens could then be outdated.
     """
     if mapping.get("formulas") is None:
         return [code.of(__name__)]

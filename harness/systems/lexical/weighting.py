@@ -1,6 +1,6 @@
-"""Weighting models: what each word of a query adds to the score of each document.
+"""Term weighting models: the contribution of each query word to each document's score.
 
-BM25 in its variants (computed by bm25s), BM25F over fields, and TF-IDF by SMART's letters.
+BM25 variants (computed by bm25s), BM25F over fields, and TF-IDF in SMART notation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NORMALISATION = "nc"
 
 
 class _Lists(Sequence[list[int]]):
-    """The documents of a bag as lists, made one at a time: bm25s goes through them more than once."""
+    """Documents of a bag as lists, created on access, because bm25s iterates over them more than once."""
 
     def __init__(self, field: Field) -> None:
         self.field = field
@@ -49,12 +49,12 @@ class _Lists(Sequence[list[int]]):
 
 
 def bm25(bag: Bag, variant: str, k1: float, b: float, delta: float) -> Postings:
-    """Returns BM25 as bm25s computes it, in 64 bits; variants after Kamphuis et al. (ECIR 2020).
+    """Returns BM25 postings, computed by bm25s in float64; for the variants see Kamphuis et al. (ECIR 2020).
 
     Parameters
     ----------
-    variant : one of `VARIANTS`; `bm25+` with k1 = 1.5, b = .75, delta = 1 is rank_bm25's BM25Plus.
-    delta : of `bm25l` and `bm25+`.
+    variant : one of `VARIANTS`; `bm25+` with k1 = 1.5, b = 0.75, delta = 1 is rank_bm25's BM25Plus.
+    delta : parameter of `bm25l` and `bm25+`.
     """
     import bm25s
     from bm25s.tokenization import Tokenized
@@ -74,13 +74,13 @@ def bm25(bag: Bag, variant: str, k1: float, b: float, delta: float) -> Postings:
 
 
 def bm25f(tokens: Tokens, weights: Mapping[str, float], b: Mapping[str, float], k1: float) -> Postings:
-    """Returns BM25 over fields of different weight and length (Zaragoza et al., TREC 2004), with Lucene's idf.
+    """Returns BM25F postings: BM25 over weighted fields (Zaragoza et al., TREC 2004), with Lucene's IDF.
 
-    A word's frequency is the sum over fields of weight * tf / (1 - b + b * length / mean length).
+    The frequency of a word is the sum over fields of weight * tf / (1 - b + b * length / mean length).
 
     Parameters
     ----------
-    weights, b : field -> its weight, and how far its length counts (0 to 1).
+    weights, b : field -> its weight, and its length normalisation (0 to 1).
     """
     documents = len(tokens.ids)
     keys, parts = [], []
@@ -104,12 +104,12 @@ def bm25f(tokens: Tokens, weights: Mapping[str, float], b: Mapping[str, float], 
 
 @dataclass(frozen=True, eq=False)
 class TfIdf:
-    """Vectors of documents as postings, and what the vectors of queries are made with.
+    """TF-IDF document vectors as postings, and the weighting of query vectors.
 
     Attributes
     ----------
-    letters : SMART's letters of queries.
-    idf : float64, shape (words,). The weight of words in queries by the second letter.
+    letters : SMART letters for queries.
+    idf : float64, shape (words,). Document-frequency weight of words in queries, by the second letter.
     """
 
     postings: Postings
@@ -122,7 +122,7 @@ class TfIdf:
         return self.postings.ids
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """Returns the product of the query's vector with each document's; words of no document are left out first."""
+        """Returns the inner product of the query's vector with each document's; unknown words are excluded first."""
         known = {word: tf for word, tf in query.items() if word in self.postings.numbers}
         number = np.array([self.postings.numbers[word] for word in known], dtype=np.int64)
         one = np.zeros(len(known), np.int32)
@@ -131,7 +131,7 @@ class TfIdf:
 
 
 def tfidf(bag: Bag, smart: str) -> TfIdf:
-    """Vectors of TF-IDF by SMART's letters, as Gensim's TfidfModel defines them: see `smart_letters`."""
+    """Computes TF-IDF vectors in SMART notation, as defined by Gensim's TfidfModel: see `smart_letters`."""
     of_documents, of_queries = smart_letters(smart)
     word, doc, tf = count(bag.field)
     df = np.bincount(word, minlength=len(bag.numbers))
@@ -142,7 +142,7 @@ def tfidf(bag: Bag, smart: str) -> TfIdf:
 
 
 def smart_letters(smart: object) -> tuple[str, str]:
-    """Returns the letters for documents and for queries: `lnc` for either, or `DDD.QQQ`.
+    """Parses SMART notation; returns the letters for documents and queries: `lnc` for both, or `DDD.QQQ`.
 
     Term frequency: b binary, n (or t) natural, a augmented, l logarithm, d double logarithm, L log average. Document
     frequency: n (or x) none, f idf, t zero-corrected idf, p probabilistic idf. Normalisation: n (or x) none,
@@ -151,7 +151,7 @@ def smart_letters(smart: object) -> tuple[str, str]:
     Raises
     ------
     HarnessError
-        They are no SMART letters, or none that are known here.
+        The letters are not SMART notation, or are not supported.
     """
     parts = str(smart).split(".")
     plain = [_plain(letters) for letters in parts]
@@ -162,7 +162,7 @@ def smart_letters(smart: object) -> tuple[str, str]:
 
 
 def _plain(letters: str) -> str:
-    """Returns three letters without aliases; empty if they are not known."""
+    """Returns three SMART letters with aliases resolved; empty if they are not supported."""
     if len(letters) != 3:
         return ""
     tf, df, norm = letters[0].replace("t", "n"), letters[1].replace("x", "n"), letters[2].replace("x", "n")
@@ -181,7 +181,7 @@ def _idf(df: npt.NDArray[np.int64], documents: int, letters: str) -> Floats:
 
 
 def _vectors(group: Numbers, tf: Floats, idf: Floats, letters: str, groups: int) -> Floats:
-    """Weights of words in documents: `group` is the document of each entry, below `groups`; shapes (entries,)."""
+    """Returns the weights of words in documents, shape (entries,); `group` is the document of each entry."""
     local = tf
     if letters[0] == "b":
         local = np.ones_like(tf)

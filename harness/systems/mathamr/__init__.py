@@ -1,6 +1,6 @@
-"""MathAMR+: posts as graphs of sentences and formulas, a relational encoder over them, search by its vectors.
+"""MathAMR+: turns posts into graphs of sentences and formulas, encodes the graphs as vectors, and searches the vectors.
 
-`graphs` makes graphs of posts, `encoder` vectors of graphs, `training` trains the encoder. `system` puts these together
-as a run producer; `linearised` gives the same graphs to an encoder of text.
+`graphs` builds graphs of posts, `encoder` encodes graphs as vectors, and `training` trains the encoder. `system`
+combines these into a run producer; `linearised` feeds the same graphs to a text encoder.
 Source: Yoon, "MathAMR+" (M.S. thesis, RIT, 2026), chapter 3.
 """

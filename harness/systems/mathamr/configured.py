@@ -1,4 +1,4 @@
-"""What a configuration of MathAMR+ says, checked: the keys of the model and those of the search, and its notes."""
+"""Validated configuration of MathAMR+: the keys of the model and of the search, and notes on differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.model import Recipe
 
 PRECISIONS = (*search.SEARCHES, "qdrant")
-# What stays different from the thesis in all configurations.
+# Differences from the thesis in every configuration.
 DIFFERENCES = (
     "Trees of formulas are read from LaTeX by our parsers; the thesis had them from MathML by Tangent-S.",
     "The learned temperature stays between 0.01 and 100; the thesis sets it no bounds.",
@@ -23,19 +23,19 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Configured(Recipe):
-    """The keys of a configuration: those of `Recipe`, and how the vectors are searched.
+    """Configuration keys of MathAMR+: those of `Recipe`, and those of the vector search.
 
     Parameters
     ----------
-    task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, by the posts of
-        the corpus `posts`, which has them with their text, and its questions in the column that `pairs` says; and by
-        the posts of the corpus `unanswered`, which are questions.
+    task : `posts`: rank the documents of the corpus. `formulas`: rank a corpus of formulas, using the posts of the
+        corpus `posts` that contain them (its questions are in the column given by `pairs`), and the questions of the
+        corpus `unanswered`.
     strategy, candidates, ef : see `harness.systems.dense.search.search`, where `candidates` is called `depth`.
-    precision : `exact`; `approximate`: over an index by FAISS; `qdrant`: by Qdrant's embedded client, which looks at
+    precision : `exact`; `approximate`: with a FAISS index; `qdrant`: with Qdrant's embedded client, which compares
         every vector.
-    maxsim : what computes MaxSim of all documents, `numpy`, or `torch` on the `device`; it does not change the run.
-    pictured : topic -> document, of whose vectors the similarities are noted in the run's side file.
-    together : topics that are searched at one time; each has an equal share of its time as latency.
+    maxsim : library that computes MaxSim over all documents, `numpy`, or `torch` on the `device`; the run is the same.
+    pictured : topic -> document; the similarities of their vectors are recorded in the run's metadata file.
+    together : topics searched in one batch; the latency of each is an equal share of the batch's time.
     """
 
     task: str = "posts"
@@ -67,7 +67,7 @@ class Configured(Recipe):
             config.load("corpus", self.unanswered, "key 'unanswered'")
 
     def _check_vectors(self) -> None:
-        """Raises HarnessError if the keys ask for vectors that no graph will have."""
+        """Raises HarnessError if the keys require vectors that no graph will have."""
         if self.task == "posts" and self.structure == "none" and self.strategy != "colbert":
             raise HarnessError(
                 f"key 'strategy' is {self.strategy!r}, which needs a vector of the whole post, and structure 'none' "
@@ -75,7 +75,7 @@ class Configured(Recipe):
             )
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what a reader of its numbers must know: which graphs they are, and what was trained on."""
+        """Returns caveats for readers of the scores: the kind of graphs, and the training data."""
         said = []
         if self.parser == "dependency":
             said.append("Graphs are of a dependency parser, not of AMR.")

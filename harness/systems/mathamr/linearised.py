@@ -1,6 +1,6 @@
-"""A graph as a sequence of tokens, depth first, for an encoder of sentences: what DPRL's MathAMR did at ARQMath 2022.
+"""Linearises graphs depth first for a sentence encoder, as DPRL's MathAMR did at ARQMath 2022.
 
-The thesis' most important comparison: the same graphs, read by an encoder of text, without their edges.
+This is the thesis' most important baseline: the same graphs, encoded as text without their edges.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Gra
 
 
 def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
-    """Returns what is not installed, one line each; for the key `needs` of a configuration, which `mapping` is."""
+    """Returns what is not installed, one line each; for the key `needs` of the configuration `mapping`."""
     return [*encoder.missing(), *parsers.missing(mapping)]
 
 
 def linearise(graph: Graph) -> str:
-    """The labels of a graph's nodes, each once, depth first from the root; edges are followed in both directions.
+    """Returns the labels of all nodes, once each, depth first from the root; edges are followed in both directions.
 
-    Relations are left out, and what stands for no word: the root over sentences, placeholders, the kinds of Tangent's
-    labels (`V!x` is `x`). Nodes that nothing joins to the root come at the end.
+    Relations, the root above sentences, placeholders, and the kinds in Tangent's labels (`V!x` gives `x`) are omitted.
+    Nodes not connected to the root come at the end.
     """
     return _walk(graph, (graph.root, *range(len(graph))), range(len(graph)))
 
 
 def linearise_formula(graph: Graph, number: int) -> str:
-    """One formula in its sentence, as DPRL searched formulas: the sentence's words, and this formula's trees alone.
+    """Linearises a formula in its sentence, as DPRL did: the sentence's words and only this formula's trees.
 
-    A formula that is in no sentence is its trees alone.
+    A formula outside all sentences gives its trees only.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _walk(graph: Graph, starts: Iterable[int], kept: Container[int]) -> str:
 
 
 def word_of(graph: Graph, node: int) -> str:
-    """Returns what stands for a node in a text; empty for formulas and roots, whose parts have words of their own."""
+    """Returns the text of a node; empty for placeholders and roots above sentences, whose parts have their own text."""
     label, kind = graph.labels[node], graph.kinds[node]
     if kind == FORMULA or (kind == TEXT and label == ROOT):
         return ""
@@ -96,18 +96,19 @@ def word_of(graph: Graph, node: int) -> str:
 
 @dataclass(frozen=True)
 class Linearised:
-    """Posts or formulas by the cosine of their linearised graphs' vectors from a sentence encoder.
+    """Ranks posts or formulas by the cosine of sentence embeddings of their linearised graphs.
 
     Parameters
     ----------
-    name : of the run.
-    task : `posts`: rank the documents of the corpus. `formulas`: rank the formulas that it consists of, each in its
-        sentence of the corpus `posts`.
-    column : of the questions in `posts`, or in a corpus of answers.
-    of : whose graph stands for a document that is an answer: its own (`answers`), or its question's (`questions`).
-    parser : of sentences: see `parsers.load`.
-    formulas : which trees are in the graphs: see `graph.MODES`; DPRL had operator trees.
-    model : of sentences: see `harness.systems.dense.models.find`. Texts longer than it reads are cut, and counted.
+    name : name of the run.
+    task : `posts`: rank the documents of the corpus. `formulas`: rank a corpus of formulas, each in its sentence in the
+        corpus `posts`.
+    column : column that holds the question in `posts`, or in a corpus of answers.
+    of : which graph represents an answer: its own (`answers`) or that of its question (`questions`).
+    parser : sentence parser: see `parsers.load`.
+    formulas : formula trees in the graphs: see `graph.MODES`; DPRL used operator trees.
+    model : sentence encoder: see `harness.systems.dense.models.find`. Texts longer than its limit are truncated, and
+        counted.
     """
 
     name: str
@@ -133,7 +134,7 @@ class Linearised:
             raise HarnessError("key 'of' is 'questions', and task 'formulas' ranks formulas; say answers")
 
     def reads(self) -> dict[str, Any]:
-        """What decides vectors besides the corpus and the code: parser, weights, device, and the posts of formulas."""
+        """Returns the inputs of the vectors besides corpus and code: parser, weights, device, and posts of formulas."""
         parser = parsers.load(self.parser)
         return {
             "parser": [dict(parser.identity), dict(parser.given_by)],
@@ -143,20 +144,20 @@ class Linearised:
         }
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that its model has seen nothing of; None if it was not fine-tuned here."""
+        """Returns the collections excluded from the model's fine-tuning; None if it was not fine-tuned here."""
         return tuned.left_out(self.model)
 
     def __call__(self, request: Request) -> Run:
-        """Ranks the corpus; topics without a graph are left out.
+        """Ranks the corpus; topics without a graph are excluded.
 
         Raises HarnessError if there is no corpus, or a package, weights or a GPU are missing.
         """
         corpus = request.corpus_for(self.name)
-        if lines := missing({"parser": self.parser}):  # rather than after the graphs have been made
+        if lines := missing({"parser": self.parser}):  # fails before the graphs are built
             raise HarnessError("; ".join(lines))
         hardware.device(self.device)
         parser = parsers.load(self.parser)
-        parser.given()  # likewise
+        parser.given()  # fails early as well
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
             documents = self._vectors(corpus, parser, request.workspace)
@@ -205,7 +206,7 @@ class Linearised:
         ).vectors
 
     def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
-        """Returns the text of each document, and the post that it stands in if it is a formula."""
+        """Returns the text of each document, and for formulas the post that contains each."""
         workers = self.workers or hardware.cores()
         if self.task == "posts":
             of = (self.of, parser, workspace, self.column, workers)
@@ -241,7 +242,7 @@ class Linearised:
 
 
 def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns those that hold a word, by id; the others, which would all be alike, are counted."""
+    """Returns the non-empty texts by id; reports the number of empty ones, whose vectors would all be equal."""
     found = dict(texts)
     if without := [name for name, text in found.items() if not text]:
         say(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")

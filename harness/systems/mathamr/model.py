@@ -1,6 +1,6 @@
-"""A trained model of MathAMR+: the keys that decide it, and the training; the store keeps it under these.
+"""Trains models of MathAMR+ from configuration keys, and keeps them in the store under these keys.
 
-Nothing here knows of search, so that a change there trains nothing again.
+This module does not depend on search, so that a change of the search does not cause retraining.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model with the vocabulary it reads by.
+    """A model with its vocabulary.
 
     Attributes
     ----------
-    digest : of what it was trained on and how.
-    log : an entry an epoch, that of the untrained model first; empty if it was not trained.
+    digest : hash of the training data and settings.
+    log : one entry per epoch, starting with the untrained model; empty if the model was not trained.
     """
 
     vocabulary: Vocabulary
@@ -58,26 +58,26 @@ class Trained:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides a model.
+    """Settings and inputs that determine a model.
 
     Parameters
     ----------
-    name : of the run.
-    pairs : corpora of answers to train on -> the column that holds the question; null takes a corpus out again.
-    leave_out : collections whose judged posts are not trained on; the collection that is run must be among them.
-    sample, sample_seed : how many of the pairs are drawn to train on, held-out ones among them, and by what; null: all.
-    parser : of sentences: `dependency`, `transition-amr` or `amrlib`, the latter two with `:MODEL`, or `penman-file`:
-        see `parsers.load`.
-    disconnected : `fail`: a graph that is not connected is a failure, as in the thesis. `keep`: it is kept.
-    formulas, structure, auxiliary : what graphs are made of: see `graph.MODES`, `virtual.STRUCTURES`, `.AUXILIARY`.
-    vocabulary : node types, the special ones among them; a number needs `least_number` occurrences for one of its own.
-    model : hyperparameters: see `settings.Settings`. `relations`: those that the model has weights for, also if fewer
-        are seen; rarer ones are unknown. Null: as many as are seen.
-    tokens : a sentence encoder by whose embeddings of word pieces those of nodes begin; null: at random.
-    teacher : a sentence encoder whose similarities `training.distil` learns.
-    training : see `training.Schedule`; null takes the untrained model.
-    device : `auto` takes a GPU if there is one.
-    workers : processes that make graphs; 0: as many as there are cores.
+    name : name of the run.
+    pairs : corpora of answers to train on -> the column that holds the question; null removes a corpus.
+    leave_out : collections whose judged posts are excluded from training; must include the collection that is run.
+    sample, sample_seed : number of pairs to sample, held-out pairs included, and its seed; null: all pairs.
+    parser : sentence parser: `dependency`, `transition-amr[:MODEL]`, `amrlib:MODEL` or `penman-file`: see
+        `parsers.load`.
+    disconnected : `fail`: a disconnected graph is a failure, as in the thesis. `keep`: it is kept.
+    formulas, structure, auxiliary : parts of the graphs: see `graph.MODES`, `virtual.STRUCTURES`, `.AUXILIARY`.
+    vocabulary : number of node types, including special ones; a number needs `least_number` occurrences for its own.
+    model : hyperparameters: see `settings.Settings`. `relations`: number of relations with weights, even if fewer are
+        seen; rarer ones are unknown. Null: as many as are seen.
+    tokens : sentence encoder whose word-piece embeddings initialise the node embeddings; null: random initialisation.
+    teacher : sentence encoder whose similarities are the target of `training.distil`.
+    training : see `training.Schedule`; null uses the untrained model.
+    device : `auto` uses a GPU if there is one.
+    workers : processes that build graphs; 0: one per core.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Recipe:
     device: str = "auto"
     workers: int = 1
 
-    # Without `relations`, a model has as many as are seen, not as many as `Settings` has by default.
+    # Without `relations`, a model has as many as are seen, not the default of `Settings`.
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {
         "model": partial(Settings, relations=None),  # type: ignore[arg-type]  # null, as in `settings`
         "training": Schedule,
@@ -122,7 +122,7 @@ class Recipe:
         self._check_training()
 
     def _check_training(self) -> None:
-        """Raises HarnessError if the training asks for what the graphs, or the other keys, do not have."""
+        """Raises HarnessError if the training keys are inconsistent with the graphs or with other keys."""
         schedule = self.schedule()
         beta = schedule.beta
         if schedule.formulas and (self.structure != "hierarchy" or self.formulas == "none"):
@@ -139,23 +139,23 @@ class Recipe:
             )
 
     def _check_pairs(self) -> None:
-        """Raises HarnessError unless the corpora and collections that are named exist."""
+        """Raises HarnessError unless the named corpora and collections exist."""
         given = isinstance(self.pairs, Mapping) and all(isinstance(name, str | None) for name in self.pairs.values())
         if not given or not self.sources:
             raise HarnessError(f"key 'pairs' is {self.pairs!r}, expected corpora such as {{mse-pages: question}}")
         if not isinstance(self.leave_out, list | tuple):
             raise HarnessError(f"key 'leave_out' is {self.leave_out!r}, expected a list of collections")
-        for name in self.pairs:  # also one that is taken out: a name that no corpus has takes nothing out
+        for name in self.pairs:  # removed corpora as well: a misspelt name would remove nothing
             config.load("corpus", name, "key 'pairs'")
         for name in self.leave_out:
             config.load("collection", name, "key 'leave_out'")
 
     def trains_without(self) -> frozenset[str]:
-        """Returns the collections whose judged posts it has not seen; what is run must be one of them."""
+        """Returns the collections whose judged posts are excluded from training; must include the one that is run."""
         return frozenset(self.leave_out)
 
     def settings(self, nodes: int, relations: int = 1) -> Settings:
-        """Returns the hyperparameters of the model, for a vocabulary of so many node types and relations.
+        """Returns the hyperparameters of the model for a vocabulary with these numbers of node types and relations.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class Recipe:
         return Settings(**{"nodes": nodes, "relations": relations, **given})
 
     def schedule(self) -> Schedule:
-        """Returns how it is trained.
+        """Returns the training schedule.
 
         Raises
         ------
@@ -187,26 +187,26 @@ class Recipe:
 
     @cached_property
     def unseen(self) -> Judged:
-        """The posts that are not trained on."""
+        """The judged posts, which are excluded from training."""
         return judged(self.leave_out)
 
     @cached_property
     def sentences(self) -> data.Parser:
-        """The parser of sentences."""
+        """The sentence parser."""
         return replace(parsers.load(self.parser), keep=self.disconnected == "keep")
 
     @property
     def cores(self) -> int:
-        """How many processes make graphs."""
+        """Number of processes that build graphs."""
         return self.workers or hardware.cores()
 
     @cached_property
     def runs_on(self) -> str:
-        """The device by its name in torch."""
+        """Name of the device in torch."""
         return hardware.device(self.device)
 
     def trained(self, workspace: Path) -> Trained:
-        """Returns the model, trained if the store has none; a training that was stopped goes on."""
+        """Returns the model; trains it if it is not in the store. Interrupted training resumes."""
         from harness.systems.dense.training.checkpoint import whole
         from harness.systems.dense.training.loop import BEST, COST, LAST, LOG
         from harness.systems.mathamr.training import checkpoint, options
@@ -230,7 +230,7 @@ class Recipe:
                 checkpoint.save_model(folder / BEST, model, trainer.identity)
                 return
             if damaged := [name for name in (LAST, BEST) if not whole(work / name)]:
-                say(f"{work / damaged[0]}: damaged; the training begins anew")
+                say(f"{work / damaged[0]}: damaged; the training starts again")
                 for name in (LAST, BEST):
                     (work / name).unlink(missing_ok=True)
             trainer.run(say)
@@ -254,7 +254,7 @@ class Recipe:
         return Trained(vocabulary, model.to(self.runs_on), key, entries)
 
     def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, Vocabulary]:
-        """Returns a training of the pairs, and the vocabulary of those that are trained on."""
+        """Returns a trainer for the pairs, and the vocabulary of the training split."""
         from harness.systems.mathamr.training import options
         from harness.systems.mathamr.training import trainer as training
 
@@ -295,7 +295,7 @@ class Recipe:
         return training.Trainer(pack, train, held, settings, schedule, work, identity, self.runs_on, **more), vocabulary
 
     def made_from(self) -> dict[str, Any]:
-        """Returns all that the model depends on, which is its key in the store."""
+        """Returns all inputs of the model, which form its key in the store."""
         return {
             "pairs": [[column, load_corpus(name).identity()] for name, column in self.sources.items()],
             "leave out": self.unseen.digest(),
@@ -313,7 +313,7 @@ class Recipe:
 
 
 def _enough(train: Pairs, held: Pairs) -> None:
-    """Raises HarnessError if there is nothing to distinguish, in training or in validation."""
+    """Raises HarnessError if training or validation has fewer than two questions."""
     for what, part, way in (("held out", held, "raise"), ("trained on", train, "lower")):
         if (questions := len(np.unique(part.group))) < 2:
             raise HarnessError(
@@ -323,7 +323,7 @@ def _enough(train: Pairs, held: Pairs) -> None:
 
 
 def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
-    """Pairs by the numbers of a pack, without those whose graphs were refused."""
+    """Renumbers pairs by their position in a pack; drops pairs whose graphs were refused."""
     number = np.array([pack.number(name) if name in pack else -1 for name in ids])
     known = np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0))
     kept = pairs.take(known)

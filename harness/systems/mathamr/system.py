@@ -1,6 +1,6 @@
-"""MathAMR+ as a run producer: graphs, an encoder trained on pairs, and search over the vectors of posts or formulas.
+"""MathAMR+ as a run producer: builds graphs, trains an encoder, and searches the vectors of posts or formulas.
 
-On dependency graphs it is the thesis' system with another parser of sentences, and is called so wherever it is named.
+With dependency graphs, it is the thesis' system with another sentence parser, and reports say so.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Asked(Query):
-    """The vectors of a topic, with the type of each (index into TYPE_NAMES)."""
+    """Query vectors of a topic, with the type of each (index into TYPE_NAMES)."""
 
     types: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class MathAMR(Configured):
-    """Posts by the MaxSim of the vectors of their graphs' virtual nodes; the keys are those of `Configured`."""
+    """Ranks posts by MaxSim over the vectors of their graphs' virtual nodes; the keys are those of `Configured`."""
 
     def reads(self) -> dict[str, Any]:
-        """Returns what decides the model, and the posts of formulas."""
+        """Returns the inputs of the run besides corpus and code: model, posts of formulas, ready topic graphs."""
         read = {"model": artefacts.key(self.made_from()), "posts": posts_read(self)}
         return {**read, "topics": dict(self.sentences.given_by)} if self.sentences.given_by else read
 
     def __call__(self, request: Request) -> Run:
-        """Ranks the corpus; topics without a graph are left out.
+        """Ranks the corpus; topics without a graph are excluded.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class MathAMR(Configured):
             There is no corpus, or a package, weights, a GPU or memory are missing.
         """
         corpus = request.corpus_for(self.name)
-        # They fail here rather than after the graphs have been made, or the training.
+        # These checks fail before graphs are built and the model is trained.
         hardware.device(self.device)
         adapters.check(self.precision)
         self.sentences.given()
@@ -81,7 +81,7 @@ class MathAMR(Configured):
             found = self._found(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
         self._picture(asked, vectors, folder)
         note(cost.VECTORS, len(vectors.values))
-        # FAISS's graph lies beside the vectors, of which a search needs both.
+        # A FAISS index is stored next to the vectors; a search needs both.
         folders = [folder, *([adapters.kept_folder(vectors, folder)] if self.precision == "approximate" else [])]
         note(cost.INDEX, sum(each.stat().st_size for at in folders for each in at.rglob("*") if each.is_file()))
         if index is not None and request.pool is None:
@@ -97,7 +97,7 @@ class MathAMR(Configured):
     # ---- search -------------------------------------------------------------------------------------------------
 
     def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, Asked], list[str]]:
-        """Returns the vectors of each topic that has any, and their ids in order."""
+        """Returns the query vectors of topics by id, and the ids of topics with vectors in order."""
         from harness.systems.mathamr.training import trainer as training
 
         asked = [data.asked(topic, self.task) for topic in topics if self.task == "posts" or topic.formulas]
@@ -123,7 +123,7 @@ class MathAMR(Configured):
         return out, [topic.id for topic in topics if topic.id in out]
 
     def _index(self, vectors: Vectors, folder: Path) -> search.Index | adapters.Qdrant | None:
-        """What searches the vectors that are kept in a folder; FAISS's comes from the store if it was made before."""
+        """Returns the index of the vectors in a folder, or None for exact search; a FAISS index is cached there."""
         if self.precision == "exact":
             return None
         if self.precision == "qdrant":
@@ -131,7 +131,7 @@ class MathAMR(Configured):
         return adapters.kept_index(vectors, folder)
 
     def _picture(self, asked: Mapping[str, Asked], vectors: Vectors, folder: Path) -> None:
-        """Note the similarities of the pairs that are to be pictured; those that are not here are named."""
+        """Records the vector similarities of the pairs in `pictured`; reports pairs without vectors."""
         noted = []
         for topic, document in (self.pictured or {}).items():
             rows = vectors.rows([document])
@@ -162,7 +162,7 @@ class MathAMR(Configured):
         vectors: Vectors,
         find: Callable[[Sequence[Query]], list[search.Hits]],
     ) -> list[search.Hits]:
-        """Returns the hits of each topic. A pool is small: all of it is scored, topic by topic."""
+        """Returns the hits of each topic. If documents come from a pool, all of it is scored, topic by topic."""
         if request.pool is not None:
             pooled = ((topic, vectors.rows(request.pool.get(topic.id, frozenset()))) for topic in queries(topics))
             among = (self.depth, self.strategy)
@@ -185,7 +185,7 @@ class MathAMR(Configured):
         return out
 
     def _rough(self, vectors: Vectors, index: search.Index | adapters.Qdrant | None) -> Rough | None:
-        """Returns what scores all documents on the device, where that is asked for; None: NumPy does."""
+        """Returns a torch scorer of all documents if requested by `maxsim` and applicable; None: use NumPy."""
         if self.maxsim == "numpy" or index is not None or self.strategy != "colbert":
             return None
         from harness.systems.dense import maxsim_torch
@@ -194,7 +194,7 @@ class MathAMR(Configured):
 
     @property
     def _mean(self) -> bool:
-        """Whether MaxSim is divided by the number of a query's vectors (equation 3.7)."""
+        """Returns whether MaxSim is divided by the number of a query's vectors (equation 3.7)."""
         return bool(self.model.get("normalise", True))
 
     def _search(
@@ -204,7 +204,7 @@ class MathAMR(Configured):
         index: search.Index | adapters.Qdrant | None,
         rough: Rough | None = None,
     ) -> list[search.Hits]:
-        # A formula has one vector, so that all strategies are one; only by it an index can be asked for documents.
+        # A formula has one vector, so all strategies are equivalent; indexes support only `single` for it.
         strategy = "single" if self.task == "formulas" and index is not None else self.strategy
         more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": self._mean}
         if isinstance(index, adapters.Qdrant):
@@ -214,7 +214,7 @@ class MathAMR(Configured):
 
 
 def _named(types: Sequence[int]) -> list[str]:
-    """Vectors by their types, numbered: F1, F2, S1, D."""
+    """Names vectors by their types, numbered: F1, F2, S1, D."""
     seen: Counter[str] = Counter()
     out = []
     for kind in types:
@@ -225,7 +225,7 @@ def _named(types: Sequence[int]) -> list[str]:
 
 
 def _refused(topic: str, item: Encoded | HarnessError) -> bool:
-    """Returns whether a topic's graph could not be encoded, which is said."""
+    """Returns whether a topic's graph could not be encoded, and reports it."""
     if isinstance(item, HarnessError):
         say(f"topic {topic}: left out: {item}")
     return isinstance(item, HarnessError)

@@ -1,6 +1,6 @@
-"""The vectors of documents: encoded by a trained model, and kept by the store under it, the corpus and the parser.
+"""Document vectors from a trained model, kept in the store under the model, the corpus and the parser.
 
-Nothing here knows of search, so that a change there encodes nothing again.
+This module does not depend on search, so that a change of the search does not cause re-encoding.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from harness.systems.mathamr.configured import Configured
 
 
-PACK, TYPES = "graphs.pack", "types.npy"  # the graphs while they are made, the types of each document's vectors
+PACK, TYPES = "graphs.pack", "types.npy"  # temporary pack of graphs; types of all documents' vectors
 
 
 def posts_read(system: Configured) -> list[dict[str, Any]] | None:
-    """Returns what decides the posts that formulas stand in; None where posts are ranked."""
+    """Returns the identities of the corpora that contain the formulas; None if posts are ranked."""
     if system.task != "formulas":
         return None
     return [load_corpus(name).identity() for name in (system.posts, system.unanswered) if name]
 
 
 def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace: Path) -> Path:
-    """Returns the folder of the documents' vectors; made if the store has none.
+    """Returns the folder of document vectors; encodes them if they are not in the store.
 
     Raises
     ------
     HarnessError
-        A package, weights, a GPU or memory are missing; formulas are to be ranked, and no document is one.
+        A package, weights, a GPU or memory are missing, or formulas are to be ranked and no document is a formula.
     """
     spec = {
         "model": trained.digest,
@@ -81,7 +81,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace
 def _encoded(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path
 ) -> tuple[Pack, list[Any]]:
-    """Returns a pack of graphs, and the vectors of each: float32, shape (vectors, out)."""
+    """Encodes graphs; returns their pack and the vectors of each: float32, shape (vectors, out)."""
     from harness.systems.mathamr.training import trainer as training
 
     restricted = ((name, restrict(graph, system.formulas)) for name, graph in items)
@@ -106,7 +106,7 @@ def _of_posts(
 def _of_formulas(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Any, str]]:
-    """Id, vector of shape (1, out) and post of each formula of the corpus; of one that stands twice the first."""
+    """Yields id, vector of shape (1, out) and post of each formula of the corpus; of duplicates, the first."""
     pack, vectors = _encoded(system, items, trained, folder)
     seen: set[str] = set()
     for number, rows in enumerate(vectors):

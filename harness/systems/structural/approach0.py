@@ -1,8 +1,8 @@
-"""Approach0, the structural search engine (Zhong et al. 2019 to 2023), as its authors publish it in the package `pya0`.
+"""The structural search engine Approach0 (Zhong et al. 2019 to 2023), through its authors' package `pya0`.
 
-A document is indexed by its formulas' LaTeX, without its words, and a topic asks with its formulas. The engine reads
-LaTeX by itself; what it cannot parse is left out and counted. It is native code that can break off at a formula, and it
-prints: it works in a process of its own, which runs this module.
+Documents are indexed by the LaTeX of their formulas, without their words; the formulas of a topic are the query. The
+engine parses LaTeX itself; formulas that it cannot parse are excluded and counted. It is native code that prints to
+standard output and may crash at a formula, so it runs in a separate process, which executes this module.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from harness.systems.ranking import rank
 from harness.systems.structural.formulas import POST
 
 IDS = "ids.json"
-POSTS = "posts.json"  # of formulas that are documents, the posts where they stand
-INDEX = "index.tar"  # the engine makes hundreds of thousands of small files
-_MEMORY = Path("/dev/shm")  # noqa: S108  (a folder in memory: there small files are cheap)
-_ROOM = 8 << 30  # bytes that must be free there; an index takes some 20 kB a formula
-_RESTARTS = 20  # documents that may break the engine off while it indexes
-_SECONDS = 60  # for one parsed formula, added document or topic
-_LAST = 3600  # seconds to finish an index
+POSTS = "posts.json"  # the post of each formula, if the documents are formulas
+INDEX = "index.tar"  # an archive, because the engine writes hundreds of thousands of small files
+_MEMORY = Path("/dev/shm")  # noqa: S108  (a folder in memory, where small files are cheap)
+_ROOM = 8 << 30  # bytes that must be free in that folder; an index takes about 20 kB for each formula
+_RESTARTS = 20  # maximum number of documents at which the engine may crash while indexing
+_SECONDS = 60  # time limit to parse a formula, add a document or search a topic
+_LAST = 3600  # time limit in seconds to finish an index
 _HIT = re.compile(r'\{"docid": (\d+), "rank": \d+, "score": ([\d.]+)')
 _TAGS = re.compile(r"\[/?imath\]|\0")
 
 
 @dataclass(frozen=True)
 class Approach0:
-    """The engine's ranking; a document scores by how well its formulas match all of the topic's.
+    """Approach0: ranks documents by how well their formulas match all formulas of the topic.
 
     Parameters
     ----------
-    depth : documents returned of each topic.
+    depth : documents returned for each topic.
     """
 
     depth: int = 1000
@@ -70,9 +70,9 @@ class Approach0:
         checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
-        """Ranks by the engine's score; without a pool, documents that share nothing are not returned.
+        """Ranks by the engine's score; without a pool, documents that share no path with the topic are not returned.
 
-        Posts are kept as context where the corpus is of formulas and knows them.
+        The run has the posts as context if the documents are formulas and the corpus knows their posts.
         """
         corpus = request.corpus_for(self.name)
         with phase("index"):
@@ -80,7 +80,7 @@ class Approach0:
         ids: list[str] = json.loads((folder / IDS).read_text(encoding="utf-8"))
         asked = {topic.id: [formula.latex for formula in topic.formulas] for topic in request.topics}
         with phase("search"):
-            # All scores are needed for a pool alone, and the engine is many times faster if it may stop early.
+            # Only a pool needs all scores; without one the engine may stop early, which is many times faster.
             scores = search(folder, asked, len(ids), None if request.pool is not None else self.depth)
         nothing = np.zeros(len(ids))
         names = np.array([name.encode() for name in ids], dtype=np.bytes_)
@@ -95,8 +95,8 @@ class Approach0:
         posts: list[str] = json.loads((folder / POSTS).read_text(encoding="utf-8"))
         if not any(posts):
             return run
-        of = dict(zip(names.tolist(), (post.encode() for post in posts), strict=True))
-        return replace(run, context=np.array([of[doc] for doc in run.doc.tolist()], dtype=np.bytes_))
+        post_of = dict(zip(names.tolist(), (post.encode() for post in posts), strict=True))
+        return replace(run, context=np.array([post_of[doc] for doc in run.doc.tolist()], dtype=np.bytes_))
 
 
 def _spec(corpus: Corpus) -> dict[str, Any]:
@@ -110,12 +110,12 @@ def _spec(corpus: Corpus) -> dict[str, Any]:
 
 
 def build(corpus: Corpus, folder: Path) -> None:
-    """Indexes a corpus into a folder: the documents' ids and posts, the engine's files. Says what could not be indexed.
+    """Indexes a corpus; writes document ids, posts and the engine's files to a folder, and prints what was excluded.
 
     Raises
     ------
     HarnessError
-        No formula could be parsed, or too many documents break the engine off.
+        No formula could be parsed, or the engine crashes at too many documents.
     """
     documents, posts = {}, []
     for document in corpus:
@@ -146,14 +146,14 @@ def build(corpus: Corpus, folder: Path) -> None:
 def search(
     folder: Path, topics: Mapping[str, Sequence[str]], documents: int, depth: int | None = None
 ) -> dict[str, Floats]:
-    """Returns the scores of documents, shape (documents,), for each topic that has any; 0 for those not found.
+    """Returns document scores, shape (documents,), for each topic with a parsed formula; 0 for documents not found.
 
     Parameters
     ----------
-    folder : as `build` left it.
+    folder : folder that `build` wrote.
     topics : topic -> LaTeX of its formulas.
-    documents : how many the index has.
-    depth : the best so many have scores, of equal ones at the end those that the engine takes; None: all.
+    documents : number of documents in the index.
+    depth : number of top documents that get a score, where the engine decides ties at the cutoff; None for all.
     """
     asked = {name: list(dict.fromkeys(map(_plain, formulas))) for name, formulas in topics.items()}
     state = _parsed([latex for formulas in asked.values() for latex in formulas])
@@ -179,13 +179,13 @@ def search(
 
 
 def _plain(latex: str) -> str:
-    """Returns LaTeX on one line without the marks that the engine finds formulas by."""
+    """Returns LaTeX on one line, without the tags by which the engine recognises formulas."""
     text = _TAGS.sub(" ", latex).encode("utf-8", "replace").decode()
     return " ".join(text.split())
 
 
 def _parsed(formulas: Sequence[str]) -> dict[str, str]:
-    """Returns why the engine cannot parse a formula; "" if it can."""
+    """Maps each formula to the reason why the engine cannot parse it, "" if it can."""
     distinct = list(dict.fromkeys(formulas))
     return dict(zip(distinct, _patient(["parse"], distinct, "broke off"), strict=True))
 
@@ -208,7 +208,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _patient(command: Sequence[str], tasks: Sequence[Any], broken: str | None) -> list[Any]:
-    """Returns the answer to each task; `broken` where the engine broke off, which then goes on with the next one."""
+    """Returns the answer to each task, or `broken` where the engine crashed; restarts the engine after a crash."""
     out: list[Any] = []
     while len(out) < len(tasks):
         out += _answers(command, tasks[len(out) :])
@@ -218,7 +218,7 @@ def _patient(command: Sequence[str], tasks: Sequence[Any], broken: str | None) -
 
 
 def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
-    """Returns the answers to the first tasks: to all, unless the engine broke off."""
+    """Runs tasks in a new process of the engine; returns the answers up to the first crash."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -233,19 +233,19 @@ def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
     with process, progress(f"Approach0 {command[0]}, {len(tasks):,} tasks"):
         try:
             sent = "".join(json.dumps(task) + "\n" for task in tasks).encode()
-            output, said = process.communicate(sent)
+            output, errors = process.communicate(sent)
         except BaseException:
             process.kill()
             raise
     lines = output.split(b"\n")
     if lines[0] != b"ready":
-        last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
+        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
         raise HarnessError(f"Approach0 does not start: {last[0][:200]}; pip install 'mathir-harness[approach0]'")
     return [json.loads(line) for line in lines[1:-1]]
 
 
 def _engine() -> ModuleType:
-    """Returns the engine's native module; the package around it loads much that is not needed."""
+    """Loads the engine's native module without the rest of its package, which has many unneeded imports."""
     spec = importlib.util.find_spec("pya0")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("pya0 is not installed")
@@ -257,10 +257,10 @@ def _engine() -> ModuleType:
 
 
 def _main(command: str, *arguments: str) -> None:
-    """Does the tasks of standard input, one JSON value a line, and answer each with one."""
+    """Reads tasks from standard input, one JSON value on each line, and writes one JSON answer for each."""
     answer = os.fdopen(os.dup(1), "w", encoding="ascii", buffering=1)
     engine = _engine()
-    # What the engine prints is not for us.
+    # Discard what the engine prints to standard output.
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
     tasks = _tasks()
@@ -282,7 +282,7 @@ def _main(command: str, *arguments: str) -> None:
 
 
 def _tasks() -> Iterator[Any]:
-    """Yields the lines of standard input; whoever works on one for too long is ended, native code too."""
+    """Yields the tasks of standard input; an alarm ends the process if a task, even in native code, takes too long."""
     for line in sys.stdin:
         signal.alarm(_SECONDS)
         yield json.loads(line)
@@ -307,7 +307,7 @@ def _index(engine: ModuleType, path: str, texts: Iterator[str], answer: Callable
     engine.writer_maintain(writer, force=True)
     engine.writer_close(writer)
     engine.index_close(index)
-    answer(last)  # only now: without its end an index is none
+    answer(last)  # the last answer is sent only after the index is complete
 
 
 if __name__ == "__main__":

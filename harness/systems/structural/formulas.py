@@ -1,7 +1,7 @@
-"""What structural systems stand on: the formulas of a corpus as packed trees, those of topics, and runs made of both.
+"""Base of structural systems: packed formula trees of a corpus, formula trees of topics, and runs.
 
-A document holds any number of formulas: a formula that is a document has one, a post has several. Equal trees are kept
-once, so a system scores trees, and `Formulas.documents` combines that into scores of documents.
+A document has any number of formulas: one if the document is a formula, several if it is a post. Equal trees are stored
+once; a system scores trees, and `Formulas.documents` aggregates them to document scores.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from harness.systems.lexical.postings import Numbers, Offsets
 from harness.systems.ranking import rank
 
 KINDS = ("opt", "slt")  # operator trees, symbol layout trees
-OWN, LATEXML = ROUTES = ("own", "latexml")  # from LaTeX to trees: by our parsers, by the program LaTeXML
+OWN, LATEXML = ROUTES = ("own", "latexml")  # conversion of LaTeX to trees: by our parsers, by the program LaTeXML
 AGGREGATES = ("best", "sum")
-POST = "post"  # the column of a corpus of formulas that names the post each one stands in
+POST = "post"  # column of a formula corpus with the post of each formula
 NO_TREE = "the corpus has no tree of it"
 ALONE = "nothing but an error"
 NO_STRING = "not a Tangent string"
 LARGE = f"more than {forest.WIDEST:,} nodes"
 WIDE = f"an operator of {forest.EDGES} arguments or more"
-_NAMED = 5  # reasons of faults that are named in a line
-AHEAD = 2000  # distinct formulas that LaTeXML is given at a time
+_NAMED = 5  # maximum number of failure reasons in a printed line
+AHEAD = 2000  # distinct formulas in one batch for LaTeXML
 _READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
 Ahead = tuple[list[Document], list[str]]
 
@@ -61,13 +61,13 @@ class Formulas:
 
     Attributes
     ----------
-    ids : bytes, shape (documents,). In the order of the corpus, documents without a formula too.
-    posts : bytes, shape (documents,), or None. The post each formula stands in, if the corpus keeps it.
+    ids : bytes, shape (documents,). In corpus order, including documents without a formula.
+    posts : bytes, shape (documents,), or None. The post of each formula, if the corpus keeps it.
     start : int64, shape (documents + 1,). Where each document's formulas begin in `tree`, and their end.
-    tree : int32, shape (formulas,). The number in `trees`; -1 for a formula of which nothing could be read. The same
-        formulas in the same order for every kind of tree.
-    trees : the distinct trees, in the order of their first appearance.
-    counts : formulas read, and those that failed wholly or in part by reason.
+    tree : int32, shape (formulas,). Index into `trees`; -1 if nothing of a formula could be parsed. Both kinds of trees
+        have the same formulas in the same order.
+    trees : distinct trees, in order of first appearance.
+    counts : number of formulas parsed, and of formulas that failed wholly or partly, by reason.
     """
 
     ids: Ids
@@ -79,17 +79,17 @@ class Formulas:
 
     @cached_property
     def document(self) -> Numbers:
-        """The document of each formula, int32, shape (formulas,)."""
+        """Document of each formula, int32, shape (formulas,)."""
         return np.repeat(np.arange(len(self.ids), dtype=np.int32), np.diff(self.start))
 
     def documents(self, trees: Offsets, scores: Floats, aggregate: str = "best") -> Floats:
-        """Scores of documents from those of trees: shape (documents,), 0 for those without any of them.
+        """Aggregates tree scores to document scores, shape (documents,); 0 for documents with none of the trees.
 
         Parameters
         ----------
-        trees : numbers in `trees`, none twice.
-        scores : of these trees, same shape, not negative.
-        aggregate : the `best` of a document's formulas or the `sum` over all of them.
+        trees : distinct indices into `trees`.
+        scores : scores of these trees, same shape, not negative.
+        aggregate : `best` formula of a document, or `sum` over all its formulas.
         """
         first, where = self._places
         lengths = first[trees + 1] - first[trees]
@@ -104,13 +104,13 @@ class Formulas:
 
     @cached_property
     def _places(self) -> tuple[Offsets, Offsets]:
-        """Formulas sorted by tree, and where each tree's formulas begin among them."""
+        """Where each tree's formulas begin, and the formulas sorted by tree."""
         where = np.argsort(self.tree, kind="stable")
         first = np.searchsorted(self.tree[where], np.arange(len(self.trees) + 1))
         return first, where
 
     def save(self, folder: Path) -> None:
-        """Writes them into a folder that exists."""
+        """Writes the formulas to an existing folder."""
         forest.save(self.trees, folder)
         for name in ("ids", "start", "tree"):
             np.save(folder / f"document-{name}.npy", getattr(self, name))
@@ -121,7 +121,7 @@ class Formulas:
 
     @staticmethod
     def load(folder: Path) -> Formulas:
-        """Returns the inverse of `save`. Raises HarnessError if a file is missing or damaged."""
+        """Loads formulas that `save` wrote. Raises HarnessError if a file is missing or damaged."""
         try:
             ids, start, tree = (np.load(folder / f"document-{name}.npy") for name in ("ids", "start", "tree"))
             posts = folder / "document-posts.npy"
@@ -135,17 +135,18 @@ class Formulas:
 
 
 def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
-    """Returns the formulas of a corpus, from the store if they have been read before; says how many could not be read.
+    """Returns the formulas of a corpus, from the store or parsed, and prints how many could not be parsed.
 
     Parameters
     ----------
-    kind : one of `KINDS`. Tangent strings come from the documents' column of this name, other trees from their LaTeX.
-    route : one of `ROUTES`, by which LaTeX is read. LaTeXML takes minutes for tens of thousands of formulas.
+    kind : one of `KINDS`. Trees are parsed from the Tangent strings in the documents' column of this name, or else from
+        LaTeX.
+    route : parser of LaTeX, one of `ROUTES`. LaTeXML takes minutes for tens of thousands of formulas.
 
     Raises
     ------
     HarnessError
-        The corpus has no formulas, or LaTeXML is asked for and not installed.
+        The corpus has no formulas, or LaTeXML is requested and not installed.
     """
     made_from = spec(corpus, kind, route)
     folder = artefacts.get_or_build("formulas", made_from, lambda folder: encode(corpus, kind, route).save(folder))
@@ -156,9 +157,9 @@ def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
 
 
 def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
-    """Returns what the formulas of a corpus are kept under; for the specifications of what is made from them.
+    """Returns the specification of a corpus's formulas in the store, which is part of those of derived artifacts.
 
-    Raises HarnessError if LaTeXML is asked for and not installed.
+    Raises HarnessError if LaTeXML is requested and not installed.
     """
     return {
         "corpus": corpus.name,
@@ -171,22 +172,24 @@ def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
 
 
 def via(route: str) -> dict[str, str]:
-    """Returns what a route adds to a specification: LaTeXML and its version; nothing for our own parsers.
+    """Returns the part of a specification that names the route: the version of LaTeXML; empty for our own parsers.
 
-    Raises HarnessError if LaTeXML is asked for and not installed.
+    Raises HarnessError if LaTeXML is requested and not installed.
     """
     return {"route": f"LaTeXML {latexml.version()}"} if checks.choice("route", route, ROUTES) == LATEXML else {}
 
 
 def reader(latex: Iterable[str], kind: str, route: str = OWN) -> Callable[[str], Reading]:
-    """Returns a function that reads each of these formulas; LaTeXML converts all of them now, on all cores."""
+    """Returns a function that parses any of these formulas; LaTeXML converts them all at once, on all cores."""
     if checks.choice("route", route, ROUTES) == OWN:
         return _READERS[kind]
     return latexml.reader(latex, kind, workers=os.cpu_count() or 1)
 
 
 def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[str]]) -> Iterator[Ahead]:
-    """Documents in groups, each with the formulas that stand in no group before it: enough for LaTeXML to be quick.
+    """Groups documents so that LaTeXML can convert many formulas at once.
+
+    Yields each group with its new formulas, which do not occur in an earlier group.
 
     Parameters
     ----------
@@ -208,7 +211,7 @@ def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[st
 
 
 def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
-    """Reads the documents and the trees of their formulas. Raises HarnessError if no formula could be read."""
+    """Parses all formulas of the documents. Raises HarnessError if none could be parsed."""
     ids: list[bytes] = []
     posts: list[bytes] = []
     start, tree = array("q", [0]), array("i")
@@ -253,7 +256,7 @@ def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
 def _with_reader(
     documents: Iterable[Document], kind: str, route: str
 ) -> Iterator[tuple[Document, Callable[[str], Reading]]]:
-    """Yields each document and what reads those of its formulas that no document before it has."""
+    """Yields each document with a parser for those of its formulas that do not occur in earlier documents."""
     if route == OWN:
         for document in documents:
             yield document, _READERS[kind]
@@ -265,9 +268,9 @@ def _with_reader(
 
 
 def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree, ...]]:
-    """Returns the distinct formulas that each topic asks with, in order; says how many could not be read.
+    """Returns the distinct query formulas of each topic, in order, and prints how many could not be parsed.
 
-    Where the corpus has trees of the topics too (Tangent's files), those are taken, else the topics' LaTeX is read.
+    Trees of the topics that come with the corpus (Tangent's files) are preferred to the topics' LaTeX.
     """
     checks.choice("kind", kind, KINDS)
     given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader.name == "tangent" else {}
@@ -288,11 +291,11 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
 
 
 def ranked(name: str, request: Request, formulas: Formulas, score: Callable[[Topic], Floats], depth: int) -> Run:
-    """Returns a run: the best documents of each topic, with their posts as context where the corpus knows them.
+    """Returns a run of the best documents of each topic, with posts as context if the corpus knows them.
 
     Parameters
     ----------
-    score : topic -> scores of all documents, shape (documents,); those with 0 are not returned unless in the pool.
+    score : topic -> scores of all documents, shape (documents,). Without a pool, documents with 0 are not returned.
     """
     run = rank(name, request, formulas.ids, lambda topic: (score(topic), 0.0), depth, "a part of a formula")
     if formulas.posts is None:
@@ -303,23 +306,23 @@ def ranked(name: str, request: Request, formulas: Formulas, score: Callable[[Top
 
 
 def _sources(document: Document, kind: str) -> list[tuple[bool, str]]:
-    """Returns whether it is a Tangent string, and the string or LaTeX, of each formula."""
+    """Returns, for each formula, whether it is a Tangent string, and the string or the LaTeX."""
     if any(name in document.columns for name in KINDS):
         return [(True, document.columns.get(kind, ""))]
     return [(False, _text(formula.latex)) for formula in document.formulas]
 
 
 def _text(latex: str) -> str:
-    """Returns LaTeX that can be written as UTF-8: halves of surrogate pairs, which JSON can escape, become `?`."""
+    """Makes LaTeX valid UTF-8: lone surrogates, which JSON can contain, become `?`."""
     return latex if latex.isascii() else latex.encode("utf-8", "replace").decode()
 
 
 def _storable(reading: Reading) -> Reading:
-    """Returns the reading, or a failure where a forest cannot hold its tree: one formula must not stop all others."""
+    """Returns the reading, or a failure if its tree is too large for a forest, so that one formula cannot stop all."""
     size = len(reading.tree)
     if size > forest.WIDEST:
         return failed(LARGE)
-    # Places of arguments count from 0, so that the widest operator alone says how many edges there are.
+    # Edges number arguments from 0, so the operator with the most arguments determines the number of distinct edges.
     return failed(WIDE) if size > forest.EDGES and len(set(reading.tree.edges)) > forest.EDGES else reading
 
 
@@ -337,9 +340,12 @@ def _nothing(tree: Tree) -> bool:
 
 
 def _say(what: str, kind: str, route: str, counts: Counts) -> None:
-    """One line with the most frequent reasons; all of them are in `Formulas.counts`."""
+    """Prints one line with the most frequent errors; `Formulas.counts` has all of them."""
     named = [f"{reason}: {number:,}" for reason, number in list(counts.failed.items())[:_NAMED]]
+    if len(counts.failed) == 1:
+        named = list(counts.failed)
     if len(counts.failed) > _NAMED:
-        named.append(f"{len(counts.failed) - _NAMED} more reasons: {sum(list(counts.failed.values())[_NAMED:]):,}")
+        named.append(f"{len(counts.failed) - _NAMED} more kinds: {sum(list(counts.failed.values())[_NAMED:]):,}")
+    kinds = f" ({', '.join(named)})" if named else ""
     how = ", ".join((kind, *via(route).values()))
-    say(f"{what} ({how}); read without fault: {counts.read:,}; with one: {', '.join(named) or 'none'}")
+    say(f"{what} ({how}); parsed without errors: {counts.read:,}; with errors: {sum(counts.failed.values()):,}{kinds}")

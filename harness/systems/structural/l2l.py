@@ -1,10 +1,10 @@
-"""L2L: formulas that share shortest paths between leaves of operator trees, sequences of symbols, and symbols.
+"""L2L: formula similarity by leaf-to-leaf paths of operator trees, symbol sequences, and symbols.
 
-After the leaf-to-leaf system of Vemuganti, Seiya and Kani (2025), as the thesis on MathAMR+ describes it: an unweighted
-ensemble of similarities of structure (paths between leaves of the operator tree), of LaTeX, and of the symbols of
-Presentation MathML. The latter two are read off the symbol layout tree here: its labels from left to right are the
-LaTeX without braces and spellings, and there where a corpus has trees alone. Each similarity is the Dice coefficient of
-multisets weighted by rarity, so that the length of both formulas counts; it lies between 0 and 1.
+This follows the leaf-to-leaf system of Vemuganti, Seiya and Kani (2025), as described in the thesis on MathAMR+: an
+unweighted ensemble of three similarities, of structure (paths between leaves of the operator tree), of LaTeX, and of
+the symbols of Presentation MathML. Here, the latter two are computed from the symbol layout tree: its labels from left
+to right correspond to the LaTeX without braces and spelling variants, and exist even in corpora that have only trees.
+Each similarity is the Dice coefficient of multisets weighted by rarity, between 0 and 1.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.tangent import UNORDERED, Dice, Features, Keys, Nodes, hashes, nodes, then, wildcards
 
-SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # and the kind of trees they are of
+SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # similarity -> kind of trees
 
 
 def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
-    """Returns the shortest path between any two leaves of a tree: the labels on it, both leaves included.
+    """Returns the shortest paths between all pairs of leaves of each tree, hashed from the labels along the path.
 
-    Below an unordered operator a path is the same in both directions; else it goes from left to right. A tree of one
-    leaf has the path from there to the root. Where a tree has more than `most` paths, those with long arms (edges from
-    a leaf to the highest node of the path) are left out: as many as needed, but not all. All occurrences, any order.
+    A path runs from left to right; if its highest node is an unordered operator, both directions are equal. A tree with
+    a single leaf has the path from the leaf to the root. In a tree with more than `most` paths, those with the longest
+    arms (edges from a leaf to the highest node of the path) are excluded, but never all. Returns all occurrences, in
+    any order.
     """
     reach = _arms(trees, all_, most)
     loose = np.array([name.startswith(UNORDERED) for name in trees.label_names])[trees.labels]
@@ -48,7 +49,7 @@ def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
     found: list[tuple[Offsets, Offsets, Offsets, Keys]] = []
     alone, length = [], 0
     while leaf.size:
-        # One edge up: the arm now ends below `top`, in the child `branch`.
+        # Move one edge up: the arm now ends in `branch`, a child of `top`.
         length += 1
         stays = (all_.parent[top] >= 0) & (length <= reach[all_.tree[leaf]])
         if length > 1:
@@ -61,7 +62,7 @@ def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
     top, leaf, branch, arm = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort((leaf, top))
     top, branch, arm = top[order], branch[order], arm[order]
-    # Entries of one top follow each other, of one branch too: each is paired with those behind its own branch.
+    # Entries are sorted by top and branch; each is paired with the later entries of its top outside its own branch.
     place = np.arange(len(top))
     begin = _ends(branch + top * len(all_.tree))
     number = _ends(top) - begin
@@ -77,14 +78,14 @@ def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
 
 
 def _ends(run: Offsets) -> Offsets:
-    """For each entry the place behind the last of its run of equal neighbours."""
+    """Returns, for each entry, the position after the end of its run of equal values."""
     last = np.flatnonzero(np.append(run[1:] != run[:-1], True)[: len(run)]) + 1
     out: Offsets = np.repeat(last, np.diff(last, prepend=0))
     return out
 
 
 def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
-    """Returns the longest arm of each tree's paths, in edges, with which it has at most `most` paths, or any at all."""
+    """Returns each tree's maximum arm length in edges: the largest with at most `most` paths, but at least one path."""
     reach = np.ones(len(trees), np.int64)
     below = np.flatnonzero(all_.parent >= 0)
     own = all_.leaf.astype(np.int64)
@@ -106,7 +107,7 @@ def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
 
 
 def sequences(all_: Nodes, length: int) -> Features:
-    """Returns the runs of so many labels of a tree in its order, with marks before the first and behind the last."""
+    """Returns the label n-grams of each tree in tree order, padded with boundary marks; n is `length`."""
     edge = hashes(["", " "])
     trees = int(all_.tree[-1]) + 1 if len(all_.tree) else 0
     tree = np.concatenate((np.repeat(np.arange(trees), length - 1), all_.tree, np.repeat(np.arange(trees), length - 1)))
@@ -123,21 +124,21 @@ def sequences(all_: Nodes, length: int) -> Features:
 
 @dataclass(frozen=True)
 class L2L:
-    """Formulas ranked by the mean of similarities of structure, sequence and symbols.
+    """L2L: ranks documents by a weighted mean of the structure, sequence and symbol similarities of their formulas.
 
-    A document counts with its best formula for each formula of the topic (or with the sum over its own), and a topic of
-    several formulas sums over them, each by the weight of its features.
+    For each formula of the topic, a document's score is that of its best formula, or the sum over its formulas. These
+    scores are averaged over the formulas of the topic, weighted by their features.
 
     Parameters
     ----------
-    weights : of the similarities: `paths` between leaves of the operator tree, `sequence` of the symbols of the layout
-        tree, and `symbols` wherever they stand.
-    names : whether variables at the ends of paths keep their names; else all variables are alike there.
-    most : paths of a formula, about; see `leaf_paths`.
-    run : symbols of a part of a sequence.
-    aggregate : `best` or `sum`.
-    route : by which LaTeX is read into trees, `own` or `latexml`.
-    depth : documents returned of each topic.
+    weights : weights of the similarities: `paths` between leaves of the operator tree, `sequence` of symbols of the
+        layout tree, and `symbols` regardless of order.
+    names : whether variables at the ends of paths keep their names; otherwise all variables are equal there.
+    most : approximate maximum of paths of a formula; see `leaf_paths`.
+    run : symbols in one n-gram of a sequence.
+    aggregate : `best` or `sum` of a document's formulas.
+    route : parser of LaTeX, `own` or `latexml`.
+    depth : documents returned for each topic.
     """
 
     weights: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(SIMILARITIES, 1.0))
@@ -182,18 +183,18 @@ class L2L:
         return formulas.ranked(self.name, request, known[kinds[0]], score, self.depth)
 
     def index(self, part: str, trees: Forest) -> Dice:
-        """Returns the trees by their features for a similarity."""
+        """Returns an index of the trees' features for a similarity."""
         return Dice.of(self.features(part, trees), len(trees))
 
     def features(self, part: str, trees: Forest) -> Features:
-        """Returns what trees have in common or not, by a similarity."""
+        """Returns the features of trees that a similarity compares."""
         all_ = nodes(trees)
         if part == "paths":
             return leaf_paths(trees, all_ if self.names else wildcards(all_), self.most)
         return sequences(all_, self.run if part == "sequence" else 1)
 
     def documents(self, part: str, asked: tuple[Tree, ...], known: Formulas, index: Dice) -> Floats:
-        """Returns what a topic's trees give to all documents by a similarity, 0 to 1, shape (documents,)."""
+        """Returns the scores of all documents for a topic's trees by one similarity, 0 to 1, shape (documents,)."""
         total, mass = np.zeros(len(known.ids)), 0.0
         for tree in asked:
             features = self.features(part, forest.pack([tree]))

@@ -1,9 +1,9 @@
-"""Paths of operator trees: from a node up to one of its ancestors, as 64-bit numbers, for many trees at once.
+"""Paths of operator trees from a node up to one of its ancestors, as 64-bit hashes, for many trees at once.
 
-After Zhong and Zanibbi (2019), "Structural similarity search for formulas using leaf-root paths in operator subtrees",
-and Approach0. A path is the labels on it, with the place of each argument except below unordered operators (`U!`). One
-that begins at a leaf has two forms: with the leaf's symbol, and with a wildcard that keeps only its kind (`V!x`,
-`V!*`). Paths that begin at an inner node have one form.
+The paths follow Zhong and Zanibbi (2019), "Structural similarity search for formulas using leaf-root paths in operator
+subtrees", and Approach0. A path consists of its labels and the position of each argument, which is ignored below
+unordered operators (`U!`). A path that begins at a leaf has two forms: with the leaf's symbol (`V!x`), and with a
+wildcard that keeps only the kind of symbol (`V!*`). A path that begins at an inner node has one form.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _HALF, _THIRD, _REST = np.uint64(32), np.uint64(29), np.uint64(48)
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Numbers of a forest's labels and edges that are the same for every forest.
+    """Hashes of a forest's labels and edges, equal for equal names in every forest.
 
     Attributes
     ----------
-    label, inner, wildcard : uint64, shape (labels,). Of the label, of the label where a path begins at an inner node,
-        and of the label's kind.
-    ordered : bool, shape (labels,). Whether the arguments' places count.
+    label, inner, wildcard : uint64, shape (labels,). Hash of the label, of the label as the beginning of a path at an
+        inner node, and of the label's kind.
+    ordered : bool, shape (labels,). Whether the order of arguments matters.
     edge : uint64, shape (edges,).
     """
 
@@ -64,15 +64,15 @@ def _numbers(names: tuple[str, ...]) -> Hashes:
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """The paths of some trees; nodes are numbered through all of them.
+    """The paths of some trees, whose nodes are numbered consecutively.
 
     Attributes
     ----------
-    node, top : int64, shape (paths,). Where each path begins and ends.
-    wildcard, symbol : uint64, shape (paths,). Its two forms; equal for those that begin at an inner node.
-    height : int32, shape (paths,). Edges; 0 for a node alone.
-    leaf : bool, shape (nodes,).
-    tree : int64, shape (nodes,). The tree of each node, by its place among the trees asked for.
+    node, top : int64, shape (paths,). First and last node of each path.
+    wildcard, symbol : uint64, shape (paths,). The two forms of each path; equal if it begins at an inner node.
+    height : int32, shape (paths,). Number of edges; 0 for a single node.
+    leaf : bool, shape (nodes,). Whether a node is a leaf.
+    tree : int64, shape (nodes,). The tree of each node, as a position among the requested trees.
     """
 
     node: Places
@@ -85,14 +85,14 @@ class Paths:
 
     @property
     def leaves(self) -> Places:
-        """Leaves of each tree."""
+        """Number of leaves of each tree."""
         return np.bincount(self.tree[self.leaf], minlength=int(self.tree[-1]) + 1)
 
 
 def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool = False) -> Paths:
-    """Returns the paths of at most `height` edges from every node; with `full` also the longer ones from leaves.
+    """Returns the paths of at most `height` edges from every node; with `full` also the longer paths from leaves.
 
-    Time and memory: nodes times height, with `full` plus leaves times depth.
+    Time and memory grow with nodes times height, and with `full` also with leaves times depth.
     """
     begin, end = forest.offsets[trees], forest.offsets[trees + 1]
     lengths = end - begin
@@ -104,7 +104,7 @@ def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool =
     root[first] = True
     leaf = np.ones(len(at), np.bool_)
     leaf[parent[~root]] = False
-    # What a step from each node to its parent does to a path's number.
+    # The hash that a step from a node to its parent adds to a path.
     above = label[parent]
     step = codes.label[above] + np.where(codes.ordered[above], codes.edge[edge], np.uint64(0))
 
@@ -126,26 +126,26 @@ def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool =
 
 
 def _mixed(path: Hashes, step: Hashes) -> Hashes:
-    path = (path * _FIRST) ^ step  # not symmetric: a label below itself is not nothing
+    path = (path * _FIRST) ^ step  # not symmetric: a label below an equal label must not cancel out
     path = (path ^ (path >> _THIRD)) * _SECOND
     return path ^ (path >> _HALF)
 
 
 def counted(first: Places, second: Places, width: int) -> tuple[Places, Places, Places]:
-    """Returns how often each pair of numbers comes: first, second (below `width`), count; sorted."""
+    """Counts pairs of numbers; returns first, second (less than `width`) and count of each distinct pair, sorted."""
     pairs, counts = np.unique(first * width + second, return_counts=True)
     return pairs // width, pairs % width, counts
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Paths of a query by group (its tree, or the node they end in), ready to be matched with those of documents.
+    """Paths of a query by group (the whole tree, or the node where they end), prepared for matching with documents.
 
     Attributes
     ----------
     known : uint64, shape (distinct paths,), sorted.
     weight : float64, of the same shape.
-    start, group, count : where each path's groups begin; the groups, and how often the path comes in each.
+    start, group, count : where each path's groups begin; the groups; and how often the path occurs in each group.
     groups : number of groups.
     """
 
@@ -158,22 +158,22 @@ class Asked:
 
     @staticmethod
     def of(hashes: Hashes, group: Places, groups: int) -> Asked:
-        """Paths and their groups, each path of weight 1."""
+        """Prepares paths and their groups, with weight 1 for each path."""
         known, number = np.unique(hashes, return_inverse=True)
         path, group, count = counted(number, group, groups)
         return Asked(known, np.ones(len(known)), np.searchsorted(path, np.arange(len(known) + 1)), group, count, groups)
 
     @cached_property
     def _maybe(self) -> npt.NDArray[np.bool_]:
-        """Whether a known path begins with these 16 bits: most others are ruled out so, without a search."""
+        """Whether a known hash begins with given 16 bits; rules out most other hashes without a search."""
         out = np.zeros(1 << 16, np.bool_)
         out[self.known >> _REST] = True
         return out
 
     def shared(self, hashes: Hashes, group: Places, groups: int) -> Floats:
-        """Weights of the paths in common with each group of documents' paths, shape (query's groups, groups).
+        """Sums the weights of the paths shared with each group of document paths, shape (query's groups, groups).
 
-        A path counts as often as it comes in both: the minimum.
+        A path counts with the minimum of its numbers of occurrences on both sides.
         """
         some = np.flatnonzero(self._maybe[hashes >> _REST])
         at = np.minimum(np.searchsorted(self.known, hashes[some]), len(self.known) - 1)
@@ -189,7 +189,7 @@ class Asked:
 
 
 def canonical(tree: Tree) -> str:
-    """Returns a text that is the same for trees that differ in the order of unordered operators' arguments only."""
+    """Returns a canonical text of a tree, equal for trees that differ only in the order of unordered arguments."""
     below: list[list[str]] = [[] for _ in tree.labels]
     for number in range(len(tree) - 1, 0, -1):
         parent = tree.parents[number]

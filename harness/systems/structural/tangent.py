@@ -1,10 +1,10 @@
-"""Tangent: formulas that share pairs of symbols, the best of them compared by their largest common subtree.
+"""Tangent: formula search by shared symbol pairs, with re-ranking by the largest common subtree.
 
-After Tangent-3 and Tangent-S (Zanibbi et al. 2016; Davila and Zanibbi 2017), for symbol layout trees (SLT), operator
-trees (OPT) or both. Candidates are found by an inverted index of tuples (two symbols and the edges between them) with
-the Dice coefficient, here of tuples weighted by their rarity, so that the length of both formulas counts. The first of
-them are aligned with the query, and the size of the largest connected part that fits is set against both sizes.
-The score is a weighted mean of these parts; each lies between 0 and 1, and is 1 for the formula itself.
+This follows Tangent-3 and Tangent-S (Zanibbi et al. 2016; Davila and Zanibbi 2017), for symbol layout trees (SLT),
+operator trees (OPT) or both. An inverted index of tuples (two symbols and the edges between them) finds candidates by
+the Dice coefficient of tuples weighted by rarity. The top candidates are aligned with the query, and the size of the
+largest matching connected part is related to the sizes of both trees. The score is a weighted mean of these
+components; each lies between 0 and 1, and is 1 for the query formula itself.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 
 Keys = npt.NDArray[np.uint64]
-Features = tuple[Offsets, Keys]  # of each occurrence of a feature the tree and a number that equal features share
+Features = tuple[Offsets, Keys]  # for each occurrence of a feature, its tree and its hash
 Places = npt.NDArray[np.int32]
 Worth = npt.NDArray[np.float32]
 UNORDERED, VARIABLE = "U!", "V!"
-LARGE, NEAR = 2000, 20  # nodes of a tree from which only tuples of near symbols are made, and how many edges that is
-_CELLS = 1 << 22  # pairs of nodes that are compared at a time
+LARGE, NEAR = 2000, 20  # trees with more than LARGE nodes have only tuples of at most NEAR edges
+_CELLS = 1 << 22  # pairs of nodes compared at a time
 _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
@@ -45,13 +45,13 @@ _STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 def hashes(names: Iterable[str]) -> Keys:
-    """Returns a number of 64 bits for each name, the same in every process."""
+    """Returns a 64-bit hash of each name, the same in every process."""
     digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 def then(first: Keys, second: Keys) -> Keys:
-    """Returns a number for each ordered pair of numbers; equal pairs get equal ones, others almost never."""
+    """Combines the hashes of ordered pairs; equal pairs have equal hashes, and different pairs almost never."""
     mixed = (first * _STEP) ^ second
     mixed = (mixed ^ (mixed >> np.uint64(31))) * _MIX
     out: Keys = mixed ^ (mixed >> np.uint64(29))
@@ -60,13 +60,13 @@ def then(first: Keys, second: Keys) -> Keys:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The nodes of all trees of a forest, side by side.
+    """The nodes of all trees of a forest, as columns.
 
     Attributes
     ----------
     tree : int64, shape (nodes,).
-    parent : int64, shape (nodes,). Number among all nodes; of a root -1.
-    label, edge : uint64, shape (nodes,). Hashes; below an unordered operator all edges are the same.
+    parent : int64, shape (nodes,). Index among all nodes; -1 for a root.
+    label, edge : uint64, shape (nodes,). Hashes; all edges below an unordered operator are equal.
     variable : bool, shape (nodes,).
     leaf : bool, shape (nodes,).
     """
@@ -96,15 +96,16 @@ def nodes(trees: Forest) -> Nodes:
 
 
 def wildcards(all_: Nodes) -> Nodes:
-    """Returns the same nodes with one label for all variables."""
+    """Returns the nodes with the labels of all variables replaced by one common label."""
     return replace(all_, label=np.where(all_.variable, hashes([VARIABLE]), all_.label))
 
 
 def pairs(all_: Nodes, window: int | None = None) -> Features:
-    """Returns the tuples of `harness.formulas.trees.tuples.tuples`, ends included, in any order.
+    """Returns the tuples of `harness.formulas.trees.tuples.tuples`, end marks included, in any order.
 
-    `window` bounds the edges between the two symbols; None: any distance, but in trees of over `LARGE` nodes, whose
-    rows would have millions of tuples, `NEAR` edges. Time and number: nodes times window, or times depth.
+    The two symbols are at most `window` edges apart; None for any distance, except that trees of more than `LARGE`
+    nodes, which could have millions of tuples, are limited to `NEAR` edges. Time and number of tuples grow with nodes
+    times window, or nodes times depth.
     """
     large = np.bincount(all_.tree) > LARGE
     leaves = np.flatnonzero(all_.leaf)
@@ -131,15 +132,15 @@ class Dice:
     """An inverted index of features of trees, scored by the Dice coefficient of weighted multisets.
 
     s(q, d) = 2 sum_f w_f min(q_f, d_f) / (sum_f w_f q_f + sum_f w_f d_f), with w_f = ln(1 + N / n_f) for a feature that
-    n_f of the N trees have (n_f = 1 for one of the query alone). It is 1 exactly where both have the same features.
+    n_f of the N trees have (n_f = 1 if only the query has it). It is 1 exactly if both have the same features.
 
     Attributes
     ----------
     key : uint64, shape (features,), ascending.
     start : int64, shape (features + 1,). Where the postings of each feature begin.
-    tree, count : shape (postings,). Trees, and how often each has the feature.
+    tree, count : shape (postings,). The tree of each posting, and how often the feature occurs in it.
     weight : float64, shape (features,).
-    mass : float64, shape (trees,). The weights of a tree's features together.
+    mass : float64, shape (trees,). Sum of the weights of a tree's features.
     """
 
     key: Keys
@@ -151,7 +152,7 @@ class Dice:
 
     @staticmethod
     def of(found: Features, trees: int) -> Dice:
-        """Returns the index of the features of so many trees."""
+        """Builds an index of features; `trees` is the number of trees."""
         tree, key = found
         order = np.argsort(key)
         key = key[order]
@@ -173,7 +174,7 @@ class Dice:
         return out
 
     def score(self, query: Features) -> Floats:
-        """Returns the scores of all trees, shape (trees,), for the features of one."""
+        """Returns the scores of all trees for a query's features, shape (trees,)."""
         key, count = np.unique(query[1], return_counts=True)
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         known, weight = self.key[at] == key, self.weights(key)
@@ -192,7 +193,7 @@ class Dice:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Nodes of some trees of a forest, side by side; numbers of nodes are places here, numbers of trees too."""
+    """Nodes of some trees of a forest, as columns; `tree` and `parent` are indices within this selection."""
 
     tree: Offsets
     parent: Offsets
@@ -203,7 +204,7 @@ class Candidates:
 
     @staticmethod
     def of(trees: Forest, all_: Nodes, chosen: Offsets) -> Candidates:
-        """Returns the nodes of the chosen trees; `all_` are those of the whole forest."""
+        """Selects the nodes of some trees from those of the whole forest (`all_`)."""
         size = trees.offsets[chosen + 1] - trees.offsets[chosen]
         tree = np.repeat(np.arange(len(chosen)), size)
         shift = np.repeat(trees.offsets[chosen] - np.cumsum(size) + size, size)
@@ -214,20 +215,19 @@ class Candidates:
 
 
 def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
-    """Returns how well the largest connected part that a query shares with each tree covers both, from 0 to 1.
+    """Returns the score of the largest common connected subtree of a query and each tree, from 0 to 1, shape (trees,).
 
-    A part of the query and one of the tree match if their nodes can be paired, the tops with each other and then each
-    pair's arguments: those at the same edge, or of an unordered operator any, each once; the largest argument of the
-    query takes the best partner first, so that equal trees always match as a whole. Paired nodes have equal labels and
-    count 1. Two different variables may be paired too, if no others claim one of them more often, and count `credit`.
-    With m counted, the score is 2 m / (nodes of the query + nodes of the tree).
-
-    Returns float64, shape (trees,).
+    Two connected parts match if their nodes can be paired: first their top nodes, then recursively the arguments of
+    each pair. Arguments are paired if they are at the same edge; below an unordered operator any two can be paired,
+    each once. The largest argument of the query chooses its partner first, so that equal trees always match completely.
+    Paired nodes have equal labels and count 1. Two different variables can be paired as well and count `credit`; each
+    variable is matched with a single other one. If m is the count, the score is
+    2 m / (nodes of the query + nodes of the tree).
     """
     asked = nodes(forest.pack([query]))
     nodes_ = len(found.tree)
     worth = np.zeros((len(query), nodes_), np.float32)
-    partner = np.full((len(query), nodes_), -1, np.int32)  # of a query's node, below each partner of its parent
+    partner = np.full((len(query), nodes_), -1, np.int32)  # of each query node, given the partner of its parent
     below, size = children(query), sizes(query)
     matched: dict[int, Offsets] = {}
     for node in range(len(query) - 1, -1, -1):
@@ -256,7 +256,7 @@ def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
 
 
 def aligned(query: Tree, trees: Forest, all_: Nodes, chosen: Offsets, credit: float) -> Floats:
-    """Returns `common` for trees by their numbers, shape (chosen,); so many at a time that memory stays bounded."""
+    """Returns `common` for some trees of a forest, shape (chosen,); works in blocks to bound the memory."""
     out = np.zeros(len(chosen))
     block = np.cumsum(trees.offsets[chosen + 1] - trees.offsets[chosen]) * len(query) // _CELLS
     for number in np.unique(block):
@@ -266,7 +266,7 @@ def aligned(query: Tree, trees: Forest, all_: Nodes, chosen: Offsets, credit: fl
 
 
 def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found: Candidates) -> Places:
-    """Returns the node that each node of the query is paired with in each tree, or -1: (nodes of the query, trees)."""
+    """Returns each query node's partner in each tree, -1 if it has none; shape (nodes of the query, trees)."""
     best, top = by_node.max(axis=0), by_node.argmax(axis=0)
     tops = np.flatnonzero(worth[top[found.tree], np.arange(len(found.tree))] == best[found.tree])
     _, first = np.unique(found.tree[tops], return_index=True)
@@ -281,7 +281,7 @@ def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found
 
 
 def _one_to_one(paired: Places, asked: Nodes, found: Candidates, credit: float) -> Floats:
-    """What pairs count in each tree if each variable stands for one other alone, that which it meets most often."""
+    """Counts the pairs in each tree, with each variable matched to one other only, preferably the most frequent."""
     node, tree = np.nonzero(paired >= 0)
     other = paired[node, tree]
     free = asked.variable[node]
@@ -306,7 +306,7 @@ PARTS = ("tuples", "variables", "subtree")
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The trees of one kind, ready to be searched; `variables` holds the tuples with one label for all variables."""
+    """Indexed trees of one kind; `variables` indexes the tuples with one common label for all variables."""
 
     formulas: Formulas
     nodes: Nodes
@@ -315,7 +315,7 @@ class View:
 
     @staticmethod
     def of(found: Formulas, window: int | None, variables: bool) -> View:
-        """Indexes the trees."""
+        """Indexes trees of one kind."""
         all_, trees = nodes(found.trees), len(found.trees)
         wild = Dice.of(pairs(wildcards(all_), window), trees) if variables else None
         return View(found, all_, Dice.of(pairs(all_, window), trees), wild)
@@ -323,22 +323,24 @@ class View:
 
 @dataclass(frozen=True)
 class Tangent:
-    """Formulas ranked by shared tuples and the largest common subtree.
+    """Tangent: ranks documents by the shared tuples and the largest common subtrees of their formulas.
 
-    A document counts with its best formula for each formula of the topic (or with the sum over its own), and a topic of
-    several formulas sums over them, each by the weight of its tuples.
+    For each formula of the topic, a document's score is that of its best formula, or the sum over its formulas. These
+    scores are averaged over the formulas of the topic, weighted by their tuples.
 
     Parameters
     ----------
-    representation : `slt`, `opt` or `both`, whose scores are averaged.
-    window : edges between the symbols of a tuple, at most; None for any number.
-    weights : of the parts of the score: `tuples` (Dice), `variables` (Dice of the tuples with one label for all
-        variables) and `subtree` (of the largest common subtree).
-    credit : what two different variables count that stand for each other in the common subtree; 0: never.
-    candidates : formulas that are aligned with the query, the best by the other parts; the subtree of others counts 0.
-    aggregate : `best` or `sum`.
-    route : by which LaTeX is read into trees, `own` or `latexml`.
-    depth : documents returned of each topic.
+    representation : `slt`, `opt` or `both`, which averages the scores of both.
+    window : maximum edges between the symbols of a tuple; None for any number.
+    weights : weights of the score's components: `tuples` (Dice), `variables` (Dice of tuples with one common label for
+        all variables) and `subtree` (largest common subtree).
+    credit : value of a pair of different variables in the common subtree, where 1 is that of equal labels; 0 forbids
+        such pairs.
+    candidates : number of formulas aligned with the query, the best by the other components; the subtree component of
+        all others is 0.
+    aggregate : `best` or `sum` of a document's formulas.
+    route : parser of LaTeX, `own` or `latexml`.
+    depth : documents returned for each topic.
     """
 
     representation: str = "both"
@@ -384,11 +386,11 @@ class Tangent:
         return formulas.ranked(self.name, request, views[kinds[0]].formulas, score, self.depth)
 
     def view(self, found: Formulas) -> View:
-        """Trees of one kind, indexed."""
+        """Returns the index of the trees of one kind."""
         return View.of(found, self.window, self._weight("variables") > 0)
 
     def documents(self, asked: tuple[Tree, ...], view: View) -> Floats:
-        """Returns what a topic's trees give to all documents, shape (documents,)."""
+        """Returns the scores of all documents for a topic's trees, shape (documents,)."""
         total, mass = np.zeros(len(view.formulas.ids)), 0.0
         for tree in asked:
             weight = float(view.tuples.weights(pairs(nodes(forest.pack([tree])), self.window)[1]).sum())

@@ -1,8 +1,8 @@
-"""Formulas as tokens beside words: symbol pairs of layout trees and paths of operator trees; BM25 that weighs them.
+"""Formula tokens for text indexes: symbol pairs of layout trees and paths of operator trees, and BM25 over both.
 
-The functions take the LaTeX of one formula and are named in a view's `formulas`. Their tokens begin with `#`, so that
-they equal no word and no token of LaTeX; they hold no blank and are printable. Where nothing could be read (`E!`) there
-are none.
+The functions take the LaTeX of one formula; a text view names one of them in `formulas`. Tokens begin with `#`, so that
+they differ from all words and LaTeX tokens, contain no spaces and are printable. Parts of a formula that could not be
+parsed (`E!`) give no tokens.
 
     #V!x,N!2,a      a pair of the layout tree: x with a 2 above (`symbol_pairs`, `wide_symbol_pairs`)
     #V!𝑥<U!plus<U!eq     a path of the operator tree: an x in a sum in an equation (`operator_paths`)
@@ -37,19 +37,19 @@ from harness.systems.ranking import Scored
 from harness.systems.structural import formulas
 
 MARK = "#"
-HEIGHT = 3  # edges of a path of an operator tree, at most
+HEIGHT = 3  # maximum edges of a path in an operator tree
 _REMEMBERED = 1 << 14
 
 
 @lru_cache(_REMEMBERED)
 def symbol_pairs(latex: str) -> tuple[str, ...]:
-    """The pairs of neighbouring symbols of the layout tree; the last symbol of each branch is paired with its end."""
+    """Returns pairs of adjacent symbols of the layout tree; pairs the last symbol of each branch with an end mark."""
     return _pairs(layout.read_latex(latex).tree, 1)
 
 
 @lru_cache(_REMEMBERED)
 def wide_symbol_pairs(latex: str) -> tuple[str, ...]:
-    """Returns the same of symbols at most two edges apart."""
+    """Returns pairs of symbols at most two edges apart; otherwise like `symbol_pairs`."""
     return _pairs(layout.read_latex(latex).tree, 2)
 
 
@@ -93,7 +93,7 @@ def _printable(token: str) -> str:
     return "".join([c if c.isprintable() and not c.isspace() else f"&#{ord(c)};" for c in token])
 
 
-# What the functions above make of a formula's trees of the kinds that they need.
+# The functions above as (kind of tree, tree -> tokens).
 _MAKERS: dict[str, tuple[tuple[str, Callable[[Tree], tuple[str, ...]]], ...]] = {
     "symbol_pairs": (("slt", partial(_pairs, window=1)),),
     "wide_symbol_pairs": (("slt", partial(_pairs, window=2)),),
@@ -103,7 +103,7 @@ _MAKERS: dict[str, tuple[tuple[str, Callable[[Tree], tuple[str, ...]]], ...]] = 
 
 
 def tokens_by(name: str, latex: Iterable[str], route: str) -> dict[str, tuple[str, ...]]:
-    """The tokens that one of the functions of this module gives, of trees read by a route: LaTeX -> its tokens."""
+    """Maps each formula to the tokens of a function of this module, with trees parsed by a route."""
     distinct = list(dict.fromkeys(latex))
     made = [
         [make(read(each).tree) for each in distinct]
@@ -115,15 +115,15 @@ def tokens_by(name: str, latex: Iterable[str], route: str) -> dict[str, tuple[st
 
 @dataclass(frozen=True)
 class FormulaBM25(BM25):
-    """BM25 over words and tokens of formulas together, in one index, as Tangent-L does it.
+    """BM25 over words and formula tokens in one index, as in Tangent-L.
 
-    s(q, d) = alpha * (sum over the query's tokens of formulas) + (1 - alpha) * (sum over its words); documents have one
-    length. With alpha = 0.5 this ranks as BM25 does (Fraser, Kane and Tompa 2018; Ng et al. 2020).
+    s(q, d) = alpha * (sum over the query's formula tokens) + (1 - alpha) * (sum over its words), with one document
+    length for both. With alpha = 0.5 the ranking equals BM25 (Fraser, Kane and Tompa 2018; Ng et al. 2020).
 
     Parameters
     ----------
-    alpha : weight of the tokens of formulas, 0 to 1. Those of LaTeX in the view `latex` are words here.
-    route : by which LaTeX is read into trees, `own` or `latexml`; the latter for the functions of this module alone.
+    alpha : weight of formula tokens, 0 to 1. LaTeX tokens of the view `latex` count as words.
+    route : parser of LaTeX, `own` or `latexml`; `latexml` only with the functions of this module.
     """
 
     alpha: float = 0.5
@@ -134,12 +134,12 @@ class FormulaBM25(BM25):
         super().__post_init__()
         checks.number("alpha", self.alpha, high=1)
         if checks.choice("route", self.route, formulas.ROUTES) != formulas.OWN:
-            self._function  # noqa: B018  (a fault is found at once)
+            self._function  # noqa: B018  (validates it at once)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the score; without a pool, documents without any token of the topic are not returned."""
         if self._function:
-            # All at once, which is far quicker than one by one; below they come from LaTeXML's cache.
+            # Converting all formulas at once is far faster than one by one; later calls use LaTeXML's cache.
             asked = [str(getattr(topic, name)) for topic in request.topics for name in self._query if name != "tags"]
             with phase("index"):
                 tokens_by(self._function, _latex(asked), self.route)
@@ -151,10 +151,10 @@ class FormulaBM25(BM25):
         return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
 
     def bag(self, corpus: Corpus) -> Bag:
-        """The documents as bags of words; says if no formula stands in their texts, so that alpha has no effect."""
+        """Returns the documents as bags of words; reports if none contains a formula, so that alpha has no effect."""
         bag = super().bag(corpus) if not self._function else self._by_function(corpus)
         if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in bag.numbers):
-            say(f"corpus {corpus.name}: no formula stands in the text of any document: only words count")
+            say(f"corpus {corpus.name}: no document contains a formula: only words count")
         return bag
 
     def _by_function(self, corpus: Corpus) -> Bag:
@@ -179,7 +179,7 @@ class FormulaBM25(BM25):
 
     @cached_property
     def _function(self) -> str:
-        """The function of this module whose tokens are made of LaTeXML's trees; "" if there is none."""
+        """Name of the function of this module that is applied to LaTeXML's trees; "" with our own parsers."""
         dotted = self.view.get("formulas")
         if self.route == formulas.OWN or dotted is None:
             return ""

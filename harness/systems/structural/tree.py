@@ -1,17 +1,18 @@
-"""Structural search: operator trees that share paths with the query's, then the best matching subtree of each.
+"""Structural search over operator trees: candidates by shared paths, scored by overlap and best matching subtree.
 
-The formulas of a corpus are found in two stages. An inverted index of short paths gives candidates by the weight of the
-paths that they share with the query (as much as the index must be read is bounded; rare paths come first). Each
-candidate is then scored by two parts of the same range, 0 to 1:
+Search has two stages. An inverted index of short paths finds candidates by the weight of the paths that they share with
+the query; rare paths are read first, and the number of index entries read is bounded. Each candidate is then scored by
+two components, each from 0 to 1:
 
 overlap
-    Dice's coefficient over the short paths of both trees, each path weighted by the root of its logarithmic IDF. What
-    the candidate has and the query has not lowers it: the penalty of length.
+    Dice coefficient over the short paths of both trees, each path weighted by the square root of its logarithmic IDF.
+    Paths of the candidate that the query lacks lower it, which acts as a length penalty.
 subtree
-    the share of the query's leaf-to-root paths that are found below one node of the candidate, of the best pair of
-    nodes; paths count with wildcards, and to the part `symbols` with the same symbols.
+    the share of the query's leaf-to-root paths found below a node of the candidate, for the best pair of nodes. Paths
+    are compared with wildcards, and for the component `symbols` with their symbols.
 
-A document scores as its formulas do; of a topic with several formulas the mean counts, each by the weight of its paths.
+Document scores are aggregated from formula scores. For a topic with several formulas they are averaged, weighted by the
+paths of each formula.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.paths import Asked, Codes, Hashes, Paths, Places, canonical, counted, paths
 
 KIND = "opt"
-BLOCK = 1 << 15  # trees whose paths are made at a time
-_OFTEN = 15  # a path's count in a tree as the index has it
-_ROOTS = 16  # subtrees of the query that are looked for, the largest
-_INNER = 2  # weight of a path from an inner node, which has one form only
-_ALMOST = 1 - 2**-20  # the most that a formula can score which is not the query's
+BLOCK = 1 << 15  # trees whose paths are computed at a time
+_OFTEN = 15  # maximum count of a path in a tree that the index stores
+_ROOTS = 16  # number of the query's largest subtrees that are matched
+_INNER = 2  # weight of a path from an inner node, which has one form instead of two
+_ALMOST = 1 - 2**-20  # maximum score of a formula that differs from the query
 _FILES = ("path", "end", "often", "gaps", "weight")
 
 
@@ -58,10 +59,10 @@ class Index:
     ----------
     trees : the forest.
     height : edges of the longest path.
-    path : uint64, shape (paths,), sorted.
-    end : int64, shape (paths,). Where each path's trees end in `gaps`.
-    often : int32, shape (paths,). Trees in which it comes.
-    gaps : uint8. Numbers of trees, ascending, as differences of 7 bits a byte; a tree comes as often as its path in it.
+    path : uint64, shape (paths,), sorted. Hashes of the paths.
+    end : int64, shape (paths,). Where each path's postings end in `gaps`.
+    often : int32, shape (paths,). Number of trees that contain a path.
+    gaps : uint8. Postings: ascending tree numbers as variable-byte gaps; a tree is repeated for each occurrence.
     weight : float32, shape (trees,). Sum of the weights of a tree's paths.
     """
 
@@ -75,22 +76,22 @@ class Index:
 
     @property
     def size(self) -> int:
-        """Bytes of the arrays, without the trees'."""
+        """Bytes of the arrays, without those of the trees."""
         return sum(int(getattr(self, name).nbytes) for name in _FILES)
 
     @cached_property
     def codes(self) -> Codes:
-        """Of the trees' labels."""
+        """Codes of the trees' labels."""
         return Codes.of(self.trees)
 
     def save(self, folder: Path) -> None:
-        """Writes the arrays into a folder that exists; the trees are kept elsewhere."""
+        """Writes the arrays to an existing folder, without the trees, which are stored elsewhere."""
         for name in _FILES:
             np.save(folder / f"{name}.npy", getattr(self, name))
 
     @staticmethod
     def load(folder: Path, trees: Forest, height: int) -> Index:
-        """Returns the inverse of `save`. Raises HarnessError if a file is missing or damaged."""
+        """Loads an index that `save` wrote. Raises HarnessError if a file is missing or damaged."""
         try:
             arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _FILES}
         except (OSError, ValueError, EOFError) as error:
@@ -98,20 +99,20 @@ class Index:
         return Index(trees, height, **{name: np.asarray(array) for name, array in arrays.items()})
 
     def idf(self, hashes: Hashes) -> tuple[Floats, Places]:
-        """Returns the weight of each path and its place in the index, -1 where it has none."""
+        """Returns the weight of each path and its position in the index, -1 if the index lacks it."""
         at = np.minimum(np.searchsorted(self.path, hashes), len(self.path) - 1)
         known = self.path[at] == hashes
         often = np.where(known, self.often[at], 1)
         return _weight(often, len(self.trees)), np.where(known, at, -1)
 
     def read(self, places: Places) -> tuple[Places, Places, Places]:
-        """Returns the entries of some paths: index into `places`, tree, and how often the path comes in it."""
+        """Reads the postings of some paths: index into `places`, tree, and occurrences of the path in the tree."""
         end = self.end[places]
         begin = np.where(places > 0, self.end[places - 1], 0)
         taken = np.concatenate([self.gaps[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
         gaps, lists = _decoded(taken, np.cumsum(end - begin))
         starts = np.concatenate(([0], lists[:-1]))
-        # The first gap of a list is the number of a tree, which may be 0.
+        # The first gap of a list is a tree number, which may be 0.
         new = gaps != 0
         new[starts] = True
         total = np.cumsum(gaps)
@@ -121,12 +122,12 @@ class Index:
         return np.repeat(np.arange(len(places)), each), tree, np.diff(entries, append=len(gaps))
 
     def candidates(self, query: Query, limit: int, budget: int) -> Places:
-        """Returns the trees that share the most with a query, ascending.
+        """Returns the trees with the highest Dice coefficient with a query, ascending by number.
 
         Parameters
         ----------
-        limit : how many at most.
-        budget : entries of the index that are read: whole paths, the rarest first, at least one.
+        limit : maximum number of trees.
+        budget : maximum number of postings read: of whole paths, the rarest first, and of at least one path.
         """
         known = np.flatnonzero(query.place >= 0)
         if not len(known):
@@ -143,7 +144,7 @@ class Index:
         if len(trees) > limit:
             least = np.partition(dice, len(trees) - limit)[len(trees) - limit]
             more = trees[dice > least]
-            # Of those that tie with the last one, the first.
+            # Ties at the cutoff are broken by tree number.
             trees = np.sort(np.concatenate((more, trees[dice == least][: limit - len(more)])))
         return trees
 
@@ -154,7 +155,7 @@ def _weight(often: npt.NDArray[Any], trees: int) -> Floats:
 
 
 def _short(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
-    """Returns the short paths in all their forms: number, tree, factor of the weight."""
+    """Returns the short paths in all their forms: hash, tree, and factor of the weight."""
     short = found.height <= height
     leaf = found.leaf[found.node]
     forms = np.concatenate((np.flatnonzero(short), np.flatnonzero(short & leaf)))
@@ -194,7 +195,7 @@ def _merged(trees: Forest, height: int, blocks: list[_Block]) -> Index:
     for block, number in zip(blocks, numbers, strict=True):
         often[number] += np.bincount(block.path, minlength=len(number))
     value, weight = _weight(often, len(trees)), np.zeros(len(trees))
-    free = np.cumsum(often) - often  # where each path's next tree goes
+    free = np.cumsum(often) - often  # next free position in each path's postings
     tree, count = np.empty(int(often.sum()), np.uint32), np.empty(int(often.sum()), np.uint8)
     for block, number in zip(blocks, numbers, strict=True):
         of_path = (value[number] * block.factor)[block.path]
@@ -208,7 +209,7 @@ def _merged(trees: Forest, height: int, blocks: list[_Block]) -> Index:
 
 
 def encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Places) -> tuple[Any, Places]:
-    """Returns the lists of trees as bytes, and where each ends among them; some paths at a time."""
+    """Encodes posting lists as variable-byte gaps, some paths at a time; returns the bytes and where each list ends."""
     parts, ends, done = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], 0
     at = 0
     while at < len(end):
@@ -238,7 +239,7 @@ def encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Pla
 
 
 def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places]:
-    """Returns the gaps of lists whose bytes end at `ends`, and where each list's gaps end."""
+    """Decodes posting lists whose bytes end at `ends`; returns the gaps and where each list's gaps end."""
     last = taken < 128
     if last.all():
         return taken.astype(np.int64), ends
@@ -253,7 +254,7 @@ def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places
 
 
 def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> Index:
-    """Returns the index of a corpus's operator trees, read by a route; from the store if it was built before."""
+    """Returns the index of a corpus's operator trees, parsed by a route; from the store or built."""
     spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "code": code.of(__name__)}
     folder = artefacts.get_or_build("structural", spec, lambda made: build(trees, height).save(made))
     return Index.load(folder, trees, height)
@@ -264,16 +265,16 @@ def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.O
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A formula that is searched for.
+    """A query formula.
 
     Attributes
     ----------
-    place, count, value : of each distinct short path: its place in the index or -1, how often it comes, its weight.
-    weight : the sum of weights.
+    place, count, value : for each distinct short path: its position in the index or -1, its count, and its weight.
+    weight : sum of the weights of all short paths.
     short : the short paths as one group.
-    wildcards, symbols : the paths from leaves, grouped by the node that they end in: the largest subtrees.
-    leaves : of the formula.
-    canonical : the formula but for the order of unordered arguments.
+    wildcards, symbols : paths from leaves in both forms, grouped by the node where they end; only the largest subtrees.
+    leaves : number of leaves.
+    canonical : canonical text of the formula, see `paths.canonical`.
     """
 
     place: Places
@@ -288,7 +289,7 @@ class Query:
 
     @staticmethod
     def of(tree: Tree, index: Index) -> Query:
-        """Returns the query's paths with the weights that the index gives them."""
+        """Builds a query from a tree, with the path weights of an index."""
         own = forest.pack([tree])
         found = paths(own, Codes.of(own), np.zeros(1, np.int64), index.height, full=True)
         hashes, _, factor = _short(found, index.height)
@@ -310,12 +311,12 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What the score of each candidate is made of; all of the shape (candidates,).
+    """Components of each candidate's score, all of shape (candidates,).
 
     Attributes
     ----------
     overlap : Dice's coefficient of the short paths.
-    structure, symbols : of the best pair of nodes the share of the query's paths found below, with wildcards and with
+    structure, symbols : share of the query's paths found below the best pair of nodes, compared with wildcards and with
         symbols.
     """
 
@@ -325,11 +326,11 @@ class Parts:
 
 
 def parts(query: Query, index: Index, trees: Places, credit: float) -> Parts:
-    """Compares a query with trees.
+    """Computes the score components of a query with each of some trees.
 
     Parameters
     ----------
-    credit : how far the same symbols count when the best pair of nodes is chosen, 0 to 1.
+    credit : weight of equal symbols in the choice of the best pair of nodes, 0 to 1.
     """
     found = paths(index.trees, index.codes, trees, index.height, full=True)
     hashes, tree, _ = _short(found, index.height)
@@ -340,7 +341,7 @@ def parts(query: Query, index: Index, trees: Places, credit: float) -> Parts:
     structure = query.wildcards.shared(found.wildcard[leaf], top, nodes)
     symbols = query.symbols.shared(found.symbol[leaf], top, nodes)
     both = (1 - credit) * structure + credit * symbols
-    # Of each tree the first node with the best value, and the first node of the query with which it has this value.
+    # For each tree, the first node with the best value, and the first node of the query that gives this value.
     of_node = both.max(axis=0)
     first = np.searchsorted(found.tree, np.arange(len(trees)))
     reached = np.flatnonzero(of_node == np.maximum.reduceat(of_node, first)[found.tree])
@@ -351,18 +352,18 @@ def parts(query: Query, index: Index, trees: Places, credit: float) -> Parts:
 
 @dataclass(frozen=True)
 class Structural:
-    """Structural search of formulas.
+    """Structural search: ranks documents by the path overlap and the best matching subtree of their formulas.
 
     Parameters
     ----------
-    height : edges of the paths in the index.
-    candidates : formulas that are compared with the query.
-    budget : entries of the index that are read for a query, rare paths first.
-    share : weight of the best subtree in the score; that of the overlap is the rest.
-    credit : weight of the same symbols in the best subtree.
-    aggregate : a document counts with its `best` formula for each formula of the topic, or with the `sum` over its.
-    route : by which LaTeX is read into trees, `own` or `latexml`.
-    depth : documents returned of each topic.
+    height : maximum edges of a path in the index.
+    candidates : formulas compared with the query.
+    budget : maximum number of postings read for a query, rare paths first.
+    share : weight of the best subtree in the score; the overlap has the remaining weight.
+    credit : weight of equal symbols in the best subtree.
+    aggregate : score of a document for a topic formula: that of its `best` formula, or the `sum` over its formulas.
+    route : parser of LaTeX, `own` or `latexml`.
+    depth : documents returned for each topic.
     """
 
     height: int = 2
@@ -397,7 +398,7 @@ class Structural:
         return formulas.ranked(self.name, request, known, score, self.depth)
 
     def documents(self, asked: tuple[Tree, ...], known: Formulas, index: Index) -> Floats:
-        """Returns what a topic's formulas give to all documents, shape (documents,)."""
+        """Returns the scores of all documents for a topic's formulas, shape (documents,)."""
         total, mass = np.zeros(len(known.ids)), 0.0
         for tree in asked:
             query = Query.of(tree, index)
@@ -408,7 +409,7 @@ class Structural:
         return total / mass if mass else total
 
     def search(self, query: Query, index: Index) -> tuple[Places, Floats]:
-        """Returns the candidates, ascending, and their scores, 0 to 1; 1 is of the query itself only."""
+        """Returns the candidates, ascending, and their scores from 0 to 1; only the query itself can score 1."""
         trees = index.candidates(query, self.candidates, self.budget)
         if not len(trees):
             return trees, np.zeros(0)

@@ -1,4 +1,4 @@
-"""BM25 over pieces of formulas' trees as if they were words: what formula search has to be better than."""
+"""BM25 with parts of formula trees as words: a baseline for formula search."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from harness.systems.lexical.system import BM25
 from harness.systems.structural import formulas, paths
 
 KINDS = {"operator_paths": "opt", "symbol_pairs": "slt"}
-WINDOW = 2  # edges between the symbols of a pair, at most
+WINDOW = 2  # maximum edges between the symbols of a pair
 
 
 @dataclass(frozen=True)
 class TreeBM25:
-    """BM25 (k1 1.2, b .75) over pieces of trees, for corpora of which each document is one formula.
+    """BM25 (k1 = 1.2, b = 0.75) over parts of trees, for corpora in which each document is one formula.
 
     Parameters
     ----------
-    pieces : `operator_paths`: from each leaf of the operator tree to all nodes above it, with symbols; `symbol_pairs`:
-        pairs of symbols of the layout tree, at most two edges apart, ends of lines marked.
+    pieces : parts that serve as words: `operator_paths`, paths with symbols from each leaf of the operator tree to all
+        its ancestors; or `symbol_pairs`, pairs of symbols of the layout tree at most two edges apart, with end marks.
     """
 
     pieces: str = "operator_paths"
@@ -58,7 +58,7 @@ class TreeBM25:
 
 
 def words(tree: Tree, kind: str) -> str:
-    """Returns the pieces of a tree as words: numbers of paths (`opt`), or pairs of symbols (`slt`)."""
+    """Returns the parts of a tree as words: hashes of paths (`opt`), or pairs of symbols (`slt`)."""
     if kind == "opt":
         own = forest.pack([tree])
         found = paths.paths(own, paths.Codes.of(own), np.zeros(1, np.int64), 0, full=True)

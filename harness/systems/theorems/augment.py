@@ -1,4 +1,4 @@
-"""Queries written out as theorems, in prose and in Lean, by a language model.
+"""Augments queries: a language model writes each as a theorem, in prose and in Lean.
 
 Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.3. The prompt is our own.
 """
@@ -26,7 +26,7 @@ SCHEMA = {
 
 @dataclass(frozen=True)
 class Augmented:
-    """A query as the theorem that is meant, in Lean and in prose."""
+    """A query written as a theorem, in Lean and in prose."""
 
     formal: str
     informal: Informal
@@ -35,18 +35,18 @@ class Augmented:
 def augmented(
     topics: Iterable[Topic], client: Client, *, query: Sequence[str] = ("title", "body")
 ) -> dict[str, Augmented]:
-    """Returns the queries written out, by the ids of their topics; those that the model fails on are left out.
+    """Returns the augmented queries by topic id; queries on which the model fails are left out.
 
-    What comes out lies in the store as well, with what made it. A proof that the model gives all the same is cut off.
+    The results are also kept in the store, with their provenance. A proof after the Lean statement is removed.
 
     Parameters
     ----------
-    query : fields of a topic, title and body; joined by a blank, they are the query. Without any text, none is asked.
+    query : topic fields (title, body) that are joined by a blank to form the query; empty queries are skipped.
 
     Raises
     ------
     HarnessError
-        What `Client.ask` raises.
+        The errors of `Client.ask`.
     """
     texts = {topic.id: asked(topic, query) for topic in topics}
     texts = {name: text for name, text in texts.items() if text}
@@ -67,12 +67,12 @@ def augmented(
 
 
 def asked(topic: Topic, query: Sequence[str]) -> str:
-    """Returns the query of a topic."""
+    """Returns the query text of a topic: its fields `query`, joined by blanks."""
     return " ".join(text for name in query if (text := str(getattr(topic, name)).strip()))
 
 
 def statement_of(lean: str) -> str:
-    """Returns a Lean statement without the proof that may follow it, and without marks of code around it.
+    """Returns a Lean statement without a following proof, and without Markdown code fences.
 
     >>> statement_of("```lean theorem a (n : Nat := 0) : n = n := by rfl ```")
     'theorem a (n : Nat := 0) : n = n'

@@ -1,8 +1,8 @@
-"""Search for declarations of a proof library: fields of different weight, and a prior from how often others use them.
+"""Searches declarations of a proof library by BM25F, with a prior from how often other declarations mention them.
 
 The score of a declaration is BM25F (Zaragoza et al., TREC 2004, Section 2.2) over its name, documentation, signature
-and module, plus `prior` times log(1 + mentions). Mentions are the signatures of other declarations that name it: what
-much is stated about is more likely what somebody asks for.
+and module, plus `prior` times log(1 + mentions). Mentions are the signatures of other declarations that name it; often
+mentioned declarations are more likely to be relevant.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _NONE = -1
 
 
 def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
-    """Returns how many signatures of other declarations mention each declaration, shape (declarations,).
+    """Returns the number of other declarations whose signature mentions each declaration, shape (declarations,).
 
     An identifier in a signature is looked up as Lean does, from the namespace of the signature's own declaration
-    outwards: in the signature of `Set.Finite.union`, `Finite` is `Set.Finite.Finite`, else `Set.Finite`, else
-    `Finite`, whichever the corpus holds first. Opened namespaces and dot notation on variables are not resolved. A
-    signature counts once, however often it names the declaration. Names of one character are those of variables.
+    outwards: in the signature of `Set.Finite.union`, `Finite` is the first of `Set.Finite.Finite`, `Set.Finite` and
+    `Finite` that the corpus contains. Opened namespaces and dot notation on variables are not resolved. A signature
+    counts once per declaration. One-character names are taken as variables.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
     before = None
     for own, (name, signature) in enumerate(declarations):
         namespace = name.rpartition(".")[0]
-        if namespace != before:  # what follows in a file is mostly of the same namespace
+        if namespace != before:  # adjacent declarations mostly share a namespace
             before, meant = namespace, {}
         named = set[int]()
         for identifier in set(text.identifiers(signature)):
@@ -62,11 +62,11 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
 
 
 def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -> list[int]:
-    """Returns the declarations that a signature names, by their numbers in its order; looked up as in `mentions`.
+    """Returns the numbers of the declarations that a signature names, in order; resolved as in `mentions`.
 
     Parameters
     ----------
-    number, name : of the signature's own declaration, which is left out.
+    number, name : number and name of the signature's own declaration, which is excluded.
     row : full name of each declaration -> its number.
 
     Examples
@@ -81,7 +81,7 @@ def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -
 
 
 def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
-    """Returns the number of the declaration that an identifier means inside a namespace, or `_NONE`."""
+    """Resolves an identifier in a namespace; returns the declaration's number, or `_NONE`."""
     if len(identifier) == 1:
         return _NONE
     while namespace:
@@ -93,11 +93,11 @@ def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Declarations ready to be scored.
+    """Index of declarations for scoring.
 
     Attributes
     ----------
-    prior : float64, shape (declarations,). What is added to the score of those that share a word with the query.
+    prior : float64, shape (declarations,). Added to the score of declarations that share a term with the query.
     """
 
     postings: Postings
@@ -109,7 +109,7 @@ class Index:
         return self.postings.ids
 
     def score(self, query: Mapping[str, float]) -> Scored:
-        """Returns the scores of all declarations, and that of an empty one (0); word -> weight."""
+        """Returns the scores of all declarations for a query (term -> weight), and the score of an empty one (0)."""
         scores, floor = self.postings.score(query)
         return np.where(scores > 0, scores + self.prior, scores), floor
 
@@ -120,14 +120,15 @@ class Declarations:
 
     Parameters
     ----------
-    view : parameters of `harness.systems.lexical.text.view`, the same for all fields and the query.
-    fields : field of the corpus -> weight of its words; a field of weight 0 is not read.
-    b : field -> how far its length counts, 0 to 1; .75 for those not named.
-    k1 : how soon further occurrences of a word stop to count.
-    prior : weight of log(1 + mentions); 0 switches it off, and the corpus then needs no statements.
+    view : how texts become words, the same for all fields and the query; the keys are the parameters of
+        `harness.systems.lexical.text.view`.
+    fields : field of the corpus -> weight of its terms; fields of weight 0 are ignored.
+    b : field -> strength of length normalisation, 0 to 1; 0.75 by default.
+    k1 : saturation of the term frequency.
+    prior : weight of log(1 + mentions); 0 disables the prior, and the corpus then needs no statements.
     statement : field that holds the signatures in which mentions are counted.
-    query : field of the topic -> how often its words count.
-    depth : declarations returned of each topic.
+    query : field of the topic -> weight of its terms.
+    depth : declarations returned per topic.
     """
 
     view: Mapping[str, Any] = field(default_factory=lambda: {"name": "declarations", "stem": "porter", "whole": True})
@@ -155,9 +156,9 @@ class Declarations:
         text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
-        """Ranks by the score; without a pool, declarations without any word of the topic are not returned.
+        """Ranks by the score; without a pool, declarations that share no term with the topic are not returned.
 
-        Raises HarnessError for a corpus that lacks one of the fields, or shares no word with any topic.
+        Raises HarnessError if the corpus lacks one of the fields, or shares no term with any topic.
         """
         with phase("index"):
             index = self.index(request.corpus_for(self.name))
@@ -169,7 +170,7 @@ class Declarations:
         return rank(self.name, request, index.ids, score, self.depth)
 
     def index(self, corpus: Corpus) -> Index:
-        """The declarations ready to be scored; their tokens and mentions are taken from the store, or put there."""
+        """Returns the index of a corpus; its tokens and mentions are cached in the store."""
         tokens = tokens_of(corpus, self._weights, self.view)
         b = {name: self.b.get(name, 0.75) for name in self._weights}
         postings = weighting.bm25f(tokens, self._weights, b, self.k1)
@@ -179,7 +180,7 @@ class Declarations:
 
     @cached_property
     def _weights(self) -> dict[str, float]:
-        """The fields that are read."""
+        """Weights of the fields with a weight above 0."""
         given = _mapping("fields", self.fields)
         weights = {name: checks.number(f"fields.{name}", weight) for name, weight in given.items()}
         if not any(weights.values()):
@@ -188,7 +189,7 @@ class Declarations:
 
 
 def mentions_of(corpus: Corpus, statement: str) -> Offsets:
-    """The mentions of a corpus's declarations in its order; from the store, if they have been counted before."""
+    """Returns the mentions of a corpus's declarations in corpus order; cached in the store."""
     spec = {
         "corpus": corpus.name,
         "digest": corpus.digest(),

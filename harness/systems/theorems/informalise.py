@@ -1,4 +1,4 @@
-"""Declarations in prose, by a language model that is shown each with the definitions it refers to.
+"""Informalises declarations: a language model writes each in prose, given the definitions that it refers to.
 
 Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.1. The prompt is our own.
 """
@@ -28,7 +28,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 PROVED = ("theorem", "lemma")
-_BATCH = 4096  # asks that are in memory at one time
+_BATCH = 4096  # requests in memory at one time
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,18 @@ class Informal:
 
     @property
     def text(self) -> str:
-        """Name and statement in one."""
+        """Name and statement, joined by a colon."""
         return f"{self.name}: {self.statement}"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a corpus has the parts of a declaration: names of its columns.
+    """Columns of a corpus that hold the parts of a declaration.
 
     Attributes
     ----------
-    references : ids of what a statement refers to, with blanks between them; where a corpus has no such column, the
-        identifiers in the statement are looked up from the declaration's namespace outwards.
+    references : ids of the declarations that a statement refers to, separated by blanks; if a corpus has no such
+        column, identifiers in the statement are resolved from the declaration's namespace outwards.
     """
 
     statement: str = "signature"
@@ -66,12 +66,12 @@ class Columns:
     references: str = "references"
 
     def of(self, document: Document, part: str) -> str:
-        """Returns a part of a declaration; empty if it has none.
+        """Returns a part of a declaration, or "" if it is missing.
 
         Raises
         ------
         HarnessError
-            It has no statement: the corpus keeps no such column.
+            The statement is missing, because the corpus has no such column.
         """
         name = str(getattr(self, part))
         if part == "statement" and name not in document.columns:
@@ -94,19 +94,19 @@ def informal(
     kinds: Sequence[str] = (),
     definitions: int = 8,
 ) -> dict[str, Informal]:
-    """Returns the declarations of a corpus in prose, by their ids; those that the model fails on are left out.
+    """Returns the declarations of a corpus in prose, by id; declarations on which the model fails are left out.
 
-    What comes out lies in the store as well, under the hash of the answers, with what made it.
+    The results are also kept in the store, under the hash of the answers, with their provenance.
 
     Parameters
     ----------
-    kinds : of the declarations that are asked for; without any, all.
-    definitions : the most of them that an ask shows. Theorems that a statement refers to are not shown.
+    kinds : kinds of declarations to informalise; empty for all.
+    definitions : maximum number of definitions in a request. Theorems that a statement refers to are not included.
 
     Raises
     ------
     HarnessError
-        The corpus lacks the statements, or what `Client.ask` raises.
+        The corpus lacks the statements, or `Client.ask` raises it.
     """
     where = columns or Columns()
     found: dict[str, Informal] = {}
@@ -131,7 +131,7 @@ def informal(
 
 
 def asks(corpus: Corpus, columns: Columns, kinds: Sequence[str] = (), most: int = 8) -> Iterator[tuple[str, Ask]]:
-    """Yields what is asked of each declaration: its id, and the ask. Reads the corpus twice."""
+    """Yields the id and the request of each declaration. Reads the corpus twice."""
     row: dict[str, int] = {}
     known: dict[str, _Definition] = {}
     for document in corpus:
@@ -162,9 +162,9 @@ def keep(
     found: Mapping[str, Mapping[str, str]],
     failed: Mapping[str, str],
 ) -> Path:
-    """Writes what a model's answers gave into the store, under the hash of all that it is; the artefact's folder.
+    """Writes texts from a model's answers to the store, under the hash of their inputs and content; returns the folder.
 
-    Its specification names the model with its parameters, the prompt by its checksum, and what was asked about.
+    The artifact's specification has the model with its parameters, the checksum of the prompt, and `about`.
     """
     lines = [json.dumps({"id": name, **fields}, ensure_ascii=False) for name, fields in found.items()]
     lines += [json.dumps({"id": name, "failed": why}, ensure_ascii=False) for name, why in failed.items()]
@@ -188,5 +188,5 @@ def keep(
 
 
 def _parts(answer: Answer, *keys: str) -> Iterable[str]:
-    """Texts of an answer's value, on one line each."""
+    """Returns some fields of an answer's value, each on one line."""
     return (" ".join(str(answer.value[key]).split()) for key in keys)

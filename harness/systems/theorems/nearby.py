@@ -1,4 +1,4 @@
-"""Theorems by where they stand: a proof cites what was shown shortly before more often than anything else."""
+"""Ranks theorems by position: a proof most often cites results that were shown shortly before."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from harness.systems.base import Request
 
 @dataclass(frozen=True)
 class Nearby:
-    """The documents before a topic in the order of the corpus, the nearest first; for topics that are documents of it.
+    """Ranks the documents that precede a topic in the corpus, nearest first; topics must be documents of the corpus.
 
-    The score falls with the logarithm of the distance: log((depth + 1) / distance), the document right before at
-    distance 1. It reads no text; fused with a system that does, it is a prior.
+    The score is log((depth + 1) / distance); the preceding document has distance 1. No text is read: fused with a text
+    retriever, the score acts as a prior.
 
     Parameters
     ----------
-    depth : documents returned of each topic.
+    depth : documents returned per topic.
 
     Examples
     --------
@@ -36,16 +36,16 @@ class Nearby:
         checks.whole("depth", self.depth, low=1)
 
     def score(self, distance: int) -> float:
-        """Returns the score of a document so many places before the topic."""
+        """Returns the score of a document at a distance before the topic."""
         return math.log((self.depth + 1) / distance)
 
     def __call__(self, request: Request) -> Run:
-        """Ranks by distance; a topic that is no document of the corpus has no ranking.
+        """Ranks by distance; a topic that is not a document of the corpus has no ranking.
 
         Raises
         ------
         HarnessError
-            No topic has a document before it.
+            No topic is preceded by a document.
         """
         ids = [document.id for document in request.corpus_for(self.name)]
         place = {name: at for at, name in enumerate(ids)}

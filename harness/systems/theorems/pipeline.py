@@ -1,7 +1,7 @@
-"""Search for theorems in what a language model makes of them and of the queries, by any system.
+"""Searches theorems that a language model has informalised, with augmented queries, using any system.
 
 Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), sections 3.1 to 3.3: declarations are informalised,
-queries are augmented to the same form, and both are compared by a system that knows nothing of it.
+queries are augmented to the same form, and any text retriever compares both.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ MODES = ("live", "replay", "dry")
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A system that searches a view of the declarations, with queries that may be augmented to the same view.
+    """System that searches a view of the declarations, optionally with queries augmented to the same view.
 
-    To the other system a document is one text, its `body`, and so is a query, its `title`: in Lean (`formal`), in prose
-    (`informal`, "name: statement"), or both, in the form that the paper prints: `{formal} \\n {name}:{statement}`.
-    Documents keep their columns, and get `formal` and `informal`.
+    The searching system gets each document as one text, its `body`, and each query as one text, its `title`: in Lean
+    (`formal`), in prose (`informal`, "name: statement"), or both, in the paper's format
+    `{formal} \\n {name}:{statement}`. Documents keep their columns, and get the columns `formal` and `informal`.
 
     Parameters
     ----------
-    system : what searches: the name of a system in `conf/system/`, or the configuration of one; its key `calls`, where
-        it has one, gets this `mode`, `budget` and `cache`, for models that ask an endpoint for vectors.
+    system : the searching system: the name of a system in `conf/system/`, or the configuration of one. Its key `calls`,
+        if any, gets `mode`, `budget` and `cache` from this system, for embedding models behind an endpoint.
     view : `formal`, `informal` or `formal+informal`.
-    augment : whether queries are augmented; without it they are what they are.
-    llm : the model, one of `conf/llm/`, that turns declarations into prose; `augment_llm` the one that augments
-        queries, by default the same.
-    mode : `live` asks what is not kept; `replay` takes everything from `cache`, and fails if something is missing;
-        `dry` counts tokens and cost, and searches nothing.
-    cache : folder of kept answers: `{file: PATH}` (a relative one begins at the current folder) or, of the harness
-        itself, `{embedded: PATH}`. By default that of the user's cache.
-    budget : the most that each of the models may spend, in the unit of its prices.
-    kinds : kinds of declarations that are documents; without any, all.
-    columns : where the corpus has the parts of a declaration: see `harness.systems.theorems.informalise.Columns`.
-    definitions : the most definitions that the model is shown with a declaration.
-    query : fields of a topic, title and body, that are the query.
-    name : of the run.
+    augment : whether queries are augmented; otherwise they are unchanged.
+    llm : the model, one of `conf/llm/`, that informalises declarations.
+    augment_llm : the model that augments queries; by default the same.
+    mode : `live` requests answers that are not cached; `replay` takes all answers from `cache`, and fails if one is
+        missing; `dry` estimates tokens and cost, without searching.
+    cache : folder of cached answers: `{file: PATH}` (relative to the current folder) or, for a folder of the harness
+        itself, `{embedded: PATH}`. By default the folder in the user's cache.
+    budget : maximum cost of each model, in the unit of its prices.
+    kinds : kinds of declarations that are searched; empty for all.
+    columns : columns with the parts of a declaration: see `harness.systems.theorems.informalise.Columns`.
+    definitions : maximum number of definitions shown to the model with a declaration.
+    query : topic fields (title, body) that form the query.
+    name : name of the run.
 
     Raises
     ------
     HarnessError
-        A key is wrong; the line names it.
+        A key is wrong; the message names it.
     """
 
     system: str | Mapping[str, Any]
@@ -95,10 +95,10 @@ class Pipeline:
                 raise HarnessError(f"key {key!r} is {value!r}, expected a list of texts")
         for name in self.query:
             checks.choice("query", name, ("title", "body"))
-        self._endpoints, self._columns, self._folder, self._system  # noqa: B018  (faults in them are found at once)
+        self._endpoints, self._columns, self._folder, self._system  # noqa: B018  (accessed to validate them early)
 
     def reads(self) -> dict[str, Any]:
-        """Returns the models, the prompts, the answers of a cache that is named, and what the other system reads."""
+        """Returns the models, prompts, the checksum of a configured cache, and the inputs of the searching system."""
         models = {
             what: {
                 "model": one.model,
@@ -113,22 +113,23 @@ class Pipeline:
         return {"models": models, "prompts": asked, **kept, "searcher": reads_of(self.system, self._system)}
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns what the other system says."""
+        """Returns `trains_without` of the searching system."""
         return self._system.trains_without()
 
     def notes(self) -> tuple[str, ...]:
-        """Returns which models wrote what, and what the other system says."""
+        """Returns which models wrote statements and queries, and the notes of the searching system."""
         said = {"informal": "Statements in prose are those of", "augment": "Queries are augmented by"}
         own = (f"{said[what]} {one.model}, by a prompt of this harness." for what, one in self._used.items())
         return (*own, *self._system.notes())
 
     def __call__(self, request: Request) -> Run:
-        """Asks the models, and let the other system rank.
+        """Calls the models and runs the searching system.
 
         Raises
         ------
         HarnessError
-            Answers are missing from a replay; a dry run, which ends here; what a client or the other system raises.
+            Answers are missing in replay mode, or a client or the searching system fails. A dry run always ends with
+            an error that reports the estimates.
         """
         corpus = request.corpus_for(self.name)
         clients = {what: self._client(one) for what, one in self._used.items()}
@@ -173,13 +174,13 @@ class Pipeline:
         mode = cast("Literal['live', 'replay', 'dry']", self.mode)
         return Client(endpoint, mode, self.budget, self._folder, fill)
 
-    # ---- what is searched, and for what -------------------------------------------------------------------------
+    # ---- documents and queries ----------------------------------------------------------------------------------
 
     def _corpus(self, corpus: Corpus, prose: Mapping[str, Informal]) -> Corpus:
-        """Returns the corpus with a view as its documents' text."""
+        """Returns the corpus with the view as the text of each document."""
         made = sha256(repr([self.view, sorted(self.kinds), *sorted(prose.items())]).encode("utf-8", "surrogatepass"))
         read = partial(_read, corpus, self._columns, self.view, frozenset(self.kinds), prose)
-        # The name holds what the texts are made from, so that vectors and indexes are never those of other texts.
+        # The name includes the inputs of the texts, so that vectors and indexes of other texts are not reused.
         stamp = f"{corpus.reader.name} {corpus.reader.stamp()} {made}"
         return replace(corpus, reader=Reader(stamp, read, unique=corpus.reader.unique))
 
@@ -192,7 +193,7 @@ class Pipeline:
 
     @cached_property
     def _used(self) -> dict[str, Endpoint]:
-        """The models that are asked, by what for."""
+        """Task (`informal`, `augment`) -> endpoint of its model."""
         first, second = self._endpoints
         found = {"informal": first} if self.view != "formal" else {}
         return found | ({"augment": second} if self.augment else {})
@@ -204,7 +205,7 @@ class Pipeline:
 
     @cached_property
     def _folder(self) -> Path | None:
-        """Where answers are kept, if that is said."""
+        """The configured folder of answers, or None."""
         if self.cache is None:
             return None
         found = catalogue.resource(self.cache, "key 'cache'")
@@ -226,7 +227,7 @@ class Pipeline:
 
 
 def viewed(view: str, formal: str, prose: Informal | None) -> str:
-    """The text of a declaration or of an augmented query; what it has no prose for is empty, or the formal part alone.
+    """Returns the text of a declaration or augmented query in a view; parts without prose are omitted.
 
     >>> viewed("formal+informal", "theorem a : 1 = 1", Informal("One", "It is itself."))
     'theorem a : 1 = 1 \\n One:It is itself.'
@@ -249,7 +250,7 @@ def _read(
     _: Corpus,
     remarks: Remarks,
 ) -> Documents:
-    """Returns the documents of a corpus with a view as their text."""
+    """Yields the documents of a corpus with a view as their text."""
     others, found = set[str](), False
     for place, document in corpus.reader.read(corpus, remarks):
         if kinds and (kind := columns.of(document, "kind")) not in kinds:
@@ -271,6 +272,6 @@ def _document(document: Document, columns: Columns, view: str, prose: Informal |
 
 
 def _digest(folder: Path) -> str:
-    """Returns a checksum of the answers in a folder; empty if there is none yet."""
+    """Returns a checksum of the answers in a folder, which may not exist yet."""
     files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
     return sha256("".join(f"{path.relative_to(folder)} {sha256_file(path)}\n" for path in files).encode())

@@ -1,6 +1,6 @@
-"""Weights and the state of a training on disk: written in one step, checked against a checksum when they are read.
+"""Training checkpoints: written atomically and verified against a SHA-256 checksum when read.
 
-Files are written and read in parts, since the state of a large model is larger than what should lie in memory twice.
+Files are streamed in blocks, because the state of a large model should not be held in memory twice.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 from harness.errors import HarnessError
 
 _MAGIC = b"harness checkpoint 1\n"
-_DIGEST = 32  # bytes of SHA-256 behind the magic, before torch's own format
+_DIGEST = 32  # bytes of the SHA-256 between the magic number and the content in torch's format
 _BEGIN = len(_MAGIC) + _DIGEST
 _PART = 1 << 20
 
 
 def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raises HarnessError if a checkpoint belongs to something else than is wanted."""
+    """Raises HarnessError if a checkpoint's identity differs from the expected one in any of its keys."""
     for key, value in wanted.items():
         if found.get(key) != value:
             raise HarnessError(
@@ -34,7 +34,7 @@ def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, st
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes values and tensors; the file is there whole or as it was before.
+    """Writes values and tensors to a checkpoint file atomically: a failed write leaves any previous file unchanged.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
             part = _Part(stream)
             try:
                 torch.save(dict(content), cast(IO[bytes], part))
-            except RuntimeError:  # torch says that it is not where it should be, and not why
+            except RuntimeError:  # torch reports a wrong file position instead of the cause
                 if part.fault is not None:
                     raise part.fault from None
                 raise
@@ -69,7 +69,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def whole(path: Path) -> bool:
-    """Returns whether a file is a checkpoint and has its checksum; so is what is not there, as it will be written."""
+    """Returns whether a checkpoint file is missing, and thus still to be written, or intact by its checksum."""
     if not path.exists():
         return True
     with path.open("rb") as stream:
@@ -77,12 +77,12 @@ def whole(path: Path) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns the inverse of `write`; no code in the file is run.
+    """Reads a checkpoint that `write` made; never runs code that the file contains.
 
     Raises
     ------
     HarnessError
-        There is no such file, it is something else, or it is damaged.
+        The file is missing, is not a checkpoint, or is damaged.
     """
     if not path.exists():
         raise HarnessError(f"{path}: no such checkpoint")
@@ -97,7 +97,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _fault(stream: IO[bytes]) -> str:
-    """Returns what is wrong with an open file; empty if it is as it was written."""
+    """Describes the damage of an open checkpoint file; empty if the file is intact."""
     if stream.read(len(_MAGIC)) != _MAGIC:
         return "it begins otherwise"
     claimed = stream.read(_DIGEST)
@@ -105,11 +105,11 @@ def _fault(stream: IO[bytes]) -> str:
 
 
 class _Part(io.RawIOBase):
-    """What stands in a file behind the magic and the checksum, as a file of its own."""
+    """File object that exposes only the content after the magic number and the checksum."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self.fault: OSError | None = None  # of the last writing
+        self.fault: OSError | None = None  # error of the last failed write
         stream.seek(_BEGIN)
 
     def readable(self) -> bool:
@@ -138,7 +138,7 @@ class _Part(io.RawIOBase):
         return self._stream.tell() - _BEGIN
 
     def digest(self) -> bytes:
-        """Returns the SHA-256 of all of it."""
+        """Returns the SHA-256 of the content."""
         self.seek(0)
         found = hashlib.sha256()
         while block := self._stream.read(_PART):

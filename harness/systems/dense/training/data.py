@@ -1,7 +1,8 @@
-"""What is trained on: judged pairs of other topics than those evaluated, and pairs sampled anew for each epoch.
+"""Training data: judged pairs of topics outside the evaluation, and additional pairs sampled for each epoch.
 
-All epochs are drawn at once, each from (seed, epoch), so that every text is read and tokenised once. The corpus is read
-for ids and tags first, then for the texts that are needed, as it may be larger than the memory.
+The pairs of all epochs are sampled at once, each epoch seeded with (seed, epoch), so that every text is read and
+tokenised once. The corpus may not fit in memory, so one pass collects ids and tags, and a later pass reads only the
+texts that are needed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from harness.systems.dense.training.settings import Tuning
 
 Ints = npt.NDArray[np.int64]
 Similar = Callable[[Sequence[str]], Iterable[npt.NDArray[np.float32]]]
-_SPLIT, _POSITIVES, _NEGATIVES = 0xD1, 0xB0, 0xE6  # what is drawn
+_SPLIT, _POSITIVES, _NEGATIVES = 0xD1, 0xB0, 0xE6  # one random stream for each kind of draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +34,14 @@ class Examples:
 
     Attributes
     ----------
-    texts : different ones.
+    texts : distinct texts of queries and documents.
     query, document : int64, shape (pairs,). Indices into `texts`.
     label : float32, shape (pairs,). From 0 to 1.
     positive : shape (pairs,). Whether the document is relevant.
-    train, held : numbers of judged pairs: those of each epoch, and those that validate.
-    epochs : of each epoch, the numbers of the sampled pairs that come to it.
-    ids : of (question, document), a pair each.
-    counts : what a model card says: how many of what, and how many were left out.
+    train, held : indices of judged pairs: those trained on in every epoch, and those held out for validation.
+    epochs : for each epoch, the indices of the sampled pairs added to it.
+    ids : (query id, document id) of each pair.
+    counts : numbers of training pairs, queries and excluded items, for the model card.
     """
 
     texts: tuple[str, ...]
@@ -57,23 +58,23 @@ class Examples:
 
 @dataclass
 class _Documents:
-    """What is kept of a corpus's documents, in its order."""
+    """Fields of all documents, as columns in corpus order."""
 
     ids: list[str] = field(default_factory=list)
     question: list[str] = field(default_factory=list)
-    tags: dict[str, list[int]] = field(default_factory=dict)  # -> documents
+    tags: dict[str, list[int]] = field(default_factory=dict)  # tag -> positions of its documents
     tagged: list[bool] = field(default_factory=list)
     positive: list[bool] = field(default_factory=list)
-    free: list[bool] = field(default_factory=list)  # neither judged in what is evaluated, nor of a topic of it
+    free: list[bool] = field(default_factory=list)  # neither judged in an evaluated collection nor one of its topics
     threads: dict[str, tuple[str, ...]] = field(default_factory=dict)  # question of a free document -> its tags
 
 
-_Key = tuple[str, int]  # a topic ("topic:ID") or question ("question:ID"), and the place of a document
+_Key = tuple[str, int]  # a topic ("topic:ID") or question ("question:ID"), and the position of a document
 
 
 @dataclass
 class _Pairs:
-    """Different pairs, as they are found."""
+    """Distinct pairs, numbered in the order in which they were added."""
 
     number: dict[tuple[_Key, float, bool], int] = field(default_factory=dict)
 
@@ -82,19 +83,19 @@ class _Pairs:
 
 
 def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Examples:
-    """Returns the pairs of a training, without anything of what is evaluated.
+    """Returns the training and validation pairs, without topics and judged posts of the evaluated collections.
 
     Parameters
     ----------
-    kind : `cross`: all judged pairs, and sampled ones. `bi`: relevant pairs, and sampled positives. All judged pairs of
-        held-out topics validate.
-    similar : texts of questions -> for each, its similarity to every document, in the corpus's order; minus infinity
-        for those that have no text.
+    kind : `cross`: trains on all judged pairs and on sampled ones. `bi`: trains on relevant pairs and sampled
+        positives. Validation always takes all judged pairs of the held-out topics.
+    similar : question texts -> for each, its similarity to every document in corpus order; minus infinity for
+        documents without text.
 
     Raises
     ------
     HarnessError
-        The corpus holds too few judged documents, or does not say what sampled pairs need.
+        The corpus holds too few judged documents, or lacks a column that pair sampling requires.
     """
     barred = guard(tuning.leave_out)
     found = _read(corpus, tuning, barred)
@@ -136,7 +137,7 @@ def _read(corpus: Corpus, tuning: Tuning, barred: Guard) -> _Documents:
 
 
 def _is_positive(document: Document, tuning: Tuning, corpus: str) -> bool:
-    """Returns whether a document counts as a good answer of its question."""
+    """Returns whether a document counts as a positive for its question, by the setting `positives`."""
     need = {"votes": "score", "accepted": "accepted", "thread": "question"}[tuning.positives]
     for name in ("question", "question_id", need):
         if name not in document.columns:
@@ -145,7 +146,7 @@ def _is_positive(document: Document, tuning: Tuning, corpus: str) -> bool:
                 f"'positives: {tuning.positives}'; take other positives, or 'additional: 0'"
             )
     if not document.columns["question_id"] or not (document.title or document.columns["question"]):
-        return False  # its question is not in the corpus
+        return False  # the corpus lacks its question
     if tuning.positives == "votes":
         try:
             return int(document.columns["score"]) >= tuning.votes
@@ -164,14 +165,14 @@ def _is_positive(document: Document, tuning: Tuning, corpus: str) -> bool:
 class _Judgment:
     topic: str
     collection: str
-    place: int  # of the document
+    place: int  # position of the document in the corpus
     grade: float
 
 
 def _judged(
     tuning: Tuning, corpus: str, found: _Documents, barred: Guard, counts: dict[str, Any]
 ) -> tuple[dict[str, Topic], list[_Judgment]]:
-    """Returns the topics, by their keys, and the judgments of documents that the corpus holds."""
+    """Returns the judged topics by key, and the judgments to use: of documents in the corpus that are not evaluated."""
     place = {name: number for number, name in enumerate(found.ids)}
     topics: dict[str, Topic] = {}
     out: list[_Judgment] = []
@@ -210,7 +211,7 @@ def _judged(
 def _divided(
     kind: str, tuning: Tuning, corpus: str, judged: Sequence[_Judgment], pairs: _Pairs, counts: dict[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """Returns the numbers of pairs to train on, and of those held out: no topic is on both sides."""
+    """Splits the judged pairs by topic; returns the indices of training pairs and of held-out pairs."""
     useful = [one for one in judged if kind == "cross" or one.grade >= tuning.relevant]
     named = list(dict.fromkeys(one.topic for one in useful))
     if tuning.validate_on:
@@ -224,7 +225,7 @@ def _divided(
         grade = f" of grade {tuning.relevant:g} or more" if kind == "bi" else ""
         names = ", ".join(tuning.collections)
         raise HarnessError(f"key 'training.collections': corpus {corpus} holds no document judged in {names}{grade}")
-    least = 2 if kind == "bi" else 1  # a ranking loss compares with other queries
+    least = 2 if kind == "bi" else 1  # a ranking loss needs documents of another query as negatives
     for what, count, way in (
         ("held out", len(held_topics), "raise"),
         ("trained on", len(named) - len(held_topics), "lower"),
@@ -253,7 +254,7 @@ def _divided(
 def _sampled(
     tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, wanted: int, pairs: _Pairs
 ) -> list[list[int]]:
-    """Returns the numbers of the pairs sampled for each epoch; fewer than wanted where there are not so many."""
+    """Samples pairs for each epoch and returns their indices; fewer than wanted where the corpus has not enough."""
     good = np.flatnonzero(np.array(found.positive, bool) & np.array(found.free, bool))
     positives = round(tuning.positive_ratio * wanted)
     negatives = wanted - positives
@@ -272,7 +273,7 @@ def _sampled(
 
 
 def _drawn(tuning: Tuning, found: _Documents, epoch: int) -> list[str]:
-    """Returns the questions that an epoch's negatives are sought for."""
+    """Draws the questions for which an epoch samples negatives."""
     names = [name for name, tags in found.threads.items() if tags]
     if not names:
         raise HarnessError(
@@ -286,7 +287,7 @@ def _drawn(tuning: Tuning, found: _Documents, epoch: int) -> list[str]:
 def _nearest(
     tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, names: Sequence[str]
 ) -> dict[str, list[int]]:
-    """For each question the documents most similar that share no tag with it, the best first."""
+    """Returns, for each question, the most similar documents that share no tag with the question, best first."""
     if not names:
         return {}
     asked, _ = _found_texts(replace(tuning, view=tuning.retriever_view), corpus, set(names), frozenset())
@@ -306,7 +307,7 @@ def _nearest(
 
 
 def question_text(document: Document, tuning: Tuning) -> str:
-    """Returns the text of the question that a document answers, read as a topic's is."""
+    """Returns the text of the question that a document answers, built from the same fields as a topic's text."""
     topic = Topic("", document.title, document.columns.get("question", ""), document.tags)
     return texts.of_topic(topic, tuning.query, tuning.view)
 
@@ -314,7 +315,7 @@ def question_text(document: Document, tuning: Tuning) -> str:
 def _found_texts(
     tuning: Tuning, corpus: Corpus, questions: set[str], documents: frozenset[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Texts of some questions, each from its first document, and of some documents."""
+    """Reads the texts of some questions, each from the first document of its thread, and of some documents."""
     asked: dict[str, str] = {}
     answered: dict[str, str] = {}
     for document in corpus:

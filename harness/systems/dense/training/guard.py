@@ -1,6 +1,7 @@
-"""What must not be trained on: the topics and judged posts of the collections that are evaluated.
+"""Guard against training on evaluation data: the topics and judged posts of the evaluated collections.
 
-The code leaves it out; no configuration says otherwise. A collection is run only with a model that names it here.
+The guard cannot be configured away. A fine-tuned model may only be evaluated on a collection that its training left
+out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.data.topics import Topic
 from harness.io.files import sha256
 from harness.systems.lexical.text import split_formulas
 
-LEAST = 30  # letters and digits of a text whose prose alone tells that it is the same
+LEAST = 30  # letters and digits of prose from which two texts with equal prose count as the same
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class Guard:
 
     Attributes
     ----------
-    topics : ids.
-    texts : what `forms` gives of each topic.
-    judged : posts, in any edition.
+    topics : ids of the topics.
+    texts : normalised forms of the topics' titles and bodies, see `forms`.
+    judged : judged posts, of any edition.
 
     Examples
     --------
@@ -43,31 +44,31 @@ class Guard:
     judged: Judged
 
     def asks(self, topic: Topic) -> bool:
-        """Returns whether a topic is one of them, by its id, its title or its body."""
+        """Returns whether a topic is one of the guarded topics: by its id, its title or its body."""
         return topic.id in self.topics or not self.texts.isdisjoint(_forms(topic.title, topic.body))
 
     def holds(self, document: Document) -> bool:
-        """Returns whether a document is judged, or belongs to a question that is judged."""
+        """Returns whether a document or its question is judged."""
         return self.judged.holds(document) or document.columns.get("question_id") in self.judged.documents
 
     def comes_from(self, document: Document) -> bool:
-        """Returns whether a topic was made of the question that a document answers."""
+        """Returns whether the question that a document answers has the text of a guarded topic."""
         return not self.texts.isdisjoint(_forms(document.title, document.columns.get("question", "")))
 
     def digest(self) -> str:
-        """Returns a SHA-256 of all of it."""
+        """Returns a SHA-256 of the topics, their texts and the judged posts."""
         return sha256(repr((sorted(self.topics), sorted(self.texts), self.judged.digest())).encode())
 
 
 def guard(names: Iterable[str]) -> Guard:
-    """What the collections of these names ask and judge in all of their editions; `COLLECTION/EDITION`: in that one."""
+    """Returns a guard for collections in all their editions, or in a single edition (`COLLECTION/EDITION`)."""
     kept = list(names)
-    topics = [topic for name in kept for topic in _asked(name)]
+    topics = [topic for name in kept for topic in _topics_of(name)]
     texts = frozenset(form for topic in topics for form in _forms(topic.title, topic.body))
     return Guard(frozenset(topic.id for topic in topics), texts, judged(kept))
 
 
-def _asked(name: str) -> Iterable[Topic]:
+def _topics_of(name: str) -> Iterable[Topic]:
     called, _, edition = name.partition("/")
     collection = load_collection(called)
     if not edition:
@@ -77,9 +78,10 @@ def _asked(name: str) -> Iterable[Topic]:
 
 
 def forms(text: str) -> Iterator[str]:
-    """Yields what two copies of a text have in common: letters and digits, and those of its prose if they are many.
+    """Yields normalised forms of a text for recognising copies: its letters and digits, and those of its prose alone.
 
-    Sources write the same formula in different ways, and blanks and punctuation around it.
+    Sources differ in how they write a formula and in the spaces and punctuation around it. The prose counts alone only
+    if it has at least `LEAST` letters and digits.
     """
     whole = _plain(text)
     if whole:

@@ -1,8 +1,8 @@
-"""The training loop of all models: epochs of steps, early stopping, and checkpoints from which it goes on exactly.
+"""The training loop of all models: epochs, early stopping, and checkpoints from which training resumes exactly.
 
-Nothing random has a state that would have to be kept: the order of an epoch is drawn from (seed, epoch), what is random
-in a step from (seed, epoch, step). A checkpoint therefore holds the weights, the optimizer and the place, and a
-training that was killed ends with the weights of one that was not.
+No random state has to be saved: the order of an epoch is seeded with (seed, epoch), and each step with (seed, epoch,
+step). A checkpoint therefore holds the weights, the optimizer and the position in training. A training that was killed
+and resumed ends with the same weights as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from harness.store import cost
 from harness.systems.dense.training import checkpoint
 
 LAST, BEST, LOG = "last.pt", "best.pt", "log.jsonl"
-COST = "cost.json"  # what differs from one training to the next of the same thing
+COST = "cost.json"  # time and memory: these differ between repetitions of the same training
 VALIDATION = "validation loss"
 Numbers = npt.NDArray[np.int64]
 Log = list[dict[str, Any]]
 
 
 def seeded(*numbers: int) -> torch.Generator:
-    """Returns a source of random numbers that some numbers decide, such as seed, epoch and step."""
+    """Returns a random generator seeded with several numbers, such as seed, epoch and step."""
     return torch.Generator().manual_seed(_seed(numbers))
 
 
 @contextmanager
 def seeded_globally(*numbers: int) -> Iterator[None]:
-    """What torch draws inside the block is decided by some numbers; its global state is left as it was."""
+    """Seeds torch's random numbers inside the block; restores its global state afterwards."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(_seed(numbers))
@@ -54,11 +54,12 @@ def _seed(numbers: Sequence[int]) -> int:
 def learning_rate(
     step: int, steps: int, rate: float, least: float = 0.0, *, warmup: int = 0, shape: str = "cosine"
 ) -> float:
-    """Returns the rate of a step (from 0) of so many: up to `rate` over `warmup` steps, then down to `least`.
+    """Returns the learning rate of a step: rises to `rate` over `warmup` steps, then falls to `least`.
 
     Parameters
     ----------
-    shape : `cosine` (half of one), or `linear`.
+    step, steps : the step, from 0, and the number of all steps.
+    shape : of the decay: `cosine` (half a period) or `linear`.
 
     Examples
     --------
@@ -73,9 +74,9 @@ def learning_rate(
 
 
 def parameter_groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameters for AdamW: with weight decay, and without it scalars, biases and all of LayerNorm.
+    """Returns the parameter groups for AdamW: scalars, biases and LayerNorm have no weight decay, all others have.
 
-    Embeddings decay as matrices do.
+    Embeddings have weight decay, as other matrices do.
     """
     norms = {id(p) for module in model.modules() if isinstance(module, torch.nn.LayerNorm) for p in module.parameters()}
     with_decay: list[torch.nn.Parameter] = []
@@ -87,56 +88,57 @@ def parameter_groups(model: torch.nn.Module, weight_decay: float) -> list[dict[s
 
 
 def update(model: torch.nn.Module, optimizer: torch.optim.Optimizer, clip: float) -> None:
-    """One step of the optimizer, with gradients of a norm of `clip` at most."""
+    """Clips the gradients to a norm of `clip` and takes one optimizer step."""
     torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
 
 
 def finite(loss: float, what: str = "loss") -> float:
-    """Returns a loss; HarnessError if it is no number any more."""
+    """Returns a loss; raises HarnessError if it is infinite or not a number."""
     if not math.isfinite(loss):
         raise HarnessError(f"training: the {what} is {loss}; lower the learning rate (key 'rate')")
     return loss
 
 
 def is_memory(error: RuntimeError) -> bool:
-    """Returns whether it was memory that ran out, on a GPU or here."""
+    """Returns whether an error means that memory ran out, on the GPU or on the CPU."""
     text = str(error)
     return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in text or "out of memory" in text
 
 
 @dataclass
 class _State:
-    """The place a training has come to."""
+    """Position and statistics of a running training, as saved in checkpoints."""
 
     epoch: int = 0
     step: int = 0  # within the epoch
-    best: float = math.inf
+    best: float = math.inf  # lowest validation loss so far
     best_epoch: int = 0
-    total: float = 0.0  # of the losses of the epoch so far
-    losses: list[list[float]] = field(default_factory=list)  # [step over all epochs, mean loss since the last one]
-    since: float = 0.0  # `total` when the last of these was noted
+    total: float = 0.0  # sum of the losses of the epoch so far
+    losses: list[list[float]] = field(default_factory=list)  # [step over all epochs, mean loss since the last entry]
+    since: float = 0.0  # `total` when the last entry was added to `losses`
     spent: float = 0.0  # seconds of the epoch so far
     seconds: list[float] = field(default_factory=list)  # of each finished epoch, without validation
 
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A training: everything that does not change on its way.
+    """The constant parts of a training: model, optimizer, limits and callbacks.
 
     Attributes
     ----------
-    folder : of the checkpoint, the best weights (`best.pt`) and the log.
-    identity : what the checkpoint belongs to.
-    epochs, patience : how many at most, and without a lower validation loss; the untrained model's does not count.
+    folder : folder of the checkpoint, the best weights (`best.pt`) and the log.
+    identity : identity of the training, which a checkpoint must have to be resumed.
+    epochs, patience : largest number of epochs, and of epochs without a lower validation loss before training stops;
+        the loss of the untrained model is not compared.
     every : steps between two checkpoints.
-    rate : of a step (from 0, over all epochs) of so many.
-    batches : of an epoch (from 0).
-    step : learns from one batch; its loss before. Told the epoch and the step in it.
-    validate : what the log says of the model; `VALIDATION` among it.
-    keep : writes the weights, as those of the best epoch.
-    line : an entry of the log for a person.
-    relief : what to do if memory runs out, with the batch in words.
+    rate : step (from 0, over all epochs), number of steps -> learning rate.
+    batches : epoch (from 0) -> its batches.
+    step : batch, epoch, step of the epoch -> loss before the update; updates the weights.
+    validate : returns the validation results for the log; includes `VALIDATION`.
+    keep : writes the current weights to a file, as those of the best epoch.
+    line : formats a log entry for display.
+    relief : advice for when memory runs out, which describes the batch size; part of the error message.
     """
 
     model: torch.nn.Module
@@ -155,9 +157,10 @@ class Loop:
     relief: str
 
     def run(self, say: Callable[[str], None]) -> Log:
-        """Trains to the end, from the last checkpoint if there is one; the log, one entry an epoch, `epoch` 0 first.
+        """Trains to the end, from the last checkpoint if there is one, and returns the log.
 
-        What it cost is written beside the log (`COST`), under the names of `harness.store.cost`.
+        The log has one entry for each epoch; epoch 0 is the untrained model. Time and memory are written to a file
+        beside the log (`COST`), under the names of `harness.store.cost`.
 
         Raises
         ------
@@ -167,7 +170,7 @@ class Loop:
         """
         if (self.folder / LAST).exists():
             state, log = self._resume()
-            say(f"training goes on at epoch {state.epoch + 1}, step {state.step + 1}")
+            say(f"training resumes at epoch {state.epoch + 1}, step {state.step + 1}")
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._memory(lambda: "the validation of the untrained model"):
@@ -176,13 +179,13 @@ class Loop:
         while state.epoch < self.epochs and state.epoch - state.best_epoch < self.patience:
             with self._memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}"):
                 self._epoch(state, log)
-            say(self._said(log[-1], state))
+            say(self._epoch_line(log[-1], state))
         write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
         write_atomic(self.folder / COST, json.dumps(self._cost(state)) + "\n")
         return log
 
-    def _said(self, entry: Mapping[str, Any], state: _State) -> str:
-        """An epoch's line: what the log says, the learning rate at its end, its time, and the time that is left."""
+    def _epoch_line(self, entry: Mapping[str, Any], state: _State) -> str:
+        """Returns the line printed after an epoch: log entry, final learning rate, time taken and time remaining."""
         rate = self.optimizer.param_groups[0]["lr"]
         ended = state.epoch == self.epochs or state.epoch - state.best_epoch >= self.patience
         left = 0.0 if ended else sum(state.seconds) / len(state.seconds) * (self.epochs - state.epoch)
@@ -261,7 +264,7 @@ class Loop:
 
     @contextmanager
     def _memory(self, where: Callable[[], str]) -> Iterator[None]:
-        """One line if memory runs out."""
+        """Turns an out-of-memory error into a HarnessError of one line."""
         try:
             yield
         except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What is minimised: binary cross-entropy of judged pairs, and the ranking of a query's own document in its batch."""
+"""Losses: binary cross-entropy for judged pairs, and the multiple-negatives ranking loss with in-batch negatives."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Te
 def multiple_negatives_ranking(
     queries: torch.Tensor, documents: torch.Tensor, out: torch.Tensor, scale: float = 20.0
 ) -> torch.Tensor:
-    """Returns the mean cross-entropy of each query's own document among all of the batch, by scaled cosines.
+    """Returns the mean cross-entropy of each query's own document among the documents of the batch, by scaled cosines.
 
     Parameters
     ----------
-    queries, documents : shape (pairs, dimensions). Documents in the order of the queries they belong to.
-    out : bool, shape (pairs, pairs). Which documents are no negatives of which query, such as other answers to it; its
-        diagonal is false.
+    queries, documents : shape (pairs, dimensions). Row i of `documents` belongs to row i of `queries`.
+    out : bool, shape (pairs, pairs). True where a document must not serve as a negative for a query, such as another
+        answer to it; false on the diagonal.
     """
     cosines = functional.normalize(queries, dim=1) @ functional.normalize(documents, dim=1).T
     scores = (scale * cosines).masked_fill(out, -torch.inf)
@@ -42,14 +42,15 @@ def multiple_negatives_ranking(
 
 
 def excluded(query: Ints, document: Ints, known: frozenset[tuple[int, int]] = frozenset()) -> npt.NDArray[np.bool_]:
-    """Returns which of a batch's documents are no negatives of which query, shape (pairs, pairs).
+    """Returns which documents of a batch must not serve as negatives for which query, shape (pairs, pairs).
 
-    Those of the same question, duplicates of its own document, and any document known to be relevant to it.
+    Excluded are documents of the same query, duplicates of the query's own document, and documents known to be
+    relevant to the query.
 
     Parameters
     ----------
-    query, document : shape (pairs,). Numbers of texts; equal texts have equal numbers.
-    known : relevant pairs.
+    query, document : shape (pairs,). Indices of texts; equal texts have equal indices.
+    known : relevant (query, document) pairs.
     """
     same: npt.NDArray[np.bool_] = query[:, None] == query[None, :]
     same |= document[:, None] == document[None, :]

@@ -1,6 +1,6 @@
-"""Tries a base model before it is trained: what would fail when the trained model is loaded fails at once.
+"""Checks of a base model before training, so that faults do not surface only when the trained model is loaded.
 
-The untrained model reads a pair of texts, is saved as the trained one will be, and is read again.
+The untrained model scores a pair of texts, is saved in the way the trained model will be, and is loaded again.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.loop import BEST, LAST
 from harness.systems.dense.training.settings import Tuning
 
-# Letters of several scripts, a formula, a long text that is cut, and blanks that a tokenizer may strip.
+# Several scripts, a formula, a text long enough to be truncated, and spaces that a tokenizer may strip.
 _TEXTS = (
     "Is $x^2+1 \\geq \\frac{1}{2}$ prime?",
     "  Řešení, čđšž: 你好, नमस्ते.\n" + "Let $n$ be even, then so is $n^2$. " * 200,
 )
-_CHECKPOINTS = 7  # weights and two moments, twice while a checkpoint is replaced, and the best weights
+_CHECKPOINTS = 7  # copies of the weights on disk: weights and two moments, twice during replacement, and the best ones
 
 
-class _Read(NamedTuple):
-    """What a model makes of the texts: their word pieces, and the score of the pair."""
+class _Trial(NamedTuple):
+    """Word pieces of the two trial texts, and the score of the pair."""
 
     pieces: list[list[int]]
     score: float
 
 
 def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None) -> None:
-    """Checks that a model can be trained, saved and read again; nothing that lies in the folders is changed.
+    """Checks that a model can be trained, saved and loaded again, without changing existing files.
 
     Parameters
     ----------
     kind : `cross` or `bi`.
-    work : where checkpoints will lie, and perhaps lie already. The model is saved beside it while it is tried.
-    read : loads a folder as the system will that asks for the trained model.
+    work : folder of the checkpoints, which may exist already. The trial model is saved temporarily beside it.
+    read : loads a model folder in the way the system that uses the trained model will.
 
     Raises
     ------
     HarnessError
-        The tokenizer cannot be loaded, lacks something, or has word pieces that the weights have no row for; a text
-        cannot be read; what was saved cannot be loaded, or reads texts otherwise; a folder cannot be written to, or
-        its disk lacks room.
+        The tokenizer cannot be loaded, is incomplete, or has word pieces without a row in the weights; a text cannot be
+        scored; the saved model cannot be loaded or gives other word pieces or scores; a folder cannot be written to, or
+        its disk is too small.
     """
     workspace = work.parent
-    word_pieces.load(found)  # of its own, since a library that loads all of a model does not say which file is wrong
+    word_pieces.load(found)  # first and alone: when a whole model fails to load, the library does not name the file
     try:
         workspace.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=workspace) as folder:
             saved = Path(folder) / "saved"
-            before = _reads(kind, found, tuning, saved, work)
+            before = _tried(kind, found, tuning, saved, work)
             try:
-                after = _reads(kind, models.find(str(saved)), tuning)
+                after = _tried(kind, models.find(str(saved)), tuning)
                 if read is not None:
                     read(str(saved))
             except HarnessError as error:
@@ -81,8 +81,8 @@ def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable
         )
 
 
-def _reads(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, work: Path | None = None) -> _Read:
-    """Returns what a model makes of the texts; then it is saved, if a folder is given."""
+def _tried(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, work: Path | None = None) -> _Trial:
+    """Scores the pair of trial texts with a model, and saves the model if a folder is given."""
     first = np.zeros(1, np.int64)
     example = Examples(
         _TEXTS, first, first + 1, np.ones(1, np.float32), np.ones(1, bool), first, first, (first,), (("", ""),), {}
@@ -104,11 +104,11 @@ def _reads(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, w
         raise
     except Exception as error:  # the libraries below raise what they like
         raise HarnessError(f"model {found.name}: {doing}: {word_pieces.reason(error)}") from None
-    return _Read(learner.pieces(), score)
+    return _Trial(learner.pieces(), score)
 
 
 def _check_room(size: int, work: Path) -> None:
-    """Raises HarnessError if checkpoints of so many bytes of weights, or the trained model, do not fit on the disk."""
+    """Raises HarnessError if the disk has no room for the checkpoints, or for the trained model of `size` bytes."""
     there = sum(path.stat().st_size for path in (work / LAST, work / BEST) if path.is_file())
     checkpoints = (work.parent, _CHECKPOINTS * size - there, "its checkpoints")
     for folder, needed, what in (checkpoints, (artefacts.store_root(), size, "the trained model")):

@@ -1,4 +1,4 @@
-"""How a model is fine-tuned. Free of heavy libraries, so that a configuration is checked before they are loaded."""
+"""Settings of fine-tuning. This module avoids heavy imports so that a configuration can be checked quickly."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ Positive = Annotated[int, partial(checks.whole, low=1)]
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a model is fine-tuned: as MIRMU's at ARQMath 2022 (3.1), where the paper says how.
+    """Settings of fine-tuning; the defaults are MIRMU's at ARQMath 2022 (3.1), where the paper states them.
 
     Attributes
     ----------
-    collections : whose judgments are trained on, each as `COLLECTION` or `COLLECTION/EDITION`.
-    leave_out : collections that are evaluated, or editions of them as `COLLECTION/EDITION`: nothing of their topics or
-        judged posts is trained on. What is run must be among them; of an edition, only its topics are then ranked.
-    query, document : fields of questions (title, body, tags) and of documents that are read.
+    collections : collections whose judgments are trained on, each as `COLLECTION` or `COLLECTION/EDITION`.
+    leave_out : evaluated collections, or editions of them as `COLLECTION/EDITION`; their topics and judged posts are
+        excluded from training. The model can only be run on these; of an edition, only its topics are ranked.
+    query, document : fields of questions (title, body, tags) and of documents that make up their texts.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
-    length : word pieces that are read of a text, or of question and document together by a cross-encoder.
-    prefixes : role (`query`, `document`) -> what stands before its texts (bi-encoders); null: the model's own.
-    labels : of judged pairs, which the paper does not say. `binary`: 1 from grade `relevant` up, else 0. `scaled`: the
-        grade divided by `highest`. The pairs that a bi-encoder learns are those of grade `relevant` up in any case.
-    additional : sampled pairs of an epoch, for each query that is trained on (`additional_per: query`, where a tenth of
-        the paper's ten questions' samples comes to its numbers) or each judged pair (`judgment`).
-    positive_ratio : share of positives among the sampled; 1 for bi-encoders, whose negatives are those of the batch.
-    positives : question and answer of one thread with at least so many `votes` (the paper: 50), the `accepted` answer,
-        or any answer of the `thread` where the corpus knows neither.
-    negative_questions, negatives_per_question : at the start of each epoch so many questions are drawn, and for each
-        so many of the documents most similar by `retriever`, an untuned bi-encoder, that share no tag with it. It reads
-        the texts as `retriever_view` says.
-    validation : share of the topics whose judged pairs are held out; training stops when their loss falls no more.
-    validate_on : collections, of those trained on, whose topics are held out instead.
-    validate_topics : ids of topics of those collections that are held out instead.
-    batch : pairs a step.
-    epochs, patience : how many at most, and without a lower validation loss.
-    rate, least_rate, warmup, schedule : the learning rate rises over the share `warmup` of all steps to `rate`, then
-        falls to `least_rate`, in a line (`linear`) or half a `cosine`.
-    clip : the largest norm of the gradient.
-    scale : of cosines, for the ranking loss of bi-encoders.
+    length : maximum word pieces of a text, or of question and document together for a cross-encoder.
+    prefixes : role (`query`, `document`) -> prefix of its texts (bi-encoders); null: the model's own.
+    labels : labels of judged pairs, which the paper does not state. `binary`: 1 from grade `relevant` up, else 0.
+        `scaled`: the grade divided by `highest`. A bi-encoder trains on pairs of grade `relevant` up in either case.
+    additional : sampled pairs of an epoch, for each training query (`additional_per: query`, where a tenth of the
+        samples of the paper's ten questions gives the paper's numbers) or each judged pair (`judgment`).
+    positive_ratio : share of positives among sampled pairs; 1 for bi-encoders, which use in-batch negatives.
+    positives : answers that count as positives for their question: those with at least so many `votes` (the paper: 50),
+        the `accepted` answer, or any answer of the `thread` for corpora without votes and accepted answers.
+    negative_questions, negatives_per_question : questions drawn at the start of each epoch, and negatives for each: the
+        documents most similar to the question that share no tag with it. Similarity is that of `retriever`, an untuned
+        bi-encoder that reads texts in `retriever_view`.
+    validation : share of topics held out for validation; training stops when their loss no longer falls.
+    validate_on : training collections whose topics are held out instead.
+    validate_topics : ids of topics of the training collections that are held out instead.
+    batch : pairs in a training step.
+    epochs, patience : maximum number of epochs, and of epochs without a lower validation loss.
+    rate, least_rate, warmup, schedule : the learning rate rises to `rate` during the share `warmup` of all steps, then
+        falls to `least_rate`, linearly (`linear`) or along half a cosine (`cosine`).
+    clip : maximum norm of the gradient.
+    scale : factor of cosines in the ranking loss of bi-encoders.
     autocast : compute in bfloat16 where torch allows it.
-    tokens : word pieces, padding included, that go through the model at one time; batches are taken apart by length.
-        What is learnt of a batch stays the same, up to rounding and dropout.
+    tokens : word pieces of one forward pass, padding included; batches are split by length. The split does not change
+        the gradients of a batch, up to rounding and dropout.
     every : steps between two checkpoints.
 
     Raises
     ------
     HarnessError
-        A value is out of its range, a collection is unknown, or both trained on and left out.
+        A value is out of range, a collection is unknown, or a collection is both trained on and left out.
     """
 
     collections: tuple[str, ...]
@@ -116,15 +116,15 @@ class Tuning:
 
     @property
     def retriever_view(self) -> texts.View:
-        """How the retriever of negatives reads texts: as `view` says, but not in a form that only MathBERTa knows."""
+        """View of texts for the retriever of negatives: `view`, but `latex` in place of `mathberta`."""
         return "latex" if self.view == "mathberta" else self.view
 
     def trains_without(self) -> frozenset[str]:
-        """Returns the collections of which it has seen nothing; what is run must be one of them."""
+        """Returns the collections left out of training; the model can only be run on these."""
         return frozenset(self.leave_out)
 
     def notes(self) -> tuple[str, ...]:
-        """Returns what a reader of its numbers must know."""
+        """Returns notes for readers of the model's results: what it was trained on and what was left out."""
         sampled = {
             "votes": f"answers of {self.votes} votes or more",
             "accepted": "accepted answers",
@@ -137,7 +137,7 @@ class Tuning:
 
 
 def _within(name: str, left_out: tuple[str, ...]) -> bool:
-    """Whether a collection or edition is left out; a collection named without one may mean any of its editions."""
+    """Returns whether a collection or edition is left out; a collection without edition stands for all its editions."""
     called, _, edition = name.partition("/")
     of_it = [other for other in left_out if other.partition("/")[0] == called]
     return called in of_it or name in of_it or (bool(of_it) and not edition)
@@ -149,7 +149,7 @@ def tuning(kind: str, settings: object) -> Tuning:
     Raises
     ------
     HarnessError
-        Keys that are unknown, missing or wrong, a line each; or a bi-encoder's with sampled negatives.
+        Keys are unknown, missing or wrong (one line for each); or a bi-encoder has sampled negatives or a batch of 1.
     """
     checks.choice("kind", kind, KINDS)
     found = checks.typed(Tuning, settings, "key 'training'")

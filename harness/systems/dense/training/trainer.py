@@ -1,8 +1,8 @@
-"""A cross-encoder or bi-encoder learns from examples; see `loop` for how it stops and goes on.
+"""Fine-tuning of cross-encoders and bi-encoders; see `loop` for early stopping and checkpoints.
 
-Every text or pair is tokenised once. A step's pairs are taken apart by length and go through the model in passes of
-little padding; what is learnt is that of the whole batch: the gradients of a cross-entropy are added up, and the
-ranking loss is of all vectors together.
+Every text or pair is tokenised once. The pairs of a step are grouped by length and go through the model in several
+passes with little padding. The gradients are still those of the whole batch: those of the cross-entropy are summed
+over the passes, and the ranking loss is computed from all vectors together.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from harness.systems.dense.training.loop import (
 from harness.systems.dense.training.settings import Tuning
 
 ORDER = "validation order"
-_AFTER_PADDING = ("roberta", "xlm-roberta", "mpnet", "camembert")  # their first position is behind that of padding
-_TOKENISED = 256  # texts or pairs at one time
-_HEAD, _MIXED = 0x4EAD, 0x317D  # what is drawn: the weights of a new head, the order of pairs that validate
+_AFTER_PADDING = ("roberta", "xlm-roberta", "mpnet", "camembert")  # their positions start after the padding index
+_TOKENISED = 256  # texts or pairs in one call of the tokenizer
+_HEAD, _MIXED = 0x4EAD, 0x317D  # random streams: the weights of a new head, the order of validation pairs
 Scores = npt.NDArray[np.float64]
 
 
 class Learner(ABC):
-    """A model that learns pairs.
+    """A model in training on pairs, which all methods take by their indices in the examples.
 
     Attributes
     ----------
-    model : on its device.
-    examples : that it may be asked for, by number.
+    model : the model, on its device.
+    examples : the pairs of training and validation.
     """
 
     model: Any
@@ -62,34 +62,34 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, numbers: Numbers) -> float:
-        """Gradients of the loss of some pairs, which is returned."""
+        """Computes the gradients of the loss of some pairs and returns the loss."""
 
     @abstractmethod
     def loss(self, numbers: Numbers) -> float:
-        """Returns the loss of some pairs, without gradients."""
+        """Returns the loss of some pairs without computing gradients."""
 
     @abstractmethod
     def scores(self, numbers: Numbers) -> Scores:
-        """Returns how well the documents of some pairs fit, shape (pairs,)."""
+        """Returns the relevance score of each of some pairs, shape (pairs,)."""
 
     @abstractmethod
     def pieces(self) -> list[list[int]]:
-        """Returns the numbers of the word pieces that are read: of each pair, or of each text on its side."""
+        """Returns the word-piece ids of all inputs: of each pair, or of each query and each document."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Writes the model as its library reads it."""
+        """Saves the model in the format of its library."""
 
     def trained(self, epoch: int) -> Numbers:
-        """Returns the pairs of an epoch."""
+        """Returns the training pairs of an epoch: the judged ones and those sampled for the epoch."""
         return np.concatenate((self.examples.train, self.examples.epochs[epoch]))
 
     def validating(self) -> Numbers:
-        """Returns the held-out pairs whose loss validates."""
+        """Returns the pairs of the validation loss, held out from training."""
         return self.examples.held
 
     def passes(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Indices by length, as many together as fit with their padding; at least one."""
+        """Groups inputs by length into forward passes of at most `tokens` word pieces with padding; yields indices."""
         order = sorted(range(len(lengths)), key=lambda i: lengths[i])
         part: list[int] = []
         for i in order:
@@ -101,12 +101,12 @@ class Learner(ABC):
             yield part
 
     def padded(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
-        """Returns word pieces as the model takes them."""
+        """Pads tokenised inputs to the longest and returns the model's input tensors."""
         columns = {key: [row[key] for row in rows] for key in rows[0]}
         return dict(self.tokenizer.pad(columns, return_tensors="pt").to(self.device))
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Returns the arithmetic of a forward pass."""
+        """Returns the context of a forward pass: bfloat16 if the setting `autocast` is on."""
         return torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.tuning.autocast)
 
 
@@ -124,7 +124,7 @@ class Cross(Learner):
         )
 
     def _logits(self, numbers: Numbers) -> Iterator[tuple[Numbers, torch.Tensor]]:
-        """Yields some of the pairs at a time, and their logits."""
+        """Yields the pairs of each forward pass with their logits."""
         rows = [self._rows[i] for i in numbers.tolist()]
         for part in self.passes([len(row["input_ids"]) for row in rows]):
             with self.autocast():
@@ -132,13 +132,13 @@ class Cross(Learner):
             yield numbers[part], out[:, 0].float()
 
     def _losses(self, numbers: Numbers) -> Iterator[torch.Tensor]:
-        """Parts of the mean over all pairs."""
+        """Yields the share of each forward pass in the mean loss of all pairs."""
         for part, logits in self._logits(numbers):
             labels = torch.from_numpy(self.examples.label[part]).to(self.device)
             yield losses.binary_cross_entropy(logits, labels) * (len(part) / len(numbers))
 
     def learn(self, numbers: Numbers) -> float:
-        """Gradients of the loss of some pairs, which is returned."""
+        """Computes the gradients of the loss of some pairs and returns the loss."""
         total = 0.0
         for loss in self._losses(numbers):
             total += finite(loss.item())
@@ -146,11 +146,11 @@ class Cross(Learner):
         return total
 
     def loss(self, numbers: Numbers) -> float:
-        """Returns the loss of some pairs, without gradients."""
+        """Returns the loss of some pairs without computing gradients."""
         return sum(loss.item() for loss in self._losses(numbers))
 
     def scores(self, numbers: Numbers) -> Scores:
-        """Returns how well the documents of some pairs fit, shape (pairs,)."""
+        """Returns the relevance score of each of some pairs, shape (pairs,)."""
         out = np.empty(len(numbers))
         place = {number: i for i, number in enumerate(numbers.tolist())}
         for part, logits in self._logits(numbers):
@@ -158,18 +158,18 @@ class Cross(Learner):
         return out
 
     def pieces(self) -> list[list[int]]:
-        """Returns the numbers of the word pieces that are read of each pair."""
+        """Returns the word-piece ids of each pair."""
         return [row["input_ids"] for row in self._rows]
 
     def save(self, folder: Path) -> None:
-        """Writes the model as its library reads it."""
+        """Saves the model in the format of its library."""
         self.model.save_pretrained(folder)
         self.tokenizer.model_max_length = min(self.tuning.length, self.tokenizer.model_max_length)
         self.tokenizer.save_pretrained(folder)
 
 
 class Bi(Learner):
-    """A bi-encoder: a vector of each text."""
+    """A bi-encoder: question and document are encoded separately, each as one vector."""
 
     def __init__(self, found: Model, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
@@ -177,12 +177,12 @@ class Bi(Learner):
         self.tokenizer = self.model.tokenizer
         word_pieces.check(self.tokenizer, self.model[0].auto_model, found)
         query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
-        # It is read with them from now on.
+        # The prefixes are saved with the model and apply whenever the trained model is loaded.
         self.model.prompts, self.model.default_prompt_name = {"query": query, "document": document}, None
         self._marks = tuple(engines.prompt_mark(self.model, text) for text in (query, document))
         length = length_of(self.tokenizer, self.model[0].auto_model.config, tuning.length, found.name)
         self.model.max_seq_length = length
-        # A text may stand on both sides, with another prefix on each.
+        # A text that is both a query and a document may have two different prefixes.
         self._queries = self._tokenised(examples.query, query, length)
         self._documents = self._tokenised(examples.document, document, length)
         self._known = frozenset(
@@ -195,12 +195,12 @@ class Bi(Learner):
         return dict(zip(different, rows, strict=True))
 
     def validating(self) -> Numbers:
-        """Returns the relevant ones; not a question after the other, whose documents are no negatives of each other."""
+        """Returns the relevant held-out pairs, shuffled: documents of one question are no negatives of each other."""
         held = self.examples.held[self.examples.positive[self.examples.held]]
         return held[np.random.default_rng([self.tuning.seed, _MIXED]).permutation(len(held))]
 
     def _vectors(self, numbers: Numbers) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the questions and documents of some pairs, shape (pairs, dimensions); equal texts go in once."""
+        """Encodes the questions and documents of pairs, each of shape (pairs, dimensions); equal texts only once."""
         out = []
         sides = (self.examples.query, self._queries), (self.examples.document, self._documents)
         for (of, kept), mark in zip(sides, self._marks, strict=True):
@@ -212,7 +212,7 @@ class Bi(Learner):
                 with self.autocast():
                     found.append(self.model(self.padded([rows[i] for i in part]) | mark)["sentence_embedding"].float())
             place = np.argsort(np.concatenate(parts))[back]
-            # Not by brackets, whose gradients are added up in any order.
+            # Indexing with brackets would sum the gradients in a nondeterministic order.
             out.append(torch.index_select(torch.cat(found), 0, torch.from_numpy(place).to(self.device)))
         return out[0], out[1]
 
@@ -224,19 +224,19 @@ class Bi(Learner):
         )
 
     def learn(self, numbers: Numbers) -> float:
-        """Gradients of the loss of some pairs, which is returned."""
+        """Computes the gradients of the loss of some pairs and returns the loss."""
         loss = self._loss(numbers)
         value = finite(loss.item())
         loss.backward()  # type: ignore[no-untyped-call]
         return value
 
     def loss(self, numbers: Numbers) -> float:
-        """Returns the loss of some pairs, without gradients."""
+        """Returns the loss of some pairs without computing gradients."""
         parts = [numbers[i : i + self.tuning.batch] for i in range(0, len(numbers), self.tuning.batch)]
         return sum(self._loss(part).item() * len(part) for part in parts) / len(numbers)
 
     def scores(self, numbers: Numbers) -> Scores:
-        """Returns how well the documents of some pairs fit, shape (pairs,)."""
+        """Returns the relevance score of each of some pairs, shape (pairs,)."""
         out = []
         for begin in range(0, len(numbers), self.tuning.batch):
             queries, documents = self._vectors(numbers[begin : begin + self.tuning.batch])
@@ -244,32 +244,32 @@ class Bi(Learner):
         return np.concatenate(out)
 
     def pieces(self) -> list[list[int]]:
-        """Returns the numbers of the word pieces that are read of each question, then of each document."""
+        """Returns the word-piece ids of each question, then of each document."""
         return [row["input_ids"] for side in (self._queries, self._documents) for row in side.values()]
 
     def save(self, folder: Path) -> None:
-        """Writes the model as its library reads it."""
+        """Saves the model in the format of its library."""
         self.model.save(str(folder), create_model_card=False)
 
 
 def learner(kind: str, found: Model, examples: Examples, tuning: Tuning, device: str) -> Learner:
-    """Returns the model that is to be tuned, as it is before.
+    """Loads a base model for fine-tuning.
 
     Raises
     ------
     HarnessError
-        It cannot be loaded, or does not read so many word pieces.
+        The model cannot be loaded, or the setting `length` exceeds its maximum length.
     """
     return {"bi": Bi, "cross": Cross}[kind](found, examples, tuning, device)
 
 
 def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Callable[[str], None]) -> Log:
-    """Trains to the end, from the last checkpoint of the folder if there is one; the model has the best weights then.
+    """Trains to the end, from the folder's last checkpoint if there is one, and then loads the best weights.
 
     Raises
     ------
     HarnessError
-        As `Loop.run`.
+        See `Loop.run`.
     """
     tuning, model = learner.tuning, learner.model
     optimizer = torch.optim.AdamW(parameter_groups(model, tuning.weight_decay), lr=tuning.rate)
@@ -316,7 +316,7 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
 
 
 def validate(learner: Learner) -> dict[str, float]:
-    """The loss of the held-out pairs, and how often a relevant document of a question comes before another one."""
+    """Returns the validation loss, and the share of held-out document pairs in the right order (see `in_order`)."""
     learner.model.eval()
     held, examples = learner.examples.held, learner.examples
     with torch.no_grad(), progress("validation"):
@@ -326,9 +326,9 @@ def validate(learner: Learner) -> dict[str, float]:
 
 
 def in_order(scores: Scores, positive: npt.NDArray[np.bool_], query: Numbers) -> float:
-    """Returns the share of pairs of a relevant and another document of one question whose scores are in that order.
+    """Returns the share of document pairs (relevant, non-relevant) of a query in which the relevant one scores higher.
 
-    Ties count half; chance is .5, which also stands for there being no such pairs.
+    Ties count half. Chance level is 0.5, which is also returned if there are no such pairs.
 
     Examples
     --------
@@ -345,36 +345,37 @@ def in_order(scores: Scores, positive: npt.NDArray[np.bool_], query: Numbers) ->
 
 
 def line(entry: Mapping[str, Any]) -> str:
-    """Returns an entry of the log for a person."""
+    """Formats a log entry for display."""
     what = "untrained model" if entry["epoch"] == 0 else f"epoch {entry['epoch']}, loss {entry['training loss']:.4f}"
     return f"{what}: validation loss {entry[VALIDATION]:.4f}, order {entry[ORDER]:.4f} (chance .5)"
 
 
 def tokenised(tokenizer: Any, columns: tuple[list[str], ...], length: int) -> list[dict[str, list[int]]]:  # noqa: ANN401
-    """Returns the word pieces of texts, or of pairs of texts, cut to a length; the longer one of a pair is cut first.
+    """Returns the word pieces of texts, or of pairs of texts, truncated to a length, a pair's longer text first.
 
-    They are cut here: the library would also make what is left over, of a pair in every combination of its parts.
+    Fast tokenizers would also return the truncated rest, for a pair in every combination of its parts; therefore the
+    truncation is done here.
     """
     out: list[dict[str, list[int]]] = []
     for begin in track(range(0, len(columns[0]), _TOKENISED), "tokenising, parts"):
         part = [column[begin : begin + _TOKENISED] for column in columns]
-        if not tokenizer.is_fast:  # those in Python leave nothing over, and do not say which piece is of which text
+        if not tokenizer.is_fast:  # tokenizers in Python return no rest, and no text index for each piece
             found = tokenizer(*part, truncation=True, max_length=length)
             out += [{key: found[key][i] for key in found} for i in range(len(part[0]))]
             continue
         found = tokenizer(*part, truncation=False)
         special = tokenizer.num_special_tokens_to_add(pair=len(columns) > 1)
         for i in range(len(part[0])):
-            of = np.array([-1 if text is None else text for text in found.sequence_ids(i)])
-            kept = of == -1
-            for text, most in enumerate(longest_first([int((of == n).sum()) for n in (0, 1)], length - special)):
-                kept[np.flatnonzero(of == text)[:most]] = True
+            side = np.array([-1 if text is None else text for text in found.sequence_ids(i)])
+            kept = side == -1
+            for text, most in enumerate(longest_first([int((side == n).sum()) for n in (0, 1)], length - special)):
+                kept[np.flatnonzero(side == text)[:most]] = True
             out.append({key: np.array(found[key][i])[kept].tolist() for key in found})
     return out
 
 
 def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
-    """Returns how many pieces are kept of two texts, of `most` together: the longer one is cut until both are as long.
+    """Returns how many word pieces of two texts fit within `most`: the longer text is cut until both are equally long.
 
     Examples
     --------
@@ -388,7 +389,7 @@ def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
 
 
 def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # noqa: ANN401
-    """Returns the word pieces that are read, which must be no more than a model has positions for."""
+    """Returns a maximum length in word pieces, checked against the positions of the model."""
     most = int(tokenizer.model_max_length)
     if (positions := getattr(config, "max_position_embeddings", None)) is not None:
         before = config.pad_token_id + 1 if config.model_type in _AFTER_PADDING else 0
@@ -399,12 +400,12 @@ def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # no
 
 
 def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:
-    """A model that gives a pair of texts one number, and its tokenizer; a head that it lacks is drawn from the seed.
+    """Loads a cross-encoder with one output, and its tokenizer; a missing head is initialised from the seed.
 
     Raises
     ------
     HarnessError
-        It cannot be loaded, its tokenizer does not fit, or its file lacks more than a head.
+        The model cannot be loaded, its tokenizer does not fit, or weights other than those of the head are missing.
     """
     from transformers import AutoModelForSequenceClassification
 

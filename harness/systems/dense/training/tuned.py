@@ -1,4 +1,4 @@
-"""Fine-tuned models as artefacts: a folder that its library loads like any other, with a card that says what it is."""
+"""Fine-tuned models as artifacts: model folders in the format of their library, with a model card."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def tuned(
     device: str = "cpu",
     read: Callable[[str], object] | None = None,
 ) -> Path:
-    """Returns the folder of a fine-tuned model, trained if the store has none; a training that was stopped goes on.
+    """Returns the folder of a fine-tuned model from the store, or trains it; an interrupted training resumes.
 
     Parameters
     ----------
     kind : `cross` or `bi`.
-    model : to start from: see `harness.systems.dense.models.find`.
+    model : the base model: see `harness.systems.dense.models.find`.
     settings : see `Tuning`.
-    corpus : holds the judged documents, and the threads that more pairs are sampled from.
-    workspace : where checkpoints lie until it is trained.
+    corpus : corpus with the judged documents, and with the threads from which additional pairs are sampled.
+    workspace : folder of the checkpoints until the training ends.
     device : `cpu` or `cuda`.
-    read : loads a folder as the system will, which the untrained model is tried by: see `rehearsal.rehearse`.
+    read : loads a model folder in the way the system will; used to test the base model, see `rehearsal.rehearse`.
 
     Raises
     ------
     HarnessError
-        A setting is wrong, the model cannot be tuned, or not be saved and read again, the corpus holds too little, or
+        A setting is wrong, the model cannot be fine-tuned, saved or loaded again, the corpus holds too few pairs, or
         memory runs out.
     """
     wanted = tuning(kind, settings)
@@ -72,14 +72,14 @@ def tuned(
     work = workspace / f"tuning-{key[:16]}"
 
     def make(folder: Path) -> None:
-        # What is random besides is drawn from the seed; numbers of the CPU are the same in every run.
+        # All randomness comes from the seed; on the CPU a repeated training gives identical numbers.
         from harness.systems.dense.training import checkpoint, rehearsal, trainer
         from harness.systems.dense.training.loop import BEST, LAST, VALIDATION
 
         rehearsal.rehearse(kind, found, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
         if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(work / name)]:
-            say(f"{work / damaged[0]}: damaged; the training begins anew")
+            say(f"{work / damaged[0]}: damaged; the training starts again")
             for name in (LAST, BEST):
                 (work / name).unlink(missing_ok=True)
         if kind == "bi":
@@ -119,17 +119,17 @@ def loaded(
     device: str,
     read: Callable[[str], object],
 ) -> str:
-    """Returns what a system loads: the model as it is named or, with a key `training`, the folder of it fine-tuned.
+    """Returns the model that a system loads: the named one or, with the key `training`, the folder of the tuned one.
 
     Parameters
     ----------
-    read : loads a folder as the system does.
+    read : loads a model folder in the way the system does.
     """
     return model if training is None else str(tuned(kind, model, training, corpus, workspace, device, read))
 
 
 def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides a fine-tuned model besides the corpus, the code and the device; nothing is trained for it."""
+    """Returns the inputs of a fine-tuned model besides corpus, code and device, without training it."""
     wanted = tuning(kind, settings)
     retriever = models.find(wanted.retriever) if _needs_retriever(wanted) else None
     if retriever is not None:
@@ -145,15 +145,16 @@ def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trains_without(kind: str, model: str, training: Mapping[str, Any] | None) -> frozenset[str] | None:
-    """Returns the collections that a system's model has seen nothing of; None if it was not fine-tuned here."""
+    """Returns the collections left out of the training of a system's model; None if it was not fine-tuned here."""
     return left_out(model) if training is None else tuning(kind, training).trains_without()
 
 
 def left_out(model: str) -> frozenset[str] | None:
-    """The collections that a model has seen nothing of, if its folder has the card of a fine-tuned one; else None.
+    """Returns the collections left out of a model's training, from the model card in its folder; None without a card.
 
-    A system that loads such a model has been trained, even if its configuration has no key `training`: this is what
-    its `trains_without` must say. Of a model that is not here nothing is known; who runs it asks again once it is.
+    A system that loads a fine-tuned model counts as trained even if its configuration has no key `training`; its
+    `trains_without` must return these collections. For a model that is not downloaded yet the answer is None, so it
+    must be asked for again once the model is available.
 
     Raises
     ------
@@ -174,7 +175,7 @@ def _left_out(folder: Path) -> frozenset[str] | None:
 
 
 def _found(model: str, wanted: Tuning) -> models.Model:
-    """The model to start from; one that was tuned before must have left out the same, as what it saw cannot go."""
+    """Returns the base model; if it is fine-tuned already, its training must have left out the same collections."""
     found = models.find(model)
     if found.engine != "transformers":
         raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
@@ -192,7 +193,7 @@ def _check_left_out(found: models.Model, wanted: Tuning) -> None:
 
 
 def _named(model: str) -> str:
-    """Returns a model's name; of a folder the last part, as the rest is of this machine."""
+    """Returns the name of a model; for a folder only its last part, as the path differs between machines."""
     return Path(model).name if Path(model).is_dir() else model
 
 
@@ -210,7 +211,7 @@ def _judgments(name: str) -> list[str]:
 def _similar(
     texts: Sequence[str], wanted: Tuning, corpus: Corpus, work: Path, device: str
 ) -> Iterator[npt.NDArray[np.float32]]:
-    """For each text its cosines to the documents' vectors by the untuned retriever."""
+    """Yields, for each text, its cosine with every document, computed by the untuned retriever."""
     loaded = encoder.load(wanted.retriever, device=device)
     source = documents.Source(wanted.retriever, Settings(), device)
     made = documents.vectors_of(corpus, wanted.document, wanted.retriever_view, source, lambda: loaded, work).vectors
@@ -223,7 +224,7 @@ def _similar(
 
 
 def readme(card: Mapping[str, Any]) -> str:
-    """Returns the card of a model as Markdown, as hubs show it."""
+    """Returns the model card as Markdown in the format of the Hugging Face hub."""
     settings, counts = card["settings"], card["data"]
     rows = "\n".join(_row(entry, card["best epoch"]) for entry in card["epochs"])
     numbers = "\n".join(f"- {name}: {value:,}" for name, value in counts.items() if isinstance(value, int))

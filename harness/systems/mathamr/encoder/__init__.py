@@ -1,1 +1,1 @@
-"""Graphs to vectors."""
+"""Encodes graphs as vectors."""

@@ -1,6 +1,6 @@
-"""Graphs of several posts as one disconnected graph of tensors (MathAMR+, 3.4.1), and its augmentation (3.4.4).
+"""Batches the graphs of several posts as one disconnected graph of tensors (MathAMR+, 3.4.1) and augments it (3.4.4).
 
-Here each edge gets its inverse. An edge and its inverse carry the same number, so that they can be dropped together.
+Batching adds the inverse of each edge. An edge and its inverse carry the same number, so they can be dropped together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Graphs side by side. All numbers are int64, all flags bool; n nodes, e edges, g graphs, k vectors at most.
+    """Batch of graphs. Numbers are int64 and flags bool; n nodes, e edges, g graphs, at most k vectors per graph.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> Ints:
 
 
 def _known(source: Ints, relation: Ints, target: Ints, settings: Settings) -> tuple[Ints, Ints, Ints]:
-    """Edges of unknown relations get the reserved one, or are left out."""
+    """Maps unknown relations to the reserved one; without a reserved relation, drops their edges."""
     unknown = relation == UNKNOWN_RELATION
     if settings.reserved:
         return source, np.where(unknown, 2 * settings.relations, relation), target
@@ -128,7 +128,7 @@ def _check(nodes: Ints, relation: Ints, settings: Settings) -> None:
 
 
 def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[Encoded]) -> dict[str, npt.NDArray[Any]]:
-    """Returns the padded arrays of `Batch`. `nodes` are the vectors' nodes numbered within the batch."""
+    """Returns the padded arrays of `Batch`; `nodes` holds the vector nodes, numbered within the batch."""
     lengths = np.array([len(item.vectors) for item in items])
     mask = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
     vectors = np.zeros(mask.shape, np.int64)
@@ -148,12 +148,12 @@ def _tensors(**arrays: npt.NDArray[Any]) -> Batch:
 def augment(
     batch: Batch, mask_probability: float, edge_dropout: float, generator: torch.Generator, together: bool = False
 ) -> Batch:
-    """Mask content nodes and drop edges between them, at random (MathAMR+, 3.4.4). Virtual nodes are left alone.
+    """Masks content nodes and drops edges between them at random (MathAMR+, 3.4.4); virtual nodes are unchanged.
 
     Parameters
     ----------
-    mask_probability : of each content node, to be replaced by MASK.
-    edge_dropout : of each directed edge that touches no virtual node, to be dropped.
+    mask_probability : probability that a content node is replaced by MASK.
+    edge_dropout : probability that a directed edge between content nodes is dropped.
     generator : source of the random numbers; the same state gives the same batch on any device.
     together : drop an edge and its inverse together, instead of each on its own.
     """

@@ -1,13 +1,13 @@
 """Relational graph convolution with basis decomposition (Schlichtkrull et al., 2018; MathAMR+, equation 2.4).
 
-Each node gets W_0 h of its own and, for each relation r that reaches it, W_r times the mean h of its neighbours by r,
-with W_r = sum_b a_rb V_b. Edges are grouped by (relation, target): a mean is taken and multiplied by W_r once a group,
-so there is no product an edge and no pass over all edges or nodes a relation. All layers share the groups of a batch.
+The output of a node is W_0 h plus, for each incoming relation r, W_r times the mean h of its neighbours under r, where
+W_r = sum_b a_rb V_b. Edges are grouped by (relation, target), and each group's mean is multiplied by W_r once. This
+avoids one product per edge and one pass over all edges or nodes per relation. All layers share a batch's groups.
 
-There is no loop over relations either, whose many small products leave threads waiting for each other. On a CPU, the
-groups of a relation are padded to a power of two, and relations of one size are multiplied at once: about ten products.
-On a GPU, groups are cut into chunks of one relation, padded to one size, all multiplied at once. Both ways give
-the same numbers up to rounding.
+A loop over relations would be slow, because many small products leave threads waiting for each other. On a CPU, the
+groups of each relation are padded to a power of two, and relations of equal size are multiplied together: about ten
+products. On a GPU, groups are cut into chunks of equal padded size, one relation each, and multiplied in one product.
+Both methods give the same results up to rounding.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-_LEAST_BLOCK = 4  # groups of a relation with padding
-_LEAST_CHUNK = 16  # the same of a chunk; fewer make a GPU's products too small
+_LEAST_BLOCK = 4  # minimum number of rows per relation in a block, padding included
+_LEAST_CHUNK = 16  # minimum number of rows in a chunk, padding included; fewer would make GPU products too small
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The edges of a batch by groups: edges of one relation that reach one node. All numbers are int64.
+    """Edges of a batch, grouped by relation and target node. All numbers are int64.
 
     Attributes
     ----------
     source : shape (e,). Sources of the edges, group by group.
-    group : shape (e,). The group of each of them, ascending.
-    relation, target, count : shape (groups,). What the edges of a group have in common, and how many they are. Groups
-        are sorted by relation, then by target.
-    present : shape (p,). The relations that there are, ascending.
-    sizes : shape (p,). Groups of each.
+    group : shape (e,). The group of each edge, ascending.
+    relation, target, count : shape (groups,). The common relation and target of a group's edges, and their number.
+        Groups are sorted by relation, then by target.
+    present : shape (p,). Relations that occur in the batch, ascending.
+    sizes : shape (p,). Number of groups of each present relation.
     """
 
     source: Tensor
@@ -47,7 +47,7 @@ class Plan:
 
     @cached_property
     def blocks(self) -> Blocks:
-        """The relations by their number of groups, padded to powers of two."""
+        """Relations arranged by number of groups, padded to powers of two."""
         powers = torch.tensor([max(int(size) - 1, _LEAST_BLOCK - 1).bit_length() for size in self.sizes.tolist()])
         powers, order = torch.sort(powers.to(self.sizes.device), stable=True)
         power, relations = torch.unique_consecutive(powers, return_counts=True)
@@ -59,16 +59,17 @@ class Plan:
         return Blocks(order, numbers, lengths, self._slot(first_row))
 
     def _slot(self, first_row: Tensor) -> Tensor:
-        """Returns the row of each group, if those of each relation begin at a given one."""
+        """Returns the row of each group, given the first row of each relation."""
         first_group = self.sizes.cumsum(0) - self.sizes
         shift = torch.repeat_interleave(first_row - first_group, self.sizes)
         return torch.arange(len(self.target), device=shift.device) + shift
 
     @cached_property
     def chunks(self) -> Chunks:
-        """The groups in chunks of equal size, each of one relation."""
+        """Groups arranged in chunks of equal size, one relation per chunk."""
         groups, present = len(self.target), max(len(self.present), 1)
-        # With chunks of about the mean number of groups of a relation, padding adds no more than that of the groups.
+        # With chunks of about the mean number of groups per relation, there are at most about as many padding rows as
+        # groups.
         rows = max(_LEAST_CHUNK, 1 << max(groups // present, 1).bit_length() - 1)
         number = (self.sizes + rows - 1) // rows
         index = torch.repeat_interleave(torch.arange(len(self.present), device=self.sizes.device), number)
@@ -77,13 +78,13 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Relations by size. The rows of a block are those of its relations, each padded to one size.
+    """Blocks of relations with equal padded size. The rows of a block are the padded rows of its relations.
 
     Attributes
     ----------
     order : shape (p,). The relations as indices into `Plan.present`, block by block.
-    relations, rows : of each block.
-    slot : shape (groups,). The row of each group in all blocks laid end to end.
+    relations, rows : number of relations and of rows in each block.
+    slot : shape (groups,). The row of each group in the concatenation of all blocks.
     """
 
     order: Tensor
@@ -94,13 +95,13 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """Groups in chunks.
+    """Chunks of groups, one relation per chunk.
 
     Attributes
     ----------
-    rows : groups of a chunk, padding among them.
-    index : shape (chunks,). The relation of each as an index into `Plan.present`.
-    slot : shape (groups,). The row of each group in all chunks laid end to end.
+    rows : rows per chunk, padding included.
+    index : shape (chunks,). The relation of each chunk as an index into `Plan.present`.
+    slot : shape (groups,). The row of each group in the concatenation of all chunks.
     """
 
     rows: int
@@ -109,11 +110,11 @@ class Chunks:
 
 
 def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Plan:
-    """Returns group edges by relation and target.
+    """Groups edges by relation and target.
 
     Parameters
     ----------
-    source, relation, target : int64, shape (e,). Directed edges, in any order; equal ones count as often as they come.
+    source, relation, target : int64, shape (e,). Directed edges, in any order; duplicates count separately.
     relations : number of relations R.
 
     Raises
@@ -133,7 +134,7 @@ def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Pl
 
 
 def _matrices(comp: Tensor, weight: Tensor, relations: Tensor) -> Tensor:
-    """Returns w_r of some relations, shape (relations, i, o)."""
+    """Returns the matrices W_r of some relations, shape (relations, i, o)."""
     bases, dim_in, dim_out = weight.shape
     return (comp.index_select(0, relations) @ weight.view(bases, -1)).view(-1, dim_in, dim_out)
 
@@ -143,21 +144,21 @@ def _padded(rows: Tensor, slot: Tensor, number: int) -> Tensor:
 
 
 def blocked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
-    """Returns each group's row times the matrix of its relation, in a batched product a block: the way of a CPU.
+    """Multiplies each group's row by its relation's matrix, with one batched product per block; used on CPUs.
 
     Parameters
     ----------
     rows : shape (groups, i).
-    comp, weight : of `RelationalConv`.
+    comp, weight : parameters of `RelationalConv`.
 
     Returns
     -------
-    Shape (groups, o). Within autocast, of its type.
+    Shape (groups, o). Under autocast, it has the autocast data type.
     """
     blocks = groups.blocks
     matrices = torch.split(_matrices(comp, weight, groups.present[blocks.order]), blocks.relations)
     parts = torch.split(_padded(rows, blocks.slot, sum(blocks.rows)), blocks.rows)
-    # Views by `split`: its gradient is one concatenation, that of an index is as large as all matrices.
+    # The gradient of `split` is one concatenation; the gradient of indexing would be as large as all matrices.
     products = [
         torch.bmm(part.view(len(own), -1, own.shape[1]), own).flatten(0, 1)
         for part, own in zip(parts, matrices, strict=True)
@@ -166,7 +167,7 @@ def blocked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
 
 
 def chunked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
-    """Returns the same as `blocked` in a single batched product of chunks: the way of a GPU."""
+    """Computes the same as `blocked` in a single batched product over chunks; used on GPUs."""
     chunks = groups.chunks
     matrices = _matrices(comp, weight, groups.present).index_select(0, chunks.index)
     padded = _padded(rows, chunks.slot, len(chunks.index) * chunks.rows)
@@ -175,7 +176,7 @@ def chunked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
 
 
 class RelationalConv(nn.Module):
-    """The convolution. Parameters have the names, shapes and initial distributions of PyTorch Geometric's RGCNConv.
+    """Relational convolution with the parameter names, shapes and initialisation of PyTorch Geometric's RGCNConv.
 
     Attributes
     ----------
@@ -183,7 +184,7 @@ class RelationalConv(nn.Module):
     comp : shape (relations, bases). a_rb.
     root : shape (dim_in, dim_out). W_0.
     bias : shape (dim_out,).
-    chunks : True multiplies by `chunked`, False by `blocked`; None chooses by the device.
+    chunks : True uses `chunked`, False `blocked`; None chooses by device.
     """
 
     def __init__(self, dim_in: int, dim_out: int, relations: int, bases: int, chunks: bool | None = None) -> None:
@@ -198,20 +199,20 @@ class RelationalConv(nn.Module):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None = None) -> Tensor:
-        """Returns convolve.
+        """Convolves node vectors.
 
         Parameters
         ----------
         x : shape (n, dim_in).
-        groups : of the batch's edges.
-        edge_vectors : shape (relations, dim_in). Added to what a neighbour sends over an edge of the relation, before
-            W_r (section 3.3.2); the mean over a group commutes with it.
+        groups : the batch's edges, grouped.
+        edge_vectors : shape (relations, dim_in). Added to a neighbour's vector, per relation, before multiplication
+            by W_r (section 3.3.2). Adding it after the group mean gives the same result.
 
         Returns
         -------
         Shape (n, dim_out).
         """
-        out = torch.addmm(self.bias, x, self.root).to(x.dtype)  # within autocast, sums keep their precision
+        out = torch.addmm(self.bias, x, self.root).to(x.dtype)  # under autocast, sums keep their precision
         if not len(groups.target):
             return out
         means = x.new_zeros(len(groups.target), x.shape[1]).index_add(0, groups.group, x.index_select(0, groups.source))

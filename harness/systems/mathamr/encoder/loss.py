@@ -1,4 +1,4 @@
-"""Contrastive loss over the MaxSim of sets of vectors (MathAMR+, equations 3.4-3.8, 4.1 and 4.2)."""
+"""Contrastive loss over MaxSim scores (MathAMR+, equations 3.4-3.8, 4.1 and 4.2)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from torch.nn import functional
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch
 
-TEACHER = 0.05  # temperature of a teacher's similarities, that of the untrained model
-LEAST = -1.0  # similarity to a document without vectors: the least that a cosine can be
+TEACHER = 0.05  # temperature of a teacher's similarities, equal to that of the untrained model
+LEAST = -1.0  # similarity to a document without vectors: the minimum of a cosine
 
 
 def maxsim(q: Tensor, q_mask: Tensor, d: Tensor, d_mask: Tensor, normalise: bool = True) -> Tensor:
-    """Returns MaxSim of each query with each document (equations 3.4, 3.5 and, normalised, 3.7).
+    """Returns the MaxSim score of each query with each document (equations 3.4, 3.5 and, normalised, 3.7).
 
     Parameters
     ----------
-    q, d : shape (queries, k, p) and (documents, l, p). Vectors of length 1, padded with anything.
+    q, d : shape (queries, k, p) and (documents, l, p). Unit vectors; padding may hold any value.
     q_mask, d_mask : bool, shape (queries, k) and (documents, l). False for padding.
     normalise : divide by the number of the query's vectors.
 
     Returns
     -------
-    Shape (queries, documents). A query without vectors scores 0; a document without vectors is as unlike as can be.
+    Shape (queries, documents). A query without vectors scores 0; a document without vectors has similarity LEAST.
     """
     rows = q[q_mask]
     similarity = (rows @ d.reshape(-1, d.shape[2]).T).view(len(rows), *d_mask.shape)
-    # In place: the product's gradient does not need its result. Minus infinity, since all similarities may be negative.
+    # In place, because the gradient of a product does not need its result. Padding becomes minus infinity, because all
+    # real similarities may be negative.
     best = similarity.masked_fill_(~d_mask, -torch.inf).max(dim=2).values
     best = torch.where(d_mask.any(dim=1), best, LEAST)
     owner = q_mask.nonzero()[:, 0]
@@ -37,13 +38,13 @@ def maxsim(q: Tensor, q_mask: Tensor, d: Tensor, d_mask: Tensor, normalise: bool
 
 
 def info_nce(scores: Tensor, temperature: Tensor | float, excluded: Tensor | None = None) -> Tensor:
-    """Returns mean cross-entropy of each query's own document among the batch's (equation 3.6).
+    """Returns the mean cross-entropy of each query's own document among those of the batch (equation 3.6).
 
     Parameters
     ----------
-    scores : shape (b, d), d >= b. The i-th document is the i-th query's; those after the b-th are nobody's.
-    excluded : bool, shape (b, d). Documents that are no negatives of a query, such as other answers of its question;
-        its own document counts whatever the diagonal says.
+    scores : shape (b, d), d >= b. Document i belongs to query i; documents after the b-th belong to no query.
+    excluded : bool, shape (b, d). Documents that are not negatives of a query, such as other answers to its question.
+        The diagonal is ignored: a query's own document is never excluded.
     """
     logits = scores / temperature
     own = torch.arange(len(scores), device=scores.device)
@@ -54,7 +55,7 @@ def info_nce(scores: Tensor, temperature: Tensor | float, excluded: Tensor | Non
 
 
 def document_vectors(vectors: Tensor, batch: Batch) -> Tensor:
-    """Returns the document's (or global) vector of each graph, shape (g, p).
+    """Returns the document (or global) vector of each graph, shape (g, p).
 
     Raises
     ------
@@ -76,16 +77,16 @@ def objective(
     excluded: Tensor | None = None,
     extra: int = 0,
 ) -> Tensor:
-    """Returns beta times the loss of MaxSim plus 1 - beta times that of the document vectors (equation 4.2).
+    """Returns beta times the MaxSim loss plus 1 - beta times the loss of the document vectors (equation 4.2).
 
-    What has no weight is not computed.
+    A term with weight 0 is not computed.
 
     Parameters
     ----------
-    vectors : shape (2b + extra, k, p). What the model gives for the batch: b queries, their b documents, then documents
-        that are nobody's.
+    vectors : shape (2b + extra, k, p). The model's output for the batch: b queries, their b documents, then documents
+        that belong to no query.
     queries : b.
-    excluded : as of `info_nce`.
+    excluded : as in `info_nce`.
 
     Raises
     ------
@@ -110,15 +111,15 @@ def objective(
 
 
 def formula_loss(vectors: Tensor, keys: Tensor, queries: int, temperature: Tensor | float) -> Tensor | None:
-    """How far formulas of queries are from formulas of documents that look like them, among all of the documents'.
+    """Returns the contrastive loss that pulls query formulas towards document formulas with equal keys.
 
-    The mean over formulas of queries that have a like in some document: minus the logarithm of the share that the likes
-    have of the softmax over all formulas of documents. None if there is no such formula, or nothing to tell it from.
+    For each query formula, the loss is minus the log of the softmax mass of the matching document formulas among all
+    document formulas. The mean is over query formulas with at least one match and one mismatch; None without any.
 
     Parameters
     ----------
-    vectors : shape (g, k, p). What the model gives for the batch: queries, then documents.
-    keys : int64, shape (g, k). Equal for formulas that look alike; -1 for what is no formula.
+    vectors : shape (g, k, p). The model's output for the batch: queries, then documents.
+    keys : int64, shape (g, k). Equal for formulas with the same nodes; -1 for vectors that are not formulas.
     """
     asked, found = keys[:queries], keys[queries:]
     left, right = asked[asked >= 0], found[found >= 0]
@@ -132,12 +133,12 @@ def formula_loss(vectors: Tensor, keys: Tensor, queries: int, temperature: Tenso
 
 
 def divergence(scores: Tensor, temperature: Tensor | float, teacher: Tensor, excluded: Tensor | None = None) -> Tensor:
-    """Returns mean Kullback-Leibler divergence of a query's distribution over documents from a teacher's.
+    """Returns the mean Kullback-Leibler divergence of a query's distribution over documents from the teacher's.
 
     Parameters
     ----------
-    scores, teacher : shape (b, d). Similarities; the teacher's have the temperature TEACHER.
-    excluded : as of `info_nce`; what is excluded has no share in either distribution.
+    scores, teacher : shape (b, d). Similarities; the teacher's use the temperature TEACHER.
+    excluded : as in `info_nce`; excluded documents have zero probability in both distributions.
     """
     ours, theirs = scores / temperature, teacher / TEACHER
     if excluded is not None:

@@ -1,17 +1,18 @@
-"""The encoder of MathAMR+ (section 3.3): node embedding, relational convolutions, projection of the vectors.
+"""The encoder of MathAMR+ (section 3.3): node embeddings, relational convolutions, projection of the vectors.
 
 A layer adds GELU(RGCN(LayerNorm(h))) to h (equation 3.1); the head is LayerNorm(W_2 GELU(LayerNorm(W_1 h + b_1)) + b_2)
-(equation 3.3), and its vectors are made of length 1. Virtual nodes begin in one of six ways (section 4.3.4):
+(equation 3.3), and its output is normalised to unit length. Virtual nodes are initialised in one of six ways (section
+4.3.4):
 
 zero
-    zeros.
+    with zeros.
 zero-embedding, random-embedding
-    a learned vector a type of virtual node, at first zero or Xavier-uniform.
+    with one learned vector per type of virtual node, initially zero or Xavier-uniform.
 mean
-    the mean embedding of the content nodes that the virtual node is joined to; for a document, of all content nodes of
-    its graph (it is joined to the other virtual nodes, which have no value yet).
+    with the mean embedding of the content nodes joined to the virtual node. A document node uses all content nodes of
+    its graph, because it is joined to other virtual nodes, which have no value yet.
 mean-projection, mean-typed-projection
-    the same through a learned linear map, one in all or one a type.
+    with the same mean, passed through one learned linear map, or one map per type.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ __all__ = ["INITS", "Encoder", "Layer", "Settings", "Virtual", "groups_of"]
 
 
 def groups_of(batch: Batch, settings: Settings) -> Plan:
-    """Returns the plan of a batch's edges, made once and shared by all layers."""
+    """Returns the plan of a batch's edges, which all layers share."""
     return plan(batch.source, batch.relation, batch.target, settings.directed)
 
 
 class Virtual(nn.Module):
-    """Initial vectors of virtual nodes; `Settings.init` says how."""
+    """Initial vectors of virtual nodes, by the method of `Settings.init`."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ class Virtual(nn.Module):
             self.maps = nn.ModuleList([nn.Linear(dim, dim) for _ in range(maps)])
 
     def forward(self, x: Tensor, batch: Batch) -> Tensor:
-        """`x` (n, d) with the embedding of the content nodes -> (n, d) with the virtual nodes' vectors as well."""
+        """Fills in the vectors of the virtual nodes; `x` (n, d) holds the embeddings of the content nodes."""
         virtual = (~batch.content).nonzero()[:, 0]
         types = batch.nodes[virtual] - self.nodes
         if self.init.endswith("embedding"):
@@ -70,9 +71,9 @@ class Virtual(nn.Module):
         return x.index_copy(0, virtual, values.to(x.dtype))
 
     def _mean(self, x: Tensor, batch: Batch) -> Tensor:
-        """Returns the mean of the content that each virtual node stands for, shape (n, d); zero where there is none."""
+        """Returns the mean content vector under each virtual node, shape (n, d); zero for nodes without content."""
         document = batch.nodes == self.nodes + DOCUMENT
-        # Content is under its graph's document, and under what it is joined to by a forward edge.
+        # A content node is under its graph's document node and under each virtual node with a forward edge to it.
         owner = torch.full((batch.graphs,), -1, device=x.device)
         owner[batch.graph[document]] = document.nonzero()[:, 0]
         content = batch.content.nonzero()[:, 0]
@@ -86,7 +87,7 @@ class Virtual(nn.Module):
 
 
 class Layer(nn.Module):
-    """One layer (equation 3.1)."""
+    """Residual convolution layer (equation 3.1)."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -94,19 +95,19 @@ class Layer(nn.Module):
         self.conv = RelationalConv(settings.dim, settings.dim, settings.directed, settings.bases)
 
     def forward(self, h: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
-        """Returns `h` (n, d) -> (n, d)."""
+        """Applies the layer to node vectors `h`, shape (n, d)."""
         return h + functional.gelu(self.conv(self.norm(h), groups, edge_vectors))
 
 
 class Encoder(nn.Module):
-    """Posts to vectors. The global random state gives the initial parameters.
+    """Encoder of posts. Initial parameters are drawn from torch's global random state.
 
     Attributes
     ----------
-    settings : what the parameters' shapes follow from.
-    embedding : types of content nodes, Xavier-uniform.
-    edge_vectors : shape (R, d), or None. Section 3.3.2 speaks of one table beside the layers' matrices, which each
-        layer receives, so the layers share it.
+    settings : hyperparameters, which determine the shapes of the parameters.
+    embedding : embeddings of the types of content nodes, Xavier-uniform at first.
+    edge_vectors : shape (R, d), or None. Section 3.3.2 describes a single table that each layer receives, so the
+        layers share it.
     t : logarithm of the temperature.
     """
 
@@ -135,11 +136,11 @@ class Encoder(nn.Module):
 
         Parameters
         ----------
-        groups : the batch's plan if it was made before (`groups_of`).
+        groups : the batch's plan from `groups_of`; None computes it.
 
         Returns
         -------
-        Shape (g, k, p): vectors of length 1; rows of padding are zero.
+        Shape (g, k, p): unit vectors; padding rows are zero.
         """
         groups = groups_of(batch, self.settings) if groups is None else groups
         h = self.virtual(self.embedding(batch.nodes.masked_fill(~batch.content, 0)), batch)
@@ -149,7 +150,7 @@ class Encoder(nn.Module):
         return z.new_zeros(*batch.mask.shape, z.shape[1]).masked_scatter(batch.mask[:, :, None], z)
 
     def temperature(self) -> Tensor:
-        """exp(t), a scalar. t is put back into its range first, so that it never stays where no gradient moves it."""
+        """Returns exp(t), a scalar. Clamps t in place first, so that it never stays where its gradient vanishes."""
         with torch.no_grad():
             self.t.clamp_(math.log(LEAST_TEMPERATURE), math.log(MOST_TEMPERATURE))
         return self.t.exp()

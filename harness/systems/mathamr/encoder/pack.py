@@ -1,9 +1,8 @@
-"""Encoded posts in one file of small integers, without inverse edges, read through a memory map.
+"""Packs: memory-mapped files of encoded posts, stored as small integers without inverse edges.
 
-A post is one record, so that reading it touches one place: its 16-bit numbers, the types of its vectors and its formula
-ids. Behind the records stand the index (where records begin, how long their parts are, a checksum of each), the posts'
-ids, and a footer. What is cut short has no footer, and what is damaged fails its checksum, so that no wrong number is
-read in silence.
+Each post is one contiguous record: its 16-bit numbers, the types of its vectors and its formula ids. After the records
+come the index (offset, part lengths and checksum of each record), the post ids, and a footer. A truncated file has no
+footer and a damaged record fails its checksum, so corruption is always detected.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from harness.systems.mathamr.graphs.graph import Graph
 
 MAGIC = b"MathAMR\x01"
 _FOOTER = struct.Struct("<QQQQI32s8s")  # posts; bytes of records, ids and meta; checksum of the index; SHA-256; MAGIC
-_COUNTS = 7  # of a post: nodes, content, edges, content edges, vectors, formulas, checksum
+_COUNTS = 7  # index entries per post: nodes, content, edges, content edges, vectors, formulas, checksum
 _SEPARATOR = "\0"
 _REMEDY = "make it anew"
 
@@ -42,12 +41,12 @@ Item = tuple[str, Encoded | HarnessError]
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the posts given to `write`.
+    """Result of `write`: number of stored posts, refused posts, and checksum.
 
     Attributes
     ----------
-    posts : how many are in the pack.
-    refused : (id, reason) of those that are not, in their order.
+    posts : number of posts in the pack.
+    refused : (id, reason) of posts that were not stored, in input order.
     digest : SHA-256 of the pack, 64 hexadecimal digits.
     """
 
@@ -59,12 +58,12 @@ class Written:
 def encode_posts(
     posts: Iterable[tuple[str, Graph]], vocabulary: Vocabulary, structure: str = "hierarchy", auxiliary: str = "none"
 ) -> Iterator[Item]:
-    """Posts' graphs encoded one by one, for `write`; a graph that is refused gives its error and stops nothing.
+    """Encodes graphs of posts lazily, for `write`; a graph that cannot be encoded yields its error instead.
 
     Raises
     ------
     HarnessError
-        At once, if an option is unknown.
+        An option is unknown; raised before the first graph is read.
     """
     check_options(structure, auxiliary)
     return ((post, _tried(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
@@ -80,20 +79,20 @@ def _tried(graph: Graph, vocabulary: Vocabulary, structure: str, auxiliary: str)
 def write(
     path: Path, items: Iterable[Item], meta: Mapping[str, str] | None = None, *, keep_going: bool = False
 ) -> Written:
-    """Writes a pack. The file appears when it is complete; the same items and meta give the same bytes.
+    """Writes a pack atomically; the same items and meta give the same bytes.
 
     Parameters
     ----------
-    items : posts' ids and what they are encoded as, or why they could not be (`encode_posts`).
-    meta : kept with the pack, such as the digest of the vocabulary and the options of `encode`.
-    keep_going : a post that cannot be stored is left out and reported; otherwise it stops the writing, and the file is
-        as it was before.
+    items : ids of posts, each with its encoding or the error that prevented it (`encode_posts`).
+    meta : metadata stored in the pack, such as the digest of the vocabulary and the options of `encode`.
+    keep_going : exclude and report posts that cannot be stored; otherwise the first one raises an error and leaves an
+        existing file unchanged.
 
     Raises
     ------
     HarnessError
-        A post is refused (the line names it): it could not be encoded, has more nodes than 16-bit numbers count, parts
-        that do not fit each other, or an id that another has. The file cannot be written.
+        A post cannot be stored (the message names it): it could not be encoded, has too many nodes for 16-bit numbers,
+        inconsistent arrays, or a duplicate id. The file cannot be written.
     """
     with _in_place(path) as stream:
         return _write(stream, items, meta or {}, keep_going)
@@ -101,7 +100,7 @@ def write(
 
 @contextmanager
 def _in_place(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its place if nothing goes wrong; packs do not fit into memory."""
+    """Opens a temporary file that replaces `path` on success; packs may be too large for `write_atomic`."""
     staged: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +115,7 @@ def _in_place(path: Path) -> Iterator[BinaryIO]:
         staged.chmod(0o666 & ~umask)
         staged.replace(path)
     except OSError as error:
-        # One that names a file may come from where the posts are read.
+        # An error that names a file may come from reading the posts.
         raise HarnessError(f"{error.filename or path}: {error.strerror or error}") from None
     finally:
         if staged is not None:
@@ -162,15 +161,15 @@ def _record(item: Encoded) -> bytes:
     numbers = (item.nodes, item.source, item.relation, item.target, item.vectors)
     parts = [np.ascontiguousarray(part, "<u2").tobytes() for part in numbers]
     data = b"".join((*parts, item.types.tobytes(), _SEPARATOR.join(item.formulas).encode()))
-    return data + bytes(len(data) % 2)  # the next record's numbers begin at an even place
+    return data + bytes(len(data) % 2)  # the next record's numbers begin at an even offset
 
 
 def _fault(post: str, item: Encoded | HarnessError, known: Mapping[str, None]) -> str:
-    """Returns why a post cannot be stored, "" if it can."""
+    """Returns the reason why a post cannot be stored, or ""."""
     if isinstance(item, HarnessError):
         return str(item)
     if post in known:
-        return "its id stands in the pack already; ids must be unique"
+        return "its id is in the pack already; ids must be unique"
     if not post or _bad_id(post):
         return f"id {post!r} is empty, or not UTF-8 without NUL"
     bad = next(filter(_bad_id, item.formulas), None)
@@ -213,20 +212,20 @@ def _misfit(item: Encoded) -> str:
 
 
 class Pack:
-    """A pack, opened: a sequence of `Encoded` whose arrays are read-only views into the file.
+    """An open pack: a sequence of `Encoded` whose arrays are read-only views into the file.
 
-    Each post is checked against its checksum when it is read. A pack travels to other processes by its path.
+    The checksum of each post is verified when it is read. A pack is pickled as its path.
 
     Attributes
     ----------
-    path : the file; None if it is in memory.
-    meta : what `write` was given.
-    digest : SHA-256 of the contents as it was written, 64 hexadecimal digits.
+    path : the file; None for a pack in memory.
+    meta : the metadata given to `write`.
+    digest : SHA-256 of the contents when written, 64 hexadecimal digits.
 
     Raises
     ------
     FormatError
-        The file is missing, cut short, damaged or something else; on reading a post, too.
+        The file is missing, truncated, damaged, or not a pack. Reading a damaged post raises it, too.
     """
 
     def __init__(self, path: Path | None, data: bytes | None = None) -> None:
@@ -237,7 +236,7 @@ class Pack:
 
     @staticmethod
     def memory(items: Iterable[Item], meta: Mapping[str, str] | None = None) -> Pack:
-        """Returns a pack without a file, for a few posts such as queries; raises what `write` raises."""
+        """Returns a pack in memory, for a few posts such as queries; raises the errors of `write`."""
         stream = io.BytesIO()
         _write(stream, items, meta or {}, keep_going=False)
         return Pack(None, stream.getvalue())
@@ -274,7 +273,7 @@ class Pack:
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
-        """The posts' ids in the order of the pack."""
+        """Ids of the posts in the order of the pack."""
         return tuple(bytes(self._ids).decode().split(_SEPARATOR)) if len(self) else ()
 
     @cached_property
@@ -282,12 +281,12 @@ class Pack:
         return {name: number for number, name in enumerate(self.ids)}
 
     def number(self, post: str) -> int:
-        """Returns where a post stands in the pack.
+        """Returns the index of a post in the pack.
 
         Raises
         ------
         HarnessError
-            It is not there.
+            The pack does not contain the post.
         """
         found = self._numbers.get(post)
         if found is None:
@@ -295,7 +294,7 @@ class Pack:
         return found
 
     def __contains__(self, post: object) -> bool:
-        """Returns whether a post of that id is in the pack."""
+        """Returns whether the pack contains a post with this id."""
         return post in self._numbers
 
     def __iter__(self) -> Iterator[Encoded]:
@@ -332,11 +331,11 @@ class Pack:
         return format_error(self._where, 0, f"post {self.ids[number]} of this pack of graphs is damaged; {_REMEDY}")
 
     def batch(self, numbers: Iterable[int]) -> list[Encoded]:
-        """Returns some posts, in the order asked for."""
+        """Returns the posts at some indices, in the given order."""
         return [self[number] for number in numbers]
 
     def formula_ids(self, number: int) -> tuple[str, ...]:
-        """Returns the formula ids of a post, without its graph; the i-th one's vector is the post's i-th."""
+        """Returns the formula ids of a post without decoding its graph; formula i has the post's i-th vector."""
         nodes, _, edges, _, k, formulas, checksum = self._counts[number].tolist()
         begin, end = self._span(number)
         record = self._data[begin:end]
@@ -345,11 +344,11 @@ class Pack:
         return _formulas(record[2 * (nodes + 3 * edges + k) + k :], formulas)
 
     def sizes(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        """Nodes and forward edges of each post, shape (posts, 2), from the index alone."""
+        """Returns the numbers of nodes and forward edges of each post, shape (posts, 2), from the index only."""
         return self._counts[:, (0, 2)].astype(np.int64)
 
     def verify(self) -> None:
-        """Reads the whole file and raise FormatError if it is not what was written."""
+        """Reads the whole file and raises FormatError if its digest does not match."""
         found = hashlib.sha256(self._data[: -_FOOTER.size])
         found.update(struct.pack("<QQQQ", *self._lengths))
         if found.hexdigest() != self.digest:
@@ -357,7 +356,7 @@ class Pack:
 
 
 def _formulas(data: memoryview, count: int) -> tuple[str, ...]:
-    # The count decides, since what follows may be a byte of padding, and a single id may be "".
+    # The count is needed because a byte of padding may follow, and a single id may be "".
     return tuple(str(data, "utf-8").split(_SEPARATOR)[:count]) if count else ()
 
 

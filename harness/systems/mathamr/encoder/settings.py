@@ -1,4 +1,4 @@
-"""What makes a model: everything that its parameters' shapes and values follow from. Free of heavy libraries."""
+"""Hyperparameters of the encoder, without heavy imports."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.01, 100.0
 
 @dataclass(frozen=True)
 class Settings:
-    """Hyperparameters of an encoder; the defaults are those of the thesis' experiments (table 4.5).
+    """Hyperparameters of an encoder; defaults are those of the thesis' experiments (table 4.5).
 
     Attributes
     ----------
-    nodes : types of content nodes in the vocabulary, the special ones among them.
-    relations : forward relations F, the four virtual ones among them; each has an inverse.
-    reserved : a pair of relations on top of 2F for those that were not seen in training, whose weights therefore are
-        those it began with (but for the bases, which all share); without it, edges of unknown relations are left out.
+    nodes : types of content nodes in the vocabulary, including the special ones.
+    relations : forward relations F, including the four virtual ones; each has an inverse.
+    reserved : a pair of relations on top of 2F for relations not seen in training. Its own weights stay at their
+        initial values (the bases are shared and trained). Without it, edges of unknown relations are excluded.
     dim : width of the layers.
     out : width of the vectors.
-    layers, bases : relational convolutions, and basis matrices of each.
+    layers, bases : number of relational convolutions, and of basis matrices in each.
     init : initial vectors of virtual nodes, one of INITS (table 4.13).
     edge_vectors : learned vectors of the relations, shared by all layers (section 3.3.2).
-    temperature : of the untrained model.
+    temperature : temperature of the untrained model.
     normalise : divide MaxSim by the number of query vectors (equation 3.7).
 
     Raises
@@ -58,5 +58,5 @@ class Settings:
 
     @property
     def directed(self) -> int:
-        """R: the forward relations, their inverses, and the reserved pair if there is one."""
+        """R, the number of directed relations: forward relations, their inverses, and the reserved pair if any."""
         return 2 * (self.relations + self.reserved)

@@ -1,7 +1,7 @@
-"""Virtual nodes and the edges at them, added to a content graph while it is encoded (MathAMR+, 3.2, 4.3.2, 4.3.3).
+"""Virtual nodes and their edges, added to a content graph when it is encoded (MathAMR+, 3.2, 4.3.2, 4.3.3).
 
-Edges run from the virtual node to what it stands for; the inverse ones are added when a batch is made, so that a graph
-with c content edges and v virtual ones has 2(c + v) in a model.
+Edges run from a virtual node to the nodes that it represents. Inverse edges are added when a batch is made, so a graph
+with c content edges and v virtual edges has 2(c + v) edges in the model.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from harness.systems.mathamr.encoder.vocabulary import MOST, VIRTUAL, Vocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
 STRUCTURES = ("hierarchy", "none", "global")
-TYPES = ("formula", "sentence", "document")  # of virtual nodes, in the order of their relations in VIRTUAL
+TYPES = ("formula", "sentence", "document")  # types of virtual nodes, in the order of their relations in VIRTUAL
 AUXILIARY = ("none", "sequential", "circular", "full")
 UNKNOWN_RELATION = (1 << 16) - 1
-MOST_NODES = MOST  # of one post, virtual ones among them: their numbers are 16-bit
-MOST_EDGES = 1 << 24  # of one post; auxiliary edges between all pairs grow with the square of its virtual nodes
+MOST_NODES = MOST  # limit per post, virtual nodes included: node numbers are 16-bit
+MOST_EDGES = 1 << 24  # limit per post; `full` auxiliary edges grow with the square of the number of virtual nodes
 
 FORMULA, SENTENCE, DOCUMENT = range(len(TYPES))
 
@@ -31,20 +31,20 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """One post as a model reads it.
+    """An encoded post: the graph as numbers, ready for the model.
 
     Attributes
     ----------
     nodes : uint16, shape (n,). Types of the content nodes in the vocabulary, then those of the virtual nodes:
         the vocabulary's size + index into TYPES.
     content : number of content nodes.
-    source, relation, target : uint16, shape (e,). Forward edges, those of the content first; UNKNOWN_RELATION stands
-        for a relation that the vocabulary does not have.
-    content_edges : number of edges of the content.
-    vectors : uint16, shape (k,). Nodes whose encodings are the post's vectors, each once, but for formulas that share a
-        node: formulas in order, sentences in order, the document's (or global) node last if there is one.
+    source, relation, target : uint16, shape (e,). Forward edges, content edges first; UNKNOWN_RELATION stands for a
+        relation that is not in the vocabulary.
+    content_edges : number of content edges.
+    vectors : uint16, shape (k,). Nodes whose encodings are the post's vectors: formulas in order, sentences in order,
+        then the document (or global) node if there is one. Nodes are distinct, except that formulas may share one.
     types : uint8, shape (k,). Index into TYPES of each vector.
-    formulas : formula ids; the i-th formula's vector is the i-th vector.
+    formulas : formula ids; formula i has the i-th vector.
     """
 
     nodes: Small
@@ -60,11 +60,11 @@ class Encoded:
 
 @dataclass(slots=True)
 class _Virtual:
-    """What is added to a content graph. Virtual nodes are numbered on from the content nodes."""
+    """Virtual nodes and edges of a content graph, numbered after the content nodes."""
 
     first: int  # number of the first virtual node
     relations: int  # number of the first virtual relation; the others follow in the order of VIRTUAL
-    types: list[int] = field(default_factory=list)  # of the virtual nodes
+    types: list[int] = field(default_factory=list)  # types of the virtual nodes
     source: list[int] = field(default_factory=list)
     relation: list[int] = field(default_factory=list)
     target: list[int] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Virtual:
     vector_types: list[int] = field(default_factory=list)
 
     def add(self, kind: int, members: Sequence[int]) -> None:
-        """A virtual node over some nodes; it is one of the vectors."""
+        """Adds a virtual node that represents some nodes and gives one vector."""
         node = self.first + len(self.types)
         self.types.append(kind)
         self.source += [node] * len(members)
@@ -83,24 +83,24 @@ class _Virtual:
 
 
 def encode(graph: Graph, vocabulary: Vocabulary, structure: str = "hierarchy", auxiliary: str = "none") -> Encoded:
-    """Returns a content graph with virtual nodes, as numbers.
+    """Adds virtual nodes to a content graph and encodes it as numbers.
 
     Parameters
     ----------
-    structure : `hierarchy`: one virtual node a formula over the nodes of its trees (a formula without trees: over its
-        placeholder), one a sentence over its text nodes and placeholders, one for the document over the other virtual
-        nodes and the graph's root. `none`: no virtual nodes; vectors are those of placeholders and of roots of
-        sentences. `global`: these, and one virtual node over all nodes.
-    auxiliary : edges between the virtual nodes of formulas and sentences of a hierarchy. These are taken in the order
-        of the document: each sentence, then its formulas. `sequential`: each to the next; `circular`: the last to the
-        first besides, from three virtual nodes on (of two, they are neighbours already, and a second edge between them
-        would only weigh the same pair twice); `full`: each to all later ones.
+    structure : `hierarchy`: one virtual node per formula over the nodes of its trees (or over its placeholder, without
+        trees), one per sentence over its text nodes and placeholders, and one for the document over the other virtual
+        nodes and the graph's root. `none`: no virtual nodes; placeholders and roots of sentences give the vectors.
+        `global`: as `none`, plus one virtual node over all nodes.
+    auxiliary : edges between the virtual nodes of formulas and sentences of a hierarchy, which are ordered as in the
+        document: each sentence, then its formulas. `sequential`: each to the next. `circular`: also the last to the
+        first, with three virtual nodes or more (two are neighbours already, and a second edge would only double the
+        weight of the pair). `full`: each to all later ones.
 
     Raises
     ------
     HarnessError
-        The graph has no nodes, a node or edge that does not exist, more nodes or edges than 16-bit numbers and
-        MOST_EDGES allow, or nothing that could be a vector; an option is unknown, or does not go with the other.
+        The graph has no nodes, refers to a node that does not exist, has more than MOST_NODES nodes or MOST_EDGES
+        edges, or has nothing that gives a vector. An option is unknown, or the options exclude each other.
     """
     check_options(structure, auxiliary)
     content = len(graph.labels)
@@ -122,7 +122,7 @@ def encode(graph: Graph, vocabulary: Vocabulary, structure: str = "hierarchy", a
 
 
 def check_options(structure: str, auxiliary: str) -> None:
-    """Raises HarnessError if an option is unknown, or auxiliary edges are wanted where nothing can be joined."""
+    """Raises HarnessError if an option is unknown, or auxiliary edges are requested without a hierarchy."""
     for what, name, known in (("structure", structure, STRUCTURES), ("auxiliary edges", auxiliary, AUXILIARY)):
         if name not in known:
             raise HarnessError(f"virtual nodes: {what} {name!r} unknown; {suggestion(name, known)}")
@@ -151,10 +151,10 @@ def _hierarchy(graph: Graph, virtual: _Virtual, auxiliary: str) -> None:
 
 
 def _representatives(graph: Graph, virtual: _Virtual) -> None:
-    """Vectors of a graph without a hierarchy: placeholders and roots of sentences.
+    """Selects the vectors of a graph without a hierarchy: placeholders and roots of sentences.
 
-    A sentence that is nothing but its placeholder, or shares its root with an earlier one, gives no second vector of
-    the same node: a query would count it twice.
+    A sentence whose root already has a vector (its root is a placeholder or the root of an earlier sentence) gives no
+    second one: a query would count the node twice.
     """
     virtual.vectors = [formula.node for formula in graph.formulas]
     roots = dict.fromkeys(sentence[0] for sentence in graph.sentences if sentence)
@@ -165,11 +165,11 @@ def _representatives(graph: Graph, virtual: _Virtual) -> None:
 
 
 def formula_keys(item: Encoded, vocabulary_relations: int) -> list[bytes]:
-    """Returns what each formula of a hierarchy looks like: the types of its trees' nodes; empty for one without trees.
+    """Returns a key of each formula in a hierarchy: the node types of its trees; empty for a formula without trees.
 
     Parameters
     ----------
-    vocabulary_relations : forward relations of the vocabulary, the virtual ones among them.
+    vocabulary_relations : number of forward relations in the vocabulary, including the virtual ones.
     """
     virtual = slice(item.content_edges, None)
     own = item.relation[virtual] == vocabulary_relations - len(VIRTUAL) + FORMULA
@@ -182,10 +182,10 @@ def formula_keys(item: Encoded, vocabulary_relations: int) -> list[bytes]:
 
 
 def document_order(graph: Graph) -> list[int]:
-    """Formulas and sentences in the order of the document: each sentence, then its formulas.
+    """Returns formulas and sentences in the order of the document: each sentence, then its formulas.
 
-    A formula whose placeholder is in no sentence (the parser dropped it) follows the formula before it, since formulas
-    are numbered through the document.
+    A formula whose placeholder is in no sentence, because the parser dropped it, follows the preceding formula:
+    formulas are numbered in document order.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Node types and relations as numbers, learnt from the graphs of the training split (MathAMR+, section 3.3.1).
+"""Vocabulary of node types and relations, learnt from the graphs of the training split (MathAMR+, section 3.3.1).
 
-A node's *type* is its label made uniform: NFKC, one type for all addresses, Porter stems for words, placeholders
-without their number. Types that are not in the vocabulary are UNK; numbers have three unknowns of their own, by the
-kind of number, so that a rare one still says what it is.
+A node's *type* is its normalised label: NFKC, one type for all URLs, Porter stems for words, one type for all
+placeholders. Types outside the vocabulary are UNK. Rare numbers have three special types instead (integer, decimal,
+rational), so that the kind of number is kept.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ VIRTUAL = (":virtual_formula", ":virtual_sentence", ":virtual_document", ":auxil
 
 SIZE = 20_000
 LEAST_NUMBER = 5
-MOST = 65_532  # node types are 16-bit numbers, and those of the three virtual ones come on top
-MOST_RELATIONS = (1 << 15) - 1  # with their inverses and the unknown pair still 16 bits
+MOST = 65_532  # node types are 16-bit numbers, and the three virtual types come on top
+MOST_RELATIONS = (1 << 15) - 1  # relations, their inverses and the unknown pair together need 16 bits
 FORMAT = "mathamr-vocabulary-1"
 
-_REMEMBERED = 1 << 19  # labels of one kind kept with their numbers; more are worked out each time
+_REMEMBERED = 1 << 19  # size of the label cache of each node kind; further labels are looked up each time
 _FRAME = re.compile(r".*[^\W\d]-\d{2,3}", re.DOTALL)  # solve-01, have-rel-role-91
 _PLACEHOLDER = re.compile(r"FORMULA_\d+")
 _SIGN = r"[+\-\u2212]?"
@@ -46,11 +46,11 @@ _NUMBERS = (
 
 
 def number_class(name: str) -> int | None:
-    """The special that stands for a rare number: UNKNUM_INT, UNKNUM_DEC or UNKNUM_RAT; None if it is not a number.
+    """Returns the special type of a rare number: UNKNUM_INT, UNKNUM_DEC or UNKNUM_RAT; None if it is not a number.
 
     Parameters
     ----------
-    name : a type as `normalise` gives it, a number of the text (`3/4`) or of a formula (`N!2`).
+    name : a type from `normalise`, such as a number in text (`3/4`) or in a formula (`N!2`).
     """
     digits = name.removeprefix("N!")
     if not any(map(str.isdecimal, digits)):
@@ -61,13 +61,13 @@ def number_class(name: str) -> int | None:
 def normalise(label: str, kind: int) -> str:
     """Returns the type of a node.
 
-    All placeholders are of one type: their number is only a place in one post, so FORMULA_3 of two posts have
-    nothing in common, and what the formula is stands in its trees. Quoted strings of Penman are names: they lose
-    their quotes and are not stemmed. A label that happens to be spelled as a reserved type gets small letters.
+    All placeholders have one type: their number is only a position in the post, and the formula itself is in its
+    trees. Quoted strings of Penman are names: they lose their quotes and are not stemmed. A label spelled like a
+    reserved type is lowercased.
 
     Parameters
     ----------
-    label : as the graph has it.
+    label : the node's label in the graph.
     kind : index into `graph.KINDS`.
     """
     if kind == FORMULA or (kind == TEXT and _PLACEHOLDER.fullmatch(label)):
@@ -89,14 +89,14 @@ _RESERVED = frozenset((*SPECIALS, PLACEHOLDER))
 
 @cache
 def _porter() -> Callable[[str], str]:
-    from snowballstemmer.porter_stemmer import PorterStemmer  # the pure Python one, which is the same everywhere
+    from snowballstemmer.porter_stemmer import PorterStemmer  # pure Python, so results do not depend on the platform
 
     stem: Callable[[str], str] = PorterStemmer().stemWord
     return stem
 
 
 class _Numbers(dict[str, int]):
-    """Label -> number, for one kind of node; what is not there yet is looked up and kept while there is room."""
+    """Cache of label -> number for one kind of node; missing labels are looked up and cached while there is room."""
 
     def __init__(self, kind: int, known: dict[str, int]) -> None:
         super().__init__()
@@ -115,19 +115,18 @@ class _Numbers(dict[str, int]):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Types of nodes and relations by number.
+    """Vocabulary of node types and relations.
 
     Attributes
     ----------
-    nodes : types by number, SPECIALS first; no more than `size`.
-    relations : forward relations by number: those of the content, then VIRTUAL. Their inverses are numbered on from
-        there.
-    size : rows of the embedding, also if fewer types were seen.
+    nodes : types by number, SPECIALS first; at most `size`.
+    relations : forward relations by number: content relations, then VIRTUAL. The numbers of their inverses follow.
+    size : rows of the embedding, even if fewer types were seen.
 
     Raises
     ------
     HarnessError
-        The tuples are not as said, or a number needs more than 16 bits.
+        The tuples are not as described above, or a number needs more than 16 bits.
     """
 
     nodes: tuple[str, ...]
@@ -139,7 +138,7 @@ class Vocabulary:
         if fault:
             raise HarnessError(f"vocabulary: {fault}")
 
-    def __reduce__(self) -> tuple[Any, ...]:  # without the labels that it remembers
+    def __reduce__(self) -> tuple[Any, ...]:  # without the label cache
         return Vocabulary, (self.nodes, self.relations, self.size)
 
     @staticmethod
@@ -149,20 +148,20 @@ class Vocabulary:
         least_number: int = LEAST_NUMBER,
         most_relations: int = MOST_RELATIONS,
     ) -> Vocabulary:
-        """Returns the most frequent types and relations; ties by name, so that the order of the graphs does not matter.
+        """Learns the most frequent types and relations; ties are broken by name, so the order of graphs is irrelevant.
 
         Parameters
         ----------
-        graphs : content graphs of the training split. That they are only of that split is the caller's duty: types
-            of held-out posts would tell the model which of them it will meet.
-        size : node types with the specials among them.
-        least_number : a number seen more rarely than this has no type of its own.
-        most_relations : forward relations, the virtual ones among them; rarer ones are unknown.
+        graphs : content graphs of the training split. The caller must exclude held-out posts, whose types would leak
+            into the model.
+        size : number of node types, including the special ones.
+        least_number : minimum frequency for a number to have a type of its own.
+        most_relations : maximum number of forward relations, including the virtual ones; rarer ones are unknown.
 
         Raises
         ------
         HarnessError
-            There is no graph, `size` does not fit, or a graph holds a relation that is kept for virtual nodes.
+            There is no graph, `size` is out of range, or a graph has a relation reserved for virtual nodes.
         """
         labels = Counter[tuple[int, str]]()
         relations = Counter[str]()
@@ -188,7 +187,7 @@ class Vocabulary:
 
     @property
     def count(self) -> int:
-        """Forward relations, the virtual ones among them: F. With their inverses a model has 2F."""
+        """F, the number of forward relations, including the virtual ones; a model has 2F with their inverses."""
         return len(self.relations)
 
     def node(self, label: str, kind: int) -> int:
@@ -196,7 +195,7 @@ class Vocabulary:
         return self._by_kind[kind][label]
 
     def node_numbers(self, labels: Sequence[str], kinds: bytes) -> list[int]:
-        """Returns `node` for all nodes of a graph."""
+        """Returns the type numbers of all nodes of a graph."""
         tables = self._by_kind
         return [tables[kind][label] for kind, label in zip(kinds, labels, strict=True)]
 
@@ -205,7 +204,7 @@ class Vocabulary:
         return self.relation_numbers.get(name, -1)
 
     def coverage(self, graphs: Iterable[Graph]) -> float:
-        """Returns the share of nodes that are not UNK, in 0..1; the unknown numbers count as known.
+        """Returns the share of nodes that are not UNK, in 0..1; rare numbers with a special type count as known.
 
         Raises
         ------
@@ -232,7 +231,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """64 hexadecimal digits; equal for equal vocabularies only."""
+        """SHA-256 of the vocabulary, 64 hexadecimal digits."""
         return sha256(self._json().encode())
 
     def _json(self) -> str:
@@ -240,17 +239,17 @@ class Vocabulary:
         return json.dumps(fields, ensure_ascii=True, indent=0) + "\n"
 
     def save(self, path: Path) -> None:
-        """Writes it as JSON."""
+        """Writes the vocabulary as JSON."""
         write_atomic(path, self._json())
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
-        """Returns the inverse of `save`.
+        """Reads a vocabulary written by `save`.
 
         Raises
         ------
         FormatError
-            The file is missing, damaged or something else.
+            The file is missing, damaged or not a vocabulary.
         """
         try:
             fields = json.loads(read_bytes(path))
@@ -274,7 +273,7 @@ def _frequent(counts: dict[str, int]) -> list[str]:
 
 
 def _fault(nodes: tuple[str, ...], relations: tuple[str, ...], size: int) -> str:
-    """Returns what is wrong with the parts of a vocabulary, "" if nothing is."""
+    """Returns the first fault in the parts of a vocabulary, or ""."""
     if not len(SPECIALS) <= size <= MOST:
         return f"size {size:,} is not between {len(SPECIALS)} (the special types) and {MOST:,} (16-bit numbers)"
     if nodes[: len(SPECIALS)] != SPECIALS:
@@ -287,5 +286,5 @@ def _fault(nodes: tuple[str, ...], relations: tuple[str, ...], size: int) -> str
         return f"it has {len(relations):,} relations, more than {MOST_RELATIONS:,} (16-bit numbers)"
     for what, names in (("node type", nodes), ("relation", relations)):
         if len(set(names)) < len(names):
-            return f"{what} {Counter(names).most_common(1)[0][0]!r} stands in it twice"
+            return f"{what} {Counter(names).most_common(1)[0][0]!r} occurs in it twice"
     return ""

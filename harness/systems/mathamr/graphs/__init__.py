@@ -1,1 +1,1 @@
-"""Posts as graphs."""
+"""Builds graphs of posts."""

@@ -1,8 +1,8 @@
-"""AMR: sentences in Penman notation, MathAMR's published topics, and the parsers that make such sentences.
+"""AMR: readers of Penman notation and of MathAMR's published topics, and wrappers of AMR parsers.
 
-Inversions are undone as `penman` does it with its model of AMR: `(a :ARG0-of b)` is the edge (b, `:ARG0`, a), so that
-`:ARG0-of` and the inverse `:ARG0*` are never two names of one thing; relations that merely end in -of (`:consist-of`)
-stay. Constants (`:quant 5`, `:op1 "Euler"`) are nodes of their own. Notation: Goodman, "Penman" (ACL 2020, demos);
+Inverted roles are normalised as in `penman`'s model of AMR: `(a :ARG0-of b)` becomes the edge (b, `:ARG0`, a), so that
+`:ARG0-of` and the inverse `:ARG0*` are not two names of one relation. Relations that merely end in -of (`:consist-of`)
+are kept. Constants (`:quant 5`, `:op1 "Euler"`) become nodes. Notation: Goodman, "Penman" (ACL 2020, demos);
 parsers: github.com/IBM/transition-amr-parser, github.com/bjascob/amrlib.
 """
 
@@ -14,12 +14,14 @@ import inspect
 import io
 import logging
 import re
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.console import say
@@ -40,9 +42,11 @@ from harness.systems.mathamr.graphs.posts import LIMIT, chunks, merge
 
 DOCUMENT_MODEL = "doc-sen-conll-amr-seed42"
 UNDECODED = "Penman decode error"
+_NO_GRAPH = "the parser gave no graph"
 _WEIGHTS = "expected a path with the model's weights, which are not part of the package"
-_Node = tuple[str | None, Sequence[tuple[str, Any]]]  # variable, branches: role (`/` is the concept's), target
+_Node = tuple[str | None, Sequence[tuple[str, Any]]]  # variable, branches (role, target); role `/` is the concept
 Loaded = Callable[[Sequence[str]], list[str]]
+T = TypeVar("T")
 
 _ALIGNMENT = re.compile(r"~(?:[a-z]\.?)?\d+(?:,\d+)*$")
 _PART = re.compile(r":snt\d+$", re.IGNORECASE)
@@ -55,27 +59,27 @@ def read_sentence(text: str) -> Sentence:
     Raises
     ------
     HarnessError
-        What is wrong, in one line; also a variable that is defined twice, a node without one, a role without a target,
-        or text behind the graph.
+        The text is not one valid graph: a syntax error, a variable defined twice, a node without a variable, a role
+        without a target, or text after the graph. The message is one line.
     """
     return _sentence(_parsed(text), _label)
 
 
 def read_sentences(text: str) -> list[Sentence]:
-    """The graphs of a text that may hold several, each beginning a line; errors are those of `read_sentence`."""
+    """Returns the graphs of a text with several AMRs, each starting a line; raises the errors of `read_sentence`."""
     return [read_sentence(block) for block in _blocks(text)]
 
 
 def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
-    """The graphs of MathAMR's published topics (`results/mathamr_topics.tsv`): id and Penman, tab-separated, quoted.
+    """Yields the graphs of MathAMR's published topics (`results/mathamr_topics.tsv`: id and Penman, tab-separated).
 
-    Each operator tree stands there behind `:math` beside a constant `MATH`, which becomes the placeholder; kinds of its
-    symbols are identified by their variables, so `(V1 / x)` is `V!x`. There are no layout trees and no formula ids.
+    Each operator tree follows `:math`, next to a constant `MATH`, which becomes the placeholder. The variable of a
+    symbol gives its kind, so `(V1 / x)` becomes `V!x`. The file has no layout trees and no formula ids.
 
     Raises
     ------
     FormatError
-        The file cannot be read, is not UTF-8, or has other columns.
+        The file cannot be read, is not UTF-8, or does not have two columns.
     """
     rows = csv.reader(io.StringIO(_text(path), newline=""), delimiter="\t")
     number = 0
@@ -92,14 +96,14 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
 
 
 def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
-    """IBM's transition parser: texts with a sentence a line -> Penman, several graphs of a text below each other.
+    """Returns IBM's transition parser, which maps texts (one sentence per line) to Penman (all graphs of a text).
 
-    A model whose name has `doc` reads a text as a document; then there is one graph a text, with `:same-as` or shared
-    nodes for what corefers.
+    A model with `doc` in its name parses a text as one document: one graph per text, with `:same-as` or shared nodes
+    for coreference.
 
     Parameters
     ----------
-    model : one of the package's names, whose weights it keeps in torch's cache, or the path of a checkpoint.
+    model : a model name known to the package, whose weights are in torch's cache, or the path of a checkpoint.
 
     Raises
     ------
@@ -111,19 +115,34 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
     parser = _weights(model, lambda: make(model))
     document = any("doc" in name for name in (Path(model).name, Path(model).parent.parent.name))
 
+    def of_sentences(sentences: list[list[str]]) -> Sequence[str | None]:
+        graphs: Sequence[str | None] = parser.parse_sentences(sentences)[0]
+        return graphs
+
+    def of_documents(documents: list[list[list[str]]]) -> Sequence[str | None]:
+        graphs: Sequence[str | None] = parser.parse_docs(documents)[0]
+        return graphs
+
     def parse(texts: Sequence[str]) -> list[str]:
-        tokens = [[parser.tokenize(line)[0] for line in text.splitlines() if line.strip()] for text in texts]
-        if document:
-            found = parser.parse_docs(tokens)[0]
-            return [_checked(each) for each in found]
-        flat = parser.parse_sentences([sentence for sentences in tokens for sentence in sentences])[0]
-        return _grouped([len(sentences) for sentences in tokens], flat)
+        tokens = [[_whole(parser.tokenize(line)[0]) for line in text.splitlines() if line.strip()] for text in texts]
+        if not document:
+            flat = _called(of_sentences, [sentence for sentences in tokens for sentence in sentences])
+            return _grouped([len(sentences) for sentences in tokens], flat)
+        # A document of one token has no window, for which the package fails with all others of the call.
+        long = [sum(map(len, sentences)) > 1 for sentences in tokens]
+        documents = [each for each, fits in zip(tokens, long, strict=True) if fits]
+        words = [each[0] for each, fits in zip(tokens, long, strict=True) if each and not fits]
+        found, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
+        return [
+            _checked(next(found) if fits else next(single) if each else None)
+            for each, fits in zip(tokens, long, strict=True)
+        ]
 
     return parse
 
 
 def amrlib(model: str) -> Loaded:
-    """Returns a parser of amrlib: texts with a sentence a line -> Penman, the graphs of a text below each other.
+    """Returns a parser of amrlib, which maps texts (one sentence per line) to Penman (all graphs of a text).
 
     Parameters
     ----------
@@ -140,9 +159,13 @@ def amrlib(model: str) -> Loaded:
         raise HarnessError(f"AMR model {model!r}: {_WEIGHTS}; there is no such folder")
     parser = _weights(model, lambda: module.load_stog_model(model_dir=model))
 
+    def of_sentences(lines: list[str]) -> Sequence[str | None]:
+        graphs: Sequence[str | None] = parser.parse_sents(lines, add_metadata=False)
+        return graphs
+
     def parse(texts: Sequence[str]) -> list[str]:
         lines = [[line for line in text.splitlines() if line.strip()] for text in texts]
-        flat = parser.parse_sents([line for part in lines for line in part], add_metadata=False)
+        flat = _called(of_sentences, [line for part in lines for line in part])
         return _grouped([len(part) for part in lines], flat)
 
     return parse
@@ -150,16 +173,16 @@ def amrlib(model: str) -> Loaded:
 
 @dataclass(frozen=True)
 class AMRParser:
-    """A parser for `build`: texts with placeholders -> the graphs of their chunks, by a parser of AMR.
+    """AMR parser for `build`: maps texts with placeholders to the graphs of their chunks.
 
-    A text is split into sentences by spaCy and read in chunks; a chunk of which the parser makes nothing, or no valid
-    Penman, is left out (MathAMR+ thesis, section 3.1). How many of the latter there are is said.
+    spaCy splits a text into sentences, which are parsed in chunks. A chunk without output or with invalid Penman is
+    dropped (MathAMR+ thesis, section 3.1); the number of chunks that are missing from other texts' graphs is reported.
 
     Parameters
     ----------
     package : `transition-amr` or `amrlib`.
     model : see `transition_amr` and `amrlib`.
-    limit : tokens of a chunk.
+    limit : maximum number of tokens per chunk.
     """
 
     package: str = "transition-amr"
@@ -167,30 +190,32 @@ class AMRParser:
     limit: int = LIMIT
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence] | Failure]:
-        """Returns the graphs of each text, or a `Failure` if the Penman of none of its chunks can be read.
+        """Returns the graphs of each text, or a `Failure` if no chunk has valid Penman.
 
         Raises
         ------
         HarnessError
             A package or the weights are missing.
         """
-        _penman()  # its lack is no fault of a chunk
+        _penman()  # fails early if the package is missing, which is not a fault of a chunk
         parse = loaded(self.package, self.model)
         runs = [list(chunks(found, self.limit)) for found in sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
-        lost: list[str] = []  # why chunks are left out of graphs
+        lost: list[str] = []  # why chunks of texts with other, valid chunks are dropped
         for text in runs:
-            found, reasons = _decoded([next(penman) for _ in text])
+            written = [next(penman) for _ in text]
+            found, reasons = _decoded(written)
             out.append(found if found or not reasons else Failure("", UNDECODED, reasons[0]))
-            lost += reasons if found else ()
+            if found:
+                lost += [*reasons, *(_NO_GRAPH for each in written if not each.strip())]
         if lost:
-            say(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out, {UNDECODED}; first: {lost[0]}")
+            say(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out; first: {lost[0]}")
         return out
 
 
 def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
-    """The graphs of a text's chunks, one each (several of a chunk below one root), and why others cannot be read."""
+    """Returns the graphs of a text's chunks (merging several graphs of a chunk), and the errors of invalid chunks."""
     graphs: list[Sentence] = []
     reasons: list[str] = []
     for each in written:
@@ -204,7 +229,7 @@ def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
 
 @lru_cache(1)
 def loaded(package: str, model: str) -> Loaded:
-    """Returns the parser of a package with a model of it, which takes seconds to load."""
+    """Loads a model with a parser package, which takes seconds; the last one is cached."""
     loaders = {"transition-amr": transition_amr, "amrlib": amrlib}
     if package not in loaders:
         raise HarnessError(f"AMR parser {package!r} is unknown; {suggestion(package, loaders)}")
@@ -219,12 +244,39 @@ def _package(module: str, package: str) -> ModuleType:
         raise HarnessError(f"{package} is not installed{lacking}: pip install 'mathir-harness[amr]'") from None
 
 
-def _weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - of a package without types
+def _weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - the package has no types
     try:
-        return load()
-    except Exception as error:  # whatever the package makes of weights that are missing or broken
+        with redirect_stdout(sys.stderr):  # it says what it downloads
+            return load()
+    except Exception as error:  # packages raise various errors for missing or broken weights
         reason = " ".join(str(error).split())[:150] or type(error).__name__
         raise HarnessError(f"AMR model {model!r}: {_WEIGHTS}; it cannot be loaded: {reason}") from None
+
+
+def _whole(tokens: Sequence[str]) -> list[str]:
+    """Returns tokens with placeholders in one piece: the package cuts off a number of three digits or more.
+
+    >>> _whole(["by", "FORMULA_", "100", "."])
+    ['by', 'FORMULA_100', '.']
+    """
+    out: list[str] = []
+    for token in tokens:
+        if out and out[-1] == "FORMULA_" and token.isdecimal():
+            out[-1] += token
+        else:
+            out.append(token)
+    return out
+
+
+def _called(call: Callable[[list[T]], Sequence[str | None]], asked: list[T]) -> Sequence[str | None]:
+    """Returns what a package makes of texts; it is not called without any, where it divides by zero.
+
+    What it prints is dropped: standard output holds the results of commands.
+    """
+    if not asked:
+        return ()
+    with redirect_stdout(io.StringIO()):
+        return call(asked)
 
 
 def _checked(graph: str | None) -> str:
@@ -232,13 +284,13 @@ def _checked(graph: str | None) -> str:
 
 
 def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
-    """Returns the graphs of each text below each other."""
+    """Joins the graphs of each text, separated by empty lines."""
     graphs = iter(flat)
     return ["\n\n".join(_checked(next(graphs)) for _ in range(size)) for size in sizes]
 
 
 def _penman() -> ModuleType:
-    """Returns the package; it would warn of much that is no fault here."""
+    """Returns the package, with its warnings disabled: many concern input that is valid here."""
     try:
         penman = importlib.import_module("penman")
     except ImportError:
@@ -248,9 +300,9 @@ def _penman() -> ModuleType:
 
 
 def _parsed(text: str) -> _Node:
-    """Returns the tree that Penman's brackets make: (variable, [(role, target), ...])."""
+    """Parses Penman text into its bracket tree: (variable, [(role, target), ...])."""
     penman = _penman()
-    # Comments go: behind a graph the package takes them for the beginning of another one.
+    # Comments are removed: the package takes a comment after a graph for the start of another graph.
     given = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
     number = 0
 
@@ -270,7 +322,7 @@ def _parsed(text: str) -> _Node:
         raise HarnessError("brackets are nested too deeply") from None
     if len(trees) != 1:
         raise HarnessError(f"{len(trees)} graphs, expected one")
-    # The package stops without a word at what begins no graph, and then has not asked for all lines and their end.
+    # The package stops silently at text that starts no graph, and then has not consumed all lines.
     if inspect.getgeneratorstate(lines) != inspect.GEN_CLOSED:
         raise HarnessError(f"text behind the graph at line {number}")
     top: _Node = trees[0].node
@@ -283,7 +335,7 @@ def _label(_: str, concept: str | None) -> str:
 
 
 def _typed(variable: str, concept: str | None) -> str:
-    """Returns the same in the published topics, where a symbol may be empty (`W!`, `E!`)."""
+    """Returns a node's label in the published topics, where a symbol may be empty (`W!`, `E!`)."""
     symbol = _SYMBOL.fullmatch(variable)
     return (f"{symbol[1]}!" if symbol else "") + _constant(concept or "")
 
@@ -297,7 +349,7 @@ def _constant(atom: str) -> str:
 
 
 def _variables(top: _Node) -> dict[str, str | None]:
-    """Returns the concept of each variable, in the order in which they are written."""
+    """Returns the concept of each variable, in text order."""
     concepts: dict[str, str | None] = {}
     waiting = [top]
     while waiting:
@@ -317,13 +369,13 @@ def _variables(top: _Node) -> dict[str, str | None]:
 
 
 def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
-    """Returns the graph of a tree; nodes in the order in which they are written, which is preorder."""
+    """Converts a tree to a graph; nodes are numbered in text order, which is preorder."""
     concepts = _variables(top)
     number: dict[str, int] = {}
     labels: list[str] = []
     edges: list[tuple[int, str, int]] = []
     parts: list[dict[int, None]] = []  # ordered sets
-    # What is to be written, the node it hangs on, the role there, the part it is in (-1: none).
+    # Entries: subtree or constant, its parent node, the role from the parent, the sentence it is in (-1: none).
     waiting: list[tuple[Any, int, str, int]] = [(top, -1, "", -1)]
     while waiting:
         target, above, role, part = waiting.pop()
@@ -349,7 +401,7 @@ def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
             edges.append((node, role[:-3], above) if is_inverse(role) else (above, role, node))
         below = [(_ALIGNMENT.sub("", branch), to) for branch, to in branches if branch != "/"]
         if any(_PART.match(branch) for branch, _ in below):
-            # A node above sentences belongs to none.
+            # A node above sentences belongs to no sentence.
             if part >= 0:
                 parts[part].pop(node)
             part = -1
@@ -358,7 +410,7 @@ def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
 
 
 def _topic(sentence: Sentence) -> Graph:
-    """Returns a published topic with its trees as trees: placeholders instead of `MATH`, spans, relations of trees."""
+    """Converts a published topic: `MATH` becomes placeholders, operator trees get node spans and tree relations."""
     labels = list(sentence.labels)
     below: list[list[tuple[str, int]]] = [[] for _ in labels]
     for source, relation, target in sentence.edges:
@@ -397,7 +449,7 @@ def _topic(sentence: Sentence) -> Graph:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yields the texts of several graphs, which end at the next `(` in the first column, a comment or an empty line."""
+    """Yields the text of each graph, which ends at the next `(` in the first column, a comment or an empty line."""
     lines: list[str] = []
     for line in [*text.split("\n"), ""]:
         comment = line.startswith("#")

@@ -1,13 +1,12 @@
-"""Graphs of many posts: a parallel map that can be stopped and gone on with, and loses no post silently.
+"""Builds the graphs of many posts in parallel; interrupted work resumes, and every failure is recorded.
 
-    graphs-000000.jsonl      a header, then a line a post in the order of the input: its graph, or why it has none
+    graphs-000000.jsonl      a header, then one line per post in input order: its graph, or why it has none
     graphs-000001.jsonl
-    summary.json             written last: how many posts, graphs and shards, failures by kind
+    summary.json             written last: numbers of posts, graphs, shards, and failures by kind
 
-A shard is written in one step, so that one that is there is finished. When the work is taken up again, shards of the
-same posts and parser are kept, and the result has the same bytes as if it had never been stopped. A batch that fails is
-halved until the post is found that it fails for (MathAMR+ thesis, section 3.1). One process at a time may build in a
-folder.
+Shards are written atomically, so an existing shard is complete. A resumed build keeps the shards of the same posts and
+parser, and its result is byte-identical to an uninterrupted build. A failing batch is halved until the failing post is
+found (MathAMR+ thesis, section 3.1). Only one process at a time may build in a folder.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from harness.io.files import sha256, write_atomic
 from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check, connected, from_mapping
 from harness.systems.mathamr.graphs.posts import Post, PostText, assemble, read_post
 
-VERSION = 3  # raised whenever the same posts and parser give other lines
+VERSION = 3  # to be raised when the output for the same posts and parser changes
 NO_TEXT = "no text"
 UNPARSED = "nothing parsed"
 DISCONNECTED = "disconnected graph"
 CRASHED = "parser crashed"
 
 Parse = Callable[[Sequence[str]], Sequence[Sequence[Sentence] | Failure]]
-"""Texts with placeholders -> for each its sentences in order. With several workers it is sent to processes, so it must
-be a module's function or a dataclass; an empty list of texts makes it load what it needs or raise HarnessError."""
+"""Maps texts with placeholders to the sentences of each text, in order. It is pickled for worker processes, so it must
+be a module-level function or a dataclass. Called with no texts, it loads its dependencies or raises HarnessError."""
 
 _SUMMARY = "summary.json"
 _MADE = re.compile(r'\{"id":"(?:[^"\\]|\\.)*","unknown":(\d+),"graph":')
@@ -46,13 +45,13 @@ _MADE = re.compile(r'\{"id":"(?:[^"\\]|\\.)*","unknown":(\d+),"graph":')
 
 @dataclass(frozen=True)
 class Built:
-    """What became of the posts.
+    """Statistics of a build.
 
     Attributes
     ----------
-    unknown : formulas in the graphs that the collection does not have, of posts with formulas of the collection.
-    failures : kind -> posts, most frequent first.
-    reused : shards that were there already.
+    unknown : formulas in graphs that are missing from the collection, counted for posts that have collection formulas.
+    failures : kind -> number of posts, most frequent first.
+    reused : number of shards kept from an earlier build.
     """
 
     posts: int
@@ -63,7 +62,7 @@ class Built:
     reused: int
 
     def table(self) -> str:
-        """Returns how many posts became graphs, and failures by kind, a line each."""
+        """Returns a table of the numbers of posts, graphs, and failures by kind."""
         rows = [("posts", self.posts), ("graphs", self.graphs), *self.failures.items()]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {n:>9,}  {n / max(self.posts, 1):>6.1%}" for name, n in rows)
@@ -72,7 +71,10 @@ class Built:
 def graphs(
     posts: Iterable[Post], parse: Parse, batch: int = 64, keep: bool = True
 ) -> Iterator[tuple[str, Graph | Failure]]:
-    """Yields the graph of each post, in order, made here and now; for topics and other small sets; `keep` as below."""
+    """Yields the graph of each post in order, without storing it; for topics and other small sets.
+
+    `keep` is as in `build_graphs`.
+    """
     waiting = iter(posts)
     while part := tuple(islice(waiting, batch)):
         for post, (graph, _) in zip(part, _parsed(part, parse, keep), strict=True):
@@ -88,20 +90,20 @@ def build_graphs(
     total: int | None = None,
     keep: bool = True,
 ) -> Built:
-    """Makes the graphs of all posts in a folder; what is there already is kept.
+    """Builds the graphs of all posts in a folder; finished shards are kept.
 
     Parameters
     ----------
-    workers : processes; 1 works in this one.
-    batch : posts of a shard; part of what decides whether shards are kept.
-    total : how many posts there are, if that is known; only for who waits, and to start no more processes than work.
-    keep : graphs that are not connected; otherwise they are failures, as in the thesis (its table 4.2).
+    workers : number of processes; 1 works in the current process.
+    batch : posts per shard; shards of a build with another value are not kept.
+    total : number of posts, if known; used for the progress display and to limit the number of processes.
+    keep : keep disconnected graphs; otherwise they count as failures, as in the thesis (table 4.2).
 
     Raises
     ------
     HarnessError
-        The parser cannot work at all, the folder has graphs of other posts or another parser, or the disk is full.
-        Shards that are finished stay.
+        The parser cannot be loaded, the folder holds graphs of other posts or another parser, or the disk is full.
+        Finished shards are kept.
     """
     if workers < 1 or batch < 1:
         raise HarnessError(f"workers and batch are {workers} and {batch}, expected 1 or more of each")
@@ -136,12 +138,12 @@ def build_graphs(
 
 
 def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
-    """Yields the graphs of a finished folder with the ids of their posts, in the order of the posts.
+    """Yields the graphs of a finished folder as (post id, graph), in post order.
 
     Raises
     ------
     HarnessError
-        The folder is unfinished, a shard is missing or damaged; with file and line.
+        The folder is unfinished, or a shard is missing or damaged; the message names file and line.
     """
     for path, number, row in track(_rows(folder), "reading graphs", _posts(folder)):
         if "graph" in row:
@@ -149,14 +151,14 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
 
 
 def read_failures(folder: Path) -> Iterator[Failure]:
-    """Yields the posts of a finished folder that have no graph, in order; errors are those of `read_graphs`."""
+    """Yields the failed posts of a finished folder in order; raises the errors of `read_graphs`."""
     for _, _, row in _rows(folder):
         if "failure" in row:
             yield Failure(str(row["id"]), str(row["failure"]), str(row["reason"]))
 
 
 class _Pool:
-    """Processes that make shards; one that dies is replaced, and the post that it died of is found."""
+    """Pool of worker processes that build shards; dead workers are replaced, and the post that killed one is found."""
 
     def __init__(self, parse: Parse, workers: int, keep: bool) -> None:
         self.parse, self.workers, self.keep = parse, workers, keep
@@ -164,7 +166,7 @@ class _Pool:
         self._loaded = False
 
     def submit(self, posts: tuple[Post, ...]) -> Future[str] | None:
-        """Returns a shard's lines to come; None if they are to be made here."""
+        """Submits a shard to the pool; returns None if the current process is to build it."""
         self._load()
         if self.workers == 1:
             return None
@@ -181,7 +183,7 @@ class _Pool:
         try:
             return future.result()
         except (BrokenProcessPool, CancelledError):
-            # Only `submit` replaces the pool: what others have begun in a new one goes on.
+            # Only `submit` replaces the pool, so that shards already running in a new pool continue.
             return self._one_by_one(posts)
 
     def close(self) -> None:
@@ -191,7 +193,7 @@ class _Pool:
             self._executor = None
 
     def _load(self) -> None:
-        """Finds out once whether the parser can work at all, so that not each post fails for want of a package."""
+        """Checks once that the parser loads, so that a missing package does not make every post fail."""
         if not self._loaded and self.workers == 1:
             self.parse([])
         elif not self._loaded:
@@ -208,7 +210,7 @@ class _Pool:
         return self._executor
 
     def _one_by_one(self, posts: tuple[Post, ...]) -> str:
-        """Returns the lines of posts of which one may end the process that reads it."""
+        """Returns the lines of posts, isolating by bisection a post that crashes its process."""
         with ProcessPoolExecutor(1, get_context("spawn"), _start, (self.parse, self.keep)) as alone:
             try:
                 return alone.submit(_lines_there, posts).result()
@@ -220,7 +222,7 @@ class _Pool:
         return self._one_by_one(posts[:middle]) + self._one_by_one(posts[middle:])
 
 
-_PARSE: list[tuple[Parse, bool]] = []  # in a worker: its parser, and whether all graphs are kept
+_PARSE: list[tuple[Parse, bool]] = []  # in a worker: its parser, and whether disconnected graphs are kept
 
 
 def _start(parse: Parse, keep: bool) -> None:
@@ -250,7 +252,7 @@ def _line(post: Post, graph: Graph | Failure, unknown: int) -> str:
 
 
 def _parsed(posts: Sequence[Post], parse: Parse, keep: bool) -> list[tuple[Graph | Failure, int]]:
-    """For each post its graph or why it has none, and how many of its formulas the collection does not have."""
+    """Returns the graph or failure of each post, and its number of formulas missing from the collection."""
     texts = [_read(post) for post in posts]
     asked = [(post, text) for post, text in zip(posts, texts, strict=True) if isinstance(text, PostText) and text.text]
     answers = iter(_halving([text.text for _, text in asked], parse))
@@ -268,7 +270,7 @@ def _parsed(posts: Sequence[Post], parse: Parse, keep: bool) -> list[tuple[Graph
 def _read(post: Post) -> PostText | Failure:
     try:
         return read_post(post)
-    except Exception as error:  # one post must not end the work on the others
+    except Exception as error:  # a failing post must not stop the build
         return _failed(error, post.id)
 
 
@@ -279,7 +281,7 @@ def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure, 
         return Failure(post.id, UNPARSED, "the parser found no sentence")
     try:
         graph = check(assemble(found, text.formulas))
-        as_json(graph).encode()  # a label that is no text must not spoil the shard
+        as_json(graph).encode()  # a label that is not valid Unicode must not break the shard
     except Exception as error:  # as above
         return _failed(error, post.id)
     if not keep and not connected(graph):
@@ -288,7 +290,7 @@ def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure, 
 
 
 def _halving(texts: list[str], parse: Parse) -> list[Sequence[Sentence] | Failure]:
-    """What the parser makes of each text; a batch that fails is halved until the text is found that it fails for."""
+    """Returns the parse of each text; halves a failing batch until the failing text is found."""
     if not texts:
         return []
     try:
@@ -327,7 +329,7 @@ def _shard(folder: Path, number: int) -> Path:
 
 
 def _header(number: int, posts: Sequence[Post], parse: Parse, keep: bool) -> str:
-    """Returns what decides a shard's lines, as JSON: the posts, the parser, and the version of this code."""
+    """Returns the inputs that determine a shard as JSON: the posts, the parser, and VERSION."""
     rows = [[p.id, p.text, p.at_end, [[f.id, f.latex] for f in p.formulas]] for p in posts]
     name = repr(parse) if not hasattr(parse, "__qualname__") else f"{parse.__module__}.{parse.__qualname__}"
     made = {"shard": number, "posts": sha256(json.dumps(rows).encode()), "parser": name, "version": VERSION}
@@ -335,12 +337,12 @@ def _header(number: int, posts: Sequence[Post], parse: Parse, keep: bool) -> str
 
 
 def _checked(header: str, lines: str) -> str:
-    """Returns a shard's first line: its header and a checksum of it and of the other lines."""
+    """Returns a shard's first line: the header, and a checksum of the header and the other lines."""
     return json.dumps({"sha256": sha256(f"{header}\n{lines}".encode()), "made": header})
 
 
 def _is_there(path: Path, header: str) -> bool:
-    """Returns whether a shard is there and whole; one that is damaged is made again, which is said."""
+    """Returns whether a shard exists and is intact; reports a damaged one, which is then rebuilt."""
     try:
         first, _, lines = path.read_bytes().decode("utf-8", "replace").partition("\n")
     except FileNotFoundError:
@@ -366,7 +368,7 @@ def _summarise(folder: Path, shards: int, reused: int) -> Built:
     made = unknown = posts = 0
     for path, number, line in _lines_of(folder, shards):
         posts += 1
-        if match := _MADE.match(line):  # reading the graphs themselves would take long
+        if match := _MADE.match(line):  # parsing the graphs' JSON would be slow
             made += 1
             unknown += int(match[1])
         else:
@@ -378,7 +380,7 @@ def _summarise(folder: Path, shards: int, reused: int) -> Built:
 
 
 def _posts(folder: Path) -> int | None:
-    """Returns how many posts a folder is about; None if it does not say, of which `_rows` complains."""
+    """Returns the number of posts in a folder's summary; None if unreadable, for which `_rows` raises an error."""
     try:
         return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -386,13 +388,13 @@ def _posts(folder: Path) -> int | None:
 
 
 def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
-    """Yields path, line and content of each post's line of a finished folder."""
+    """Yields (path, line number, content) for each post of a finished folder."""
     path = folder / _SUMMARY
     try:
         shards = int(json.loads(path.read_text(encoding="utf-8"))["shards"])
     except FileNotFoundError:
         raise HarnessError(
-            f"{folder}: its graphs are not finished (no {_SUMMARY}); build them again to go on"
+            f"{folder}: its graphs are not finished (no {_SUMMARY}); build them again to continue"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise format_error(path, 0, f"not a summary of graphs: {error}") from None

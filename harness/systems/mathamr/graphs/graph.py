@@ -1,15 +1,15 @@
-"""The content graph of one post: concepts or words, placeholders of formulas, and the formulas' trees.
+"""The content graph of a post: concepts or words, formula placeholders, and formula trees.
 
-Virtual nodes and inverse edges are no part of it (`virtual`, `batch`). Relations are spelled with a colon:
+Virtual nodes and inverse edges are added later (`virtual`, `batch`). Relation names start with a colon:
 
-    :ARG0, :nsubj ...        between text nodes and placeholders, as the parser of sentences gives them
+    :ARG0, :nsubj ...        between text nodes and placeholders, from the sentence parser
     :snt1, :snt2 ...         from the root `multi-sentence` to the roots of sentences
     :math                    from the root to a placeholder that the parser dropped
     :opt, :slt               from a placeholder to the roots of its trees
-    :opt_0, :opt_1 ...       within an operator tree: the place of the argument, 0 for all of an unordered operator
-    :slt_n, :slt_a ...       within a layout tree: Tangent's edge
+    :opt_0, :opt_1 ...       within an operator tree: position of the argument, always 0 for an unordered operator
+    :slt_n, :slt_a ...       within a layout tree: Tangent's edge label
 
-The inverse of a relation is written with `*` behind it and is never stored. Source: MathAMR+ thesis, section 3.1.
+The inverse of a relation is written with a trailing `*` and is never stored. Source: MathAMR+ thesis, section 3.1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS = ("text", "formula", "opt", "slt")
 TEXT, FORMULA, OPT, SLT = range(4)
 MODES = ("both", "opt", "slt", "none")
 ROOT = "multi-sentence"  # label of a root that stands for no word
-# Relations that end in -of and are no inversions: those of AMR, then prepositions that end so themselves.
+# Relations that end in -of but are not inverse: AMR's own, and prepositions that end in -of themselves.
 _PREPOSITIONS = (
     "ahead",
     "because",
@@ -45,15 +45,15 @@ Edge = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """What a parser makes of a sentence, or of some sentences in one graph; it knows no formulas yet.
+    """Parse of one sentence, or of several sentences in one graph, without formula trees.
 
     Attributes
     ----------
-    labels : one a node; a placeholder is `FORMULA_n`.
+    labels : one per node; a placeholder is `FORMULA_n`.
     edges : (source, relation, target), no inverse relations.
-    root : a node.
-    parts : the nodes of each sentence, its root first; empty stands for all nodes as one. A node that two sentences
-        share is in both; a root above sentences is in none.
+    root : index of the root node.
+    parts : the nodes of each sentence, its root first; empty means that all nodes form one sentence. A node shared by
+        two sentences is in both; a root above sentences is in none.
     """
 
     labels: tuple[str, ...]
@@ -64,13 +64,13 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that became no graph: one line.
+    """A post or AMR that could not be converted to a graph.
 
     Attributes
     ----------
     where : the file and the graph, or the post.
-    kind : a few words that are the same for all such failures, by which they are counted.
-    reason : the whole of it.
+    kind : category of the failure, in a few words; failures are counted by kind.
+    reason : full description.
     """
 
     where: str
@@ -83,14 +83,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FormulaNodes:
-    """Where a formula stands in a graph.
+    """Nodes of a formula in a graph.
 
     Attributes
     ----------
     id : the collection's formula id, "" if unknown.
     node : the placeholder's node.
-    opt, slt : first node of its operator or layout tree (its root; nodes in preorder) and one past the last; (0, 0) if
-        there is none.
+    opt, slt : nodes of its operator or layout tree, as first (the root; nodes are in preorder) and one past the last;
+        (0, 0) without a tree.
     """
 
     id: str
@@ -105,10 +105,10 @@ class Graph:
 
     Attributes
     ----------
-    labels : one a node: a concept or word, `FORMULA_n`, or Tangent's label such as `V!x`.
-    kinds : index into `KINDS`, one byte a node.
+    labels : one per node: a concept or word, `FORMULA_n`, or Tangent's label such as `V!x`.
+    kinds : index into `KINDS`, one byte per node.
     edges : (source, relation, target).
-    root : a node.
+    root : index of the root node.
     sentences : the text and placeholder nodes of each sentence, its root first.
     formulas : in the order of `FORMULA_n`.
     """
@@ -125,21 +125,21 @@ class Graph:
 
 
 def is_inverse(relation: str) -> bool:
-    """Returns whether a relation of Penman is the inversion of another one: `:ARG0-of` is, `:consist-of` is not."""
+    """Returns whether a Penman relation is the inverse of another one: `:ARG0-of` is, `:consist-of` is not."""
     return relation.endswith("-of") and relation.lower() not in NOT_INVERSE
 
 
 def restrict(graph: Graph, mode: str) -> Graph:
-    """Returns the graph with the trees of a mode only; nodes are renumbered in their order, edges of dropped nodes go.
+    """Restricts a graph to the formula trees of a mode; drops edges of removed nodes and renumbers the others in order.
 
-    `both` keeps all, `opt` and `slt` one kind of tree, `none` neither trees nor placeholders (`formulas` is empty). A
-    sentence that loses its root begins with its next node, one that loses all nodes goes; the root moves to the first
-    node left. A graph that would lose all its nodes becomes one node `multi-sentence`.
+    `both` keeps all nodes, `opt` and `slt` one kind of tree, `none` neither trees nor placeholders (`formulas` is
+    empty). A sentence without its root starts with its next node; a sentence without nodes is dropped. If the root is
+    removed, the first remaining node replaces it. A graph without nodes becomes a single node `multi-sentence`.
 
     Raises
     ------
     HarnessError
-        An unknown mode.
+        The mode is unknown.
     """
     if mode not in MODES:
         raise HarnessError(f"formula mode {mode!r} is unknown; {suggestion(mode, MODES)}")
@@ -175,7 +175,7 @@ def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
 
 
 def connected(graph: Graph) -> bool:
-    """Returns whether edges, followed in either direction, lead from the root to every node.
+    """Returns whether every node is reachable from the root, following edges in either direction.
 
     >>> connected(Graph(("a", "b", "c"), bytes(3), ((0, ":r", 1),), 0, (), ()))
     False
@@ -193,12 +193,13 @@ def connected(graph: Graph) -> bool:
 
 
 def check(graph: Graph, where: str = "graph") -> Graph:
-    """Returns the graph itself, after a check that it is one.
+    """Validates a graph and returns it.
 
     Raises
     ------
     HarnessError
-        No nodes, a number that is no node, a kind that does not fit, an inverse relation; one line behind `where`.
+        The graph has no nodes, refers to a missing node, has a wrong kind, or has an inverse relation. The message
+        starts with `where`.
     """
     reason = _fault(graph)
     if reason:
@@ -222,10 +223,10 @@ def _fault(graph: Graph) -> str:
     for sentence in graph.sentences:
         for node in sentence:
             if not (0 <= node < count and graph.kinds[node] in (TEXT, FORMULA)):
-                return f"node {node} of a sentence is no text node or placeholder"
+                return f"node {node} of a sentence is neither a text node nor a placeholder"
     for formula in graph.formulas:
         if not (0 <= formula.node < count and graph.kinds[formula.node] == FORMULA):
-            return f"node {formula.node} of a formula is no placeholder"
+            return f"node {formula.node} of a formula is not a placeholder"
         for kind, (first, end) in ((OPT, formula.opt), (SLT, formula.slt)):
             if not 0 <= first <= end <= count or any(found != kind for found in graph.kinds[first:end]):
                 return f"nodes {first} to {end} are not an {KINDS[kind].upper()}"
@@ -233,7 +234,7 @@ def _fault(graph: Graph) -> str:
 
 
 def as_mapping(graph: Graph) -> dict[str, Any]:
-    """Returns the graph as values of JSON; see `from_mapping`."""
+    """Returns the graph as JSON-compatible values; the inverse of `from_mapping`."""
     return {
         "labels": graph.labels,
         "kinds": "".join(map(str, graph.kinds)),
@@ -245,17 +246,17 @@ def as_mapping(graph: Graph) -> dict[str, Any]:
 
 
 def as_json(graph: Graph) -> str:
-    """Returns the graph as one line of JSON, that of `as_mapping`."""
+    """Returns the graph as one line of JSON, in the format of `as_mapping`."""
     return json.dumps(as_mapping(graph), ensure_ascii=False, separators=(",", ":"))
 
 
 def from_mapping(row: object, where: str = "graph") -> Graph:
-    """Returns a graph from the values of its JSON.
+    """Returns a graph from the values of `as_mapping`.
 
     Raises
     ------
     HarnessError
-        Not a graph; one line behind `where`.
+        The values are not a valid graph; the message starts with `where`.
     """
     try:
         given = cast("Mapping[str, Any]", row)
@@ -277,7 +278,7 @@ def from_mapping(row: object, where: str = "graph") -> Graph:
 
 
 def statistics(graphs: Iterable[Graph]) -> dict[str, float]:
-    """Returns mean and median of nodes, edges, formulas and sentences of some graphs, and how many there are."""
+    """Returns the number of graphs, and mean and median of their nodes, edges, formulas and sentences."""
     import numpy as np
 
     rows = [(len(g), len(g.edges), len(g.formulas), len(g.sentences)) for g in graphs]

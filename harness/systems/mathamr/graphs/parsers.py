@@ -1,4 +1,4 @@
-"""Parsers of sentences by name, and what is missing for them."""
+"""Sentence parsers by name, and checks of their dependencies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
 
     Parameters
     ----------
-    mapping : the configuration; what its key `parser` names is asked for as well.
+    mapping : the configuration; the dependencies of the parser in its key `parser` are checked as well.
     """
     lacking = [module for module in _NEEDS if importlib.util.find_spec(module) is None]
     lines = [f"{', '.join(lacking)} not installed: pip install 'mathir-harness[graphs]'"] if lacking else []
@@ -44,10 +44,10 @@ def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
 
 
 def load(name: str) -> Parser:
-    """A parser: `dependency`, `transition-amr` or `amrlib`, the latter two with `:MODEL` behind them; or `penman-file`.
+    """Returns a parser: `dependency`, `transition-amr[:MODEL]`, `amrlib:MODEL` or `penman-file[:PATH]`.
 
-    `penman-file` takes the graphs of topics from a file (`penman-file:PATH`; without a path the published ones), as
-    `amr.read_topics` does, and those of all other posts from the dependency parser.
+    `penman-file` reads the graphs of topics from a file with `amr.read_topics` (by default MathAMR's published file)
+    and uses the dependency parser for all other posts.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def load(name: str) -> Parser:
         if package == "dependency":
             return Parser(parse, identity)
         found = Path(model).expanduser() if model else resource(PUBLISHED, "parser penman-file")
-        if isinstance(found, Resource):  # fetched when it is read: its name and checksum are known before
+        if isinstance(found, Resource):  # fetched when read; its name and checksum are known before
             given_by = {"graphs of topics": Path(found.path).name, "sha256": found.sha256}
             return Parser(parse, identity, given=lambda: penman(fetch([found])[0]), given_by=given_by)
         if not found.is_file():
@@ -80,9 +80,9 @@ def load(name: str) -> Parser:
 
 @lru_cache(1)
 def penman(path: Path) -> Mapping[str, Graph]:
-    """Returns the graphs of a file by the ids of their topics; those that cannot be read are left out.
+    """Returns the graphs of a file by topic id; unreadable graphs are left out.
 
-    Topic B.n of ARQMath's Task 2 asks for a formula in the post of topic A.n of Task 1, so its graph is that of both.
+    Topic B.n of ARQMath Task 2 asks for a formula in the post of topic A.n of Task 1, so both share a graph.
     """
     found = {name: graph for name, graph in amr.read_topics(path) if isinstance(graph, Graph)}
     return {**{f"A.{name[2:]}": graph for name, graph in found.items() if name.startswith("B.")}, **found}

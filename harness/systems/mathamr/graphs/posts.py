@@ -1,8 +1,8 @@
-r"""Posts as text with placeholders, and their graphs: sentences merged under one root, formulas with their trees.
+r"""Converts posts to text with formula placeholders, and merges parsed sentences and formula trees into a graph.
 
     "Solve $x^2=1$ for real $x$."   ->   "Solve FORMULA_0 for real FORMULA_1 ."
 
-Placeholders stand between blanks, so that tokenisers leave them whole. Source: MathAMR+ thesis, section 3.1.
+Placeholders are surrounded by blanks, so that tokenisers keep them whole. Source: MathAMR+ thesis, section 3.1.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from harness.formulas.trees.tree import Tree
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
 
 T = TypeVar("T")
-LIMIT = 500  # tokens of a chunk
+LIMIT = 500  # maximum number of tokens per chunk
 _PLACEHOLDER = re.compile(r"FORMULA_(\d{1,9})", re.IGNORECASE)
 _WRITTEN = re.compile(r"(formula)_(?=\d)", re.IGNORECASE)
 _REMEMBERED = 1 << 14
-_LARGEST = 4_000_000  # cells of a table that aligns formulas
+_LARGEST = 4_000_000  # maximum number of cells of the table that aligns formulas
 
 
 @dataclass(frozen=True)
 class Post:
-    """What becomes a graph.
+    """Post to be converted to a graph.
 
     Attributes
     ----------
-    text : with LaTeX in place, in delimiters.
-    formulas : the collection's formulas in order of appearance, which may begin or end with those of other texts.
-    at_end : whether the text's own formulas are the last ones rather than the first ones.
+    text : text with delimited LaTeX.
+    formulas : the collection's formulas in order of appearance; they may include formulas of another text (such as the
+        question's title) before or after those of this text.
+    at_end : whether this text's formulas are the last ones rather than the first ones.
     """
 
     id: str
@@ -53,9 +54,9 @@ class PostText:
 
     Attributes
     ----------
-    text : with `FORMULA_n` between blanks in the place of each formula.
-    formulas : the n-th is `FORMULA_n`; its id is "" where the collection has no such formula.
-    unknown : how many of the ids are "" although the post has formulas of the collection.
+    text : text with `FORMULA_n`, between blanks, in place of each formula.
+    formulas : formula n is `FORMULA_n`; its id is "" if the collection has no such formula.
+    unknown : number of empty ids, if the post has formulas of the collection; else 0.
     """
 
     text: str
@@ -64,17 +65,17 @@ class PostText:
 
 
 def question(topic: Topic) -> Post:
-    """Returns a topic: title and text."""
+    """Returns the post of a topic: title and text."""
     return Post(topic.id, f"{topic.title} {topic.body}".strip(), topic.formulas)
 
 
 def question_of(document: Document, column: str = "question") -> Post:
-    """Returns the question that an answer's document carries: title and the text in a column."""
+    """Returns the question stored with an answer: the document's title and the text in a column."""
     return Post(document.id, f"{document.title} {document.columns.get(column, '')}".strip(), document.formulas)
 
 
 def answer(document: Document) -> Post:
-    """Returns a document's body; its formulas come after those of title and question."""
+    """Returns the post of a document's body; its formulas follow those of title and question."""
     return Post(document.id, document.body, document.formulas, at_end=True)
 
 
@@ -84,10 +85,10 @@ def read_post(post: Post) -> PostText:
 
 
 def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False) -> PostText:
-    """Returns the text with a placeholder for each formula in it, and which of the collection's formulas each one is.
+    """Replaces each formula in a text by a placeholder, and matches it to the collection's formulas.
 
-    Formulas are recognised by their LaTeX, blanks left out of account, in an order that both sides keep. What the user
-    wrote like a placeholder loses its underscore.
+    Formulas are matched by their LaTeX, ignoring blanks, in an alignment that keeps their order. Text that looks like
+    a placeholder loses its underscore.
     """
     found = spans(text)
     latex = [_latex(span, text) for span in found]
@@ -109,7 +110,7 @@ def _plain(text: str) -> str:
 
 
 def _latex(span: Span, text: str) -> str:
-    """Returns a formula's LaTeX; an environment with its begin and end, since they decide how it is read."""
+    """Returns a formula's LaTeX; an environment keeps its begin and end, which determine how it is parsed."""
     return text[span.start : span.end] if span.kind == "environment" else span.latex.strip()
 
 
@@ -118,9 +119,9 @@ def _key(latex: str) -> str:
 
 
 def _aligned(here: list[str], known: list[str], at_end: bool) -> list[int]:
-    """For each formula of the text the number of the known one that it is, or -1; both rise together.
+    """Returns for each formula of the text the index of the matching known formula, or -1; indices increase.
 
-    As many as possible are aligned, those at the end (or the beginning) of `known` first.
+    Aligns as many as possible, preferring the end of `known` if `at_end`, else its beginning.
     """
     if at_end:
         last = len(known) - 1
@@ -132,7 +133,7 @@ def _aligned(here: list[str], known: list[str], at_end: bool) -> list[int]:
 
 
 def _common(here: list[str], known: list[str], first: int) -> list[int]:
-    """A longest common subsequence, by the table of its lengths; earlier entries of `known` where there are several."""
+    """Aligns by a longest common subsequence (dynamic programming); prefers earlier entries of `known`."""
     known = known[: _LARGEST // max(len(here), 1)]
     rows = [[0] * (len(known) + 1)]
     for key in reversed(here):
@@ -143,7 +144,7 @@ def _common(here: list[str], known: list[str], first: int) -> list[int]:
     rows.reverse()
     out, j = [], 0
     for i, key in enumerate(here):
-        # The entry is skipped unless that would lose one.
+        # Skipping this formula does not shorten the subsequence.
         if rows[i][j] == rows[i + 1][j]:
             out.append(-1)
             continue
@@ -159,17 +160,17 @@ def _words(sentence: str) -> int:
 
 
 def chunks(sentences: Sequence[str], limit: int = LIMIT) -> Iterator[list[str]]:
-    """Sentences in runs of at most `limit` tokens (words between blanks); a longer sentence is a run of its own."""
+    """Groups sentences into runs of at most `limit` tokens (words between blanks); a longer sentence is its own run."""
     return _runs(sentences, limit, _words)
 
 
 def by_chunks(sentences: Sequence[Sentence], limit: int = LIMIT) -> list[Sentence]:
-    """Returns the graphs of a post's chunks, if it has several: each is one graph, to which one edge `:sntN` will lead.
+    """Merges the sentences of each chunk of a long post into one graph; one edge `:sntN` will lead to each chunk.
 
     Parameters
     ----------
-    limit : nodes of a chunk's sentences, which stand for its tokens. Sentences of a single chunk stay as they are:
-        `merge` would make the same graph of them.
+    limit : maximum number of nodes per chunk, as a substitute for tokens. Sentences of a single chunk are returned
+        unchanged, because `merge` makes the same graph of them.
     """
     runs = list(_runs(sentences, limit, lambda sentence: len(sentence.labels)))
     return [merge(run) for run in runs] if len(runs) > 1 else list(sentences)
@@ -190,7 +191,7 @@ def _runs(sentences: Sequence[T], limit: int, tokens_of: Callable[[T], int]) -> 
 
 
 def merge(sentences: Sequence[Sentence]) -> Sentence:
-    """One graph of several: a root `multi-sentence` with edges `:snt1`, `:snt2` ... to theirs; a single one as it is.
+    """Merges sentences under a root `multi-sentence` with edges `:snt1`, `:snt2` ...; a single one is unchanged.
 
     Raises
     ------
@@ -219,10 +220,10 @@ def _parts(sentence: Sentence) -> tuple[tuple[int, ...], ...]:
 
 
 def assemble(sentences: Sequence[Sentence], formulas: Sequence[Formula]) -> Graph:
-    """Returns the graph of a post: its sentences under one root, and the trees of its formulas.
+    """Builds the graph of a post: its sentences under one root, and the trees of its formulas.
 
-    Placeholders that the parser repeated become one node; one that it dropped hangs on the root by `:math` and is in no
-    sentence. A formula of which nothing can be read has no trees.
+    Placeholders that the parser repeated become one node. A placeholder that it dropped is attached to the root by
+    `:math` and is in no sentence. A formula that cannot be parsed has no trees.
 
     Raises
     ------
@@ -264,7 +265,7 @@ def assemble(sentences: Sequence[Sentence], formulas: Sequence[Formula]) -> Grap
 
 @lru_cache(_REMEMBERED)
 def trees(latex: str) -> tuple[Tree | None, Tree | None]:
-    """Returns the operator tree and the layout tree of a formula; None where nothing could be read."""
+    """Returns the operator tree and the layout tree of a formula; None for a tree that cannot be parsed."""
     return _read(operators.read_latex(latex)), _read(layout.read_latex(latex))
 
 
@@ -275,7 +276,7 @@ def _read(reading: Reading) -> Tree | None:
 def _grow(
     tree: Tree | None, place: int, kind: int, labels: list[str], kinds: bytearray, edges: list[Edge]
 ) -> tuple[int, int]:
-    """Adds a tree below its placeholder; its first node and one past its last."""
+    """Adds a tree below its placeholder; returns its first node and one past its last."""
     if tree is None:
         return (0, 0)
     first = len(labels)
@@ -284,7 +285,7 @@ def _grow(
     name = ":opt" if kind == OPT else ":slt"
     edges.append((place, name, first))
     for node, (parent, edge) in enumerate(zip(tree.parents[1:], tree.edges[1:], strict=True), 1):
-        # The arguments of an unordered operator have no places to distinguish.
+        # The arguments of an unordered operator have no positions.
         unordered = kind == OPT and tree.labels[parent].startswith("U!")
         edges.append((first + parent, f"{name}_{'0' if unordered else edge}", first + node))
     return (first, len(labels))

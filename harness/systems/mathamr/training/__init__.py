@@ -1,1 +1,1 @@
-"""Training that resumes exactly."""
+"""Training of the encoder; resumes exactly after an interruption."""

@@ -1,4 +1,4 @@
-"""The weights of an encoder on disk, with what they belong to."""
+"""Checkpoints of encoders on disk, with the identity of their training inputs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from harness.systems.mathamr.encoder.settings import Settings
 
 
 def save_model(path: Path, model: Encoder, identity: Mapping[str, str]) -> None:
-    """Writes the weights of a model with its settings and what it belongs to."""
+    """Writes the weights of a model with its settings and identity."""
     write(path, {"model": model.state_dict(), "settings": asdict(model.settings), "identity": dict(identity)})
 
 
 def load_model(path: Path, identity: Mapping[str, str]) -> Encoder:
-    """Returns the inverse of `save_model`.
+    """Reads a model written by `save_model`.
 
     Raises
     ------
     HarnessError
-        The file is damaged or no checkpoint, or belongs to something else, such as another vocabulary.
+        The file is damaged, is not a checkpoint, or has another identity, such as another vocabulary.
     """
     content = read(path)
     check_identity(path, content.get("identity", {}), identity)

@@ -1,6 +1,6 @@
-"""What a training may begin from or learn besides: hard negatives, token embeddings of a model, vectors of a teacher.
+"""Training options: hard negatives, initial token embeddings, teacher vectors.
 
-Future work of the thesis (chapter 5); none of it is part of its system.
+The thesis lists them as future work (chapter 5); its system does not use them.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 K1, B = 1.2, 0.75
-_BLOCK = 256  # queries that are scored together
+_BLOCK = 256  # queries scored together
 _SENSE = re.compile(r"-\d{2,3}$")
 
 
 def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number: int, nodes: int) -> Ints:
-    """For each pair the documents of other groups that BM25 ranks highest for its query.
+    """Returns, for each pair, the documents of other groups that BM25 ranks highest for its query.
 
-    Words are the types of content nodes, each of a query's once; unknown ones and placeholders are none.
+    Terms are the types of content nodes; each counts once in a query. Special types are not terms.
 
     Parameters
     ----------
-    query, document, group : shape (pairs,). See `trainer.Pairs`; documents are taken from these pairs.
-    number : documents a pair.
-    nodes : types of the vocabulary.
+    query, document, group : shape (pairs,). See `trainer.Pairs`; candidates are the documents of these pairs.
+    number : documents per pair.
+    nodes : number of types in the vocabulary.
 
     Returns
     -------
-    Shape (pairs, number): numbers of the pack, best first, ties by number; -1 where no more share a word.
+    Shape (pairs, number): indices into the pack, best first, ties by index; -1 if no more documents share a term.
     """
     from scipy.sparse import coo_array
 
@@ -51,7 +51,7 @@ def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number:
     owner = group[first]
     asked, place = np.unique(query, return_inverse=True)
 
-    def counted(numbers: Ints) -> Any:  # noqa: ANN401 - a sparse array, which has no type of its own
+    def counted(numbers: Ints) -> Any:  # noqa: ANN401 - scipy's sparse arrays are not typed
         rows, columns = [], []
         for row, at in enumerate(numbers.tolist()):
             item = pack[at]
@@ -76,7 +76,7 @@ def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number:
     for begin in range(0, len(asked), _BLOCK):
         scores = (words[begin : begin + _BLOCK] @ found.T).toarray()
         for row, of in zip(scores, own[begin : begin + _BLOCK], strict=True):
-            free = row * (owner != group[of[0]])  # pairs of one query are of one group
+            free = row * (owner != group[of[0]])  # all pairs of a query are in one group
             best = np.argsort(-free, kind="stable")[:number]
             best = best[free[best] > 0]
             out[of, : len(best)] = documents[best]
@@ -84,7 +84,7 @@ def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number:
 
 
 def words_of(name: str) -> str:
-    """Returns what a type of node says in words; empty for what is no word.
+    """Returns a node type as words; empty for special types and placeholders.
 
     >>> words_of("prove-01"), words_of("V!x"), words_of("have-rel-role-91"), words_of("UNK")
     ('prove', 'x', 'have rel role', '')
@@ -97,15 +97,16 @@ def words_of(name: str) -> str:
 
 
 def token_embeddings(vocabulary: Vocabulary, model: str, dim: int) -> Floats:
-    """Returns where types of nodes begin if they begin as a model's word pieces do, shape (vocabulary.size, dim).
+    """Returns initial embeddings of node types from a model's word pieces, shape (vocabulary.size, dim).
 
-    Of each type the mean of the model's embeddings of its word pieces, on the `dim` main axes of these, with the
-    deviation that Xavier's distribution has. Types without a word piece are NaN.
+    The embedding of a type is the mean of the model's embeddings of its word pieces, projected on the first `dim`
+    principal components and scaled to the standard deviation of Xavier initialisation. Types without a word piece are
+    NaN.
 
     Raises
     ------
     HarnessError
-        The model is not here, or has fewer dimensions than `dim`.
+        The model is not available, or has fewer dimensions than `dim`.
     """
     pieces, table = _pieces(model)
     names = [words_of(name) for name in vocabulary.nodes]
@@ -123,9 +124,9 @@ def token_embeddings(vocabulary: Vocabulary, model: str, dim: int) -> Floats:
 
 
 def main_axes(rows: npt.NDArray[np.float64], dim: int, deviation: float) -> Floats:
-    """Rows on their first `dim` main axes, centred, with a standard deviation over all numbers.
+    """Projects centred rows on their first `dim` principal components, scaled to an overall standard deviation.
 
-    The sign of an axis is such that its largest entry is positive.
+    The sign of a component is chosen such that its entry of largest magnitude is positive.
     """
     centred = rows - rows.mean(axis=0)
     values, axes = np.linalg.eigh(centred.T @ centred)
@@ -136,17 +137,17 @@ def main_axes(rows: npt.NDArray[np.float64], dim: int, deviation: float) -> Floa
 
 
 def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
-    """Tries the models that a training begins from or learns of, rather than after its graphs have been made.
+    """Loads the models for initialisation and distillation once, to fail before graphs are built.
 
     Parameters
     ----------
     tokens, teacher : see `token_embeddings` and `teacher_vectors`; None: no model.
-    dim : of the vectors of nodes.
+    dim : dimension of the node vectors.
 
     Raises
     ------
     HarnessError
-        A model is not here or cannot be used, its tokenizer does not fit its weights, or it has fewer dimensions.
+        A model is not available or unusable, its tokenizer does not match its weights, or it has fewer dimensions.
     """
     from harness.systems.dense import models
 
@@ -157,19 +158,19 @@ def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
 
 
 def _loaded(found: Model) -> Any:  # noqa: ANN401
-    """Returns a model as sentence-transformers has it, whose tokenizer fits."""
+    """Loads a model with sentence-transformers, and checks that its tokenizer matches."""
     from harness.systems.dense import encoder, engines, word_pieces
 
     if lines := encoder.missing():
         raise HarnessError(lines[0])
-    word_pieces.load(found)  # of its own, so that its file is named
+    word_pieces.load(found)  # separately, so that an error names the file
     loaded = engines.sentence_transformer(found, "cpu")
     word_pieces.check(loaded.tokenizer, loaded[0].auto_model, found)
     return loaded
 
 
 def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
-    """Returns a function from texts to the numbers of their word pieces, and the model's embedding of these."""
+    """Returns a function from texts to word-piece ids, and the model's table of word-piece embeddings."""
     from harness.systems.dense import models
 
     found = models.find(model)
@@ -186,7 +187,7 @@ def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
 
 
 def teacher_vectors(texts: Sequence[str], model: str, device: str) -> Floats:
-    """Vectors of length 1 of texts by a sentence encoder, shape (texts, any); kept in the store."""
+    """Returns unit vectors of texts from a sentence encoder, shape (texts, any); cached in the store."""
     from harness.systems.dense import encoder
     from harness.systems.dense.engines import Settings
 

@@ -1,4 +1,4 @@
-"""How a model is trained. Free of heavy libraries, so that a configuration is checked before they are loaded."""
+"""Training schedule; without heavy imports, so that configurations are validated quickly."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from harness.io import checks
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a model is trained; the defaults are those of the thesis' experiments (table 4.5).
+    """Training schedule; the defaults are those of the thesis' experiments (table 4.5).
 
     Attributes
     ----------
-    batch : pairs a step.
-    rate, least_rate : the learning rate falls from one to the other along half a cosine over all steps.
-    clip : the largest norm of the gradient.
-    patience : epochs without a lower validation loss after which training ends.
+    batch : pairs per step.
+    rate, least_rate : initial and final learning rate, with half-cosine decay over all steps.
+    clip : maximum norm of the gradient.
+    patience : epochs without a lower validation loss before training stops.
     validation : share of the questions that is held out.
     node_mask, edge_dropout : probabilities (section 3.4.4).
-    together : drop an edge and its inverse together instead of each on its own.
-    beta : weight of the MaxSim loss; the rest is the document vectors' (equation 4.2).
+    together : drop an edge and its inverse together instead of independently.
+    beta : weight of the MaxSim loss; 1 - beta is the weight of the document-vector loss (equation 4.2).
     every : steps between two checkpoints.
-    hard : documents a pair, found for its query by BM25, that are negatives besides those of the batch.
-    formulas : weight of the loss of formulas: those of a query and those of documents, alike or not; the rest is the
-        loss of posts.
-    distil : weight of the divergence from the similarities of a teacher (key `teacher` of the system); the rest is the
-        loss of posts.
+    hard : hard negatives per pair, from BM25 for its query, in addition to in-batch negatives.
+    formulas : weight of the contrastive loss between query formulas and equal document formulas; the remaining weight
+        is that of the post loss.
+    distil : weight of the divergence from the similarities of a teacher (key `teacher` of the system); the remaining
+        weight is that of the post loss.
     """
 
     seed: int = 42
@@ -56,7 +56,7 @@ class Schedule:
             checks.number(name, getattr(self, name))
         for name in ("validation", "node_mask", "edge_dropout", "beta", "formulas", "distil"):
             checks.number(name, getattr(self, name), high=1.0)
-        if self.seed >= 1 << 64:  # torch's own seed
+        if self.seed >= 1 << 64:  # limit of torch's seed
             raise HarnessError(f"key 'seed' is {self.seed}, expected a whole number from 0 to {(1 << 64) - 1}")
         if self.least_rate > self.rate:
             raise HarnessError(f"key 'least_rate' is {self.least_rate:g}, and 'rate', which falls to it, {self.rate:g}")

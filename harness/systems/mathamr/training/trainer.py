@@ -1,7 +1,7 @@
-"""Contrastive training of the encoder (thesis, section 3.4), which can be stopped at any moment and goes on exactly.
+"""Contrastive training of the encoder (thesis, section 3.4); resumes exactly after an interruption at any moment.
 
-Every training begins with the untrained model, scored as the trained one is: a held-out query's own document among the
-documents of all held-out pairs, by the mean reciprocal rank; chance is given beside it.
+The untrained model is validated first, in the same way as after each epoch: the mean reciprocal rank of each held-out
+query's own document among the documents of all held-out pairs, reported alongside the expected value of a random order.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from harness.systems.mathamr.training import checkpoint
 from harness.systems.mathamr.training.schedule import Schedule
 
 Say = Callable[[str], None]
-NODES = 10_000  # of the graphs that are encoded together
+NODES = 10_000  # maximum total number of nodes of graphs encoded together
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Questions and answers as numbers of a pack.
+    """Pairs of questions and answers, as indices into a pack.
 
     Attributes
     ----------
-    query, document : int64, shape (pairs,). Numbers in the pack.
-    group : int64, shape (pairs,). Pairs of one question have one number; none is a negative of another.
-    block : int64, shape (pairs,). Pairs that are held out together. None: those of a group.
-    hard : int64, shape (pairs, n). Documents that are negatives besides, as numbers of the pack; -1: none. None: none.
+    query, document : int64, shape (pairs,). Indices into the pack.
+    group : int64, shape (pairs,). Equal for pairs of one question, which are not negatives of each other.
+    block : int64, shape (pairs,). Equal for pairs that are held out together; None: equal to `group`.
+    hard : int64, shape (pairs, n). Hard negatives as indices into the pack, padded with -1; None: no hard negatives.
     """
 
     query: Numbers
@@ -72,14 +72,14 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Ranked:
-    """How well a model finds the documents of held-out queries.
+    """Effectiveness of a model on held-out queries.
 
     Attributes
     ----------
     loss : validation loss.
-    mrr : mean reciprocal rank of a query's own document among those of all pairs, other answers of its question left
-        out; ties count half.
-    chance : what a random order would give.
+    mrr : mean reciprocal rank of a query's own document among those of all pairs, except other answers to its question;
+        ties count half.
+    chance : expected MRR of a random order.
     """
 
     loss: float
@@ -88,9 +88,9 @@ class Ranked:
 
 
 def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
-    """Pairs to train on and pairs held out, by block: no question is on both sides, nor an answer or a chapter.
+    """Splits pairs into training and validation by block: questions, answers and chapters are on one side only.
 
-    Of a group that lies in several chapters, what would be held out is left out where the rest is trained on.
+    If a group spans several chapters and some of its pairs are trained on, its held-out pairs are dropped.
     """
     block = pairs.group if pairs.block is None else pairs.block
     blocks = np.unique(block)
@@ -102,9 +102,9 @@ def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
 
 
 def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
-    """Which of a batch's documents are no negatives of which query: other answers of its question, and duplicates.
+    """Returns a mask of documents in a batch that are not negatives of a query: other answers to it, and duplicates.
 
-    Shape (pairs, pairs). The pack holds equal graphs once, so duplicates are equal numbers.
+    Shape (pairs, pairs). The pack stores equal graphs once, so duplicates have equal indices.
     """
     same: npt.NDArray[np.bool_] = pairs.group[:, None] == pairs.group[None, :]
     same |= pairs.document[:, None] == pairs.document[None, :]
@@ -114,12 +114,12 @@ def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
 
 
 def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """Returns the hard negatives of a batch that are not its documents, each once, and for which query they are none.
+    """Returns the hard negatives outside a batch's documents, once each, and a mask of queries they do not apply to.
 
     Returns
     -------
-    Numbers of the pack, shape (n,), and bool, shape (pairs, n): true where it is none. It is one for the pairs that it
-        was found for, whose questions it does not answer; of others that is not known here.
+    Indices into the pack, shape (n,), and bool, shape (pairs, n): true where a document is not a negative. It is a
+        negative only of the pairs that it was retrieved for; it might be an answer to others.
     """
     if pairs.hard is None:
         return np.zeros(0, np.int64), np.zeros((len(pairs), 0), bool)
@@ -128,18 +128,18 @@ def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
 
 
 def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
-    """Returns the batches of an epoch; what is left over and smaller than two pairs is left out."""
+    """Returns the batches of an epoch; a last batch of a single pair is dropped."""
     order = np.random.default_rng([schedule.seed, epoch]).permutation(len(pairs))
     steps = range(0, len(order), schedule.batch)
     return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
 
 
 def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | None = None) -> Encoder:
-    """Returns the untrained model of a seed; the global random state is left as it was.
+    """Returns the untrained model for a seed; leaves the global random state unchanged.
 
     Parameters
     ----------
-    embedding : shape (nodes, dim). Where types of nodes begin; rows of NaN begin at random.
+    embedding : shape (nodes, dim). Initial embeddings of node types; rows of NaN are initialised at random.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -153,15 +153,15 @@ def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | 
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
-    """A training: everything that does not change on its way.
+    """Training run: inputs and settings that stay constant during training.
 
     Attributes
     ----------
     pack : the graphs of queries and documents.
-    identity : what the checkpoints belong to, such as the digests of the vocabulary and of the pack.
+    identity : digests of the inputs that checkpoints must match, such as those of the vocabulary and the pack.
     embedding : see `initial`.
-    teacher : float32, shape (posts of the pack, any). Vectors of length 1 whose similarities are distilled.
-    relations : forward relations of the vocabulary; needed where formulas are trained on.
+    teacher : float32, shape (posts of the pack, any). Unit vectors whose similarities are distilled.
+    relations : number of forward relations in the vocabulary; needed for the formula loss.
     """
 
     pack: Pack
@@ -177,15 +177,15 @@ class Trainer:
     relations: int = 0
 
     def run(self, say: Say) -> list[dict[str, Any]]:
-        """Trains to the end, from the last checkpoint if there is one; the log, one entry an epoch.
+        """Trains to the end, resuming from the last checkpoint, and returns the log with one entry per epoch.
 
-        The folder then holds the best weights (`best.pt`), the log and the last checkpoint.
+        Afterwards the folder holds the best weights (`best.pt`), the log and the last checkpoint.
 
         Raises
         ------
         HarnessError
-            The checkpoint belongs to another training or is damaged, fewer than two pairs are held out, the loss is no
-            longer a number, or memory runs out.
+            The checkpoint is damaged or belongs to another training run, fewer than two pairs are held out, the loss is
+            not finite, or memory runs out.
         """
         if len(self.held) < 2:
             raise HarnessError(f"training: {len(self.held)} pairs are held out, expected 2 or more; raise 'validation'")
@@ -213,7 +213,7 @@ class Trainer:
         return loop.run(say)
 
     def step(self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator) -> float:
-        """Returns learn from one batch; its loss before."""
+        """Trains on one batch and returns its loss before the update."""
         model.train()
         joined, keys = self._batch(pairs)
         schedule = self.schedule
@@ -226,7 +226,7 @@ class Trainer:
         return value.item()
 
     def _batch(self, pairs: Pairs) -> tuple[Batch, torch.Tensor | None]:
-        """Queries, then documents, then hard negatives, as one disconnected graph; and the keys of formulas."""
+        """Returns queries, documents and hard negatives as one disconnected graph, and the keys of formulas."""
         extra, _ = extra_documents(pairs)
         items = [self.pack[i] for i in (*pairs.query.tolist(), *pairs.document.tolist(), *extra.tolist())]
         joined = batches.collate(items, self.settings)
@@ -240,7 +240,7 @@ class Trainer:
         return joined, torch.from_numpy(keys)
 
     def _loss(self, model: Encoder, joined: Batch, pairs: Pairs, keys: torch.Tensor | None) -> torch.Tensor:
-        """Returns the objective; while training, with what else is learnt."""
+        """Returns the loss of a batch; in training mode, with the formula and distillation terms."""
         kind = torch.device(self.device).type
         with torch.autocast(kind, torch.bfloat16, enabled=self.schedule.autocast):
             encoded = model(joined)
@@ -274,7 +274,7 @@ class Trainer:
         }
 
     def validate(self, model: Encoder) -> Ranked:
-        """Loss over batches in a fixed order, and the rank of each query's document among all that are held out."""
+        """Returns the loss over held-out batches in a fixed order, and the MRR of each query's own document."""
         model.eval()
         losses, weights = [], []
         with torch.no_grad():
@@ -290,7 +290,7 @@ class Trainer:
         return Ranked(value, mrr, chance)
 
     def held_scores(self, model: Encoder) -> npt.NDArray[np.float64]:
-        """Scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
+        """Returns the scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
         sides = [self.held.query.tolist(), self.held.document.tolist()]
         queries, documents = (
             [rows.numpy() for rows in encode(model, self.pack, numbers, self.settings, self.device)]
@@ -316,7 +316,7 @@ def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_])
 
     Parameters
     ----------
-    out : shape as `scores`; what does not compete. Equal scores count as half a rank each.
+    out : mask of documents left out of the ranking, with the shape of `scores`. Each tie counts as half a rank.
     """
     own = np.diag(scores)[:, None]
     competes = ~out
@@ -330,10 +330,10 @@ def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_])
 def encode(
     model: Encoder, pack: Pack, numbers: Sequence[int], settings: Settings, device: str = "cpu", nodes: int = NODES
 ) -> list[torch.Tensor]:
-    """Returns the vectors of some graphs of a pack, in that order: a tensor (vectors, p) each, on the CPU.
+    """Encodes some graphs of a pack, in the given order; returns one tensor (vectors, p) per graph, on the CPU.
 
-    Graphs of like size are encoded together, of at most `nodes` nodes in all or one alone; where memory runs out, half
-    of them at a time.
+    Graphs of similar size are batched, with at most `nodes` nodes in total unless a single graph has more; if memory
+    runs out, the batch is halved.
 
     Raises
     ------
@@ -364,7 +364,7 @@ def encode(
 
 
 def _parts(order: Sequence[int], sizes: Numbers, most: int) -> Iterator[list[int]]:
-    """Indices in runs of at most `most` nodes; a larger graph is a run of its own."""
+    """Groups indices into runs of at most `most` nodes; a larger graph is its own run."""
     part: list[int] = []
     total = 0
     for i in order:

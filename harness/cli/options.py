@@ -1,0 +1,98 @@
+"""Options of the commands that score run files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.complete import of
+
+
+def to_path(text: str) -> Path:
+    """Parses an argument that names a file or a folder."""
+    if not text:
+        raise typer.BadParameter("'' names no file or folder")
+    return Path(text)
+
+
+Runs = Annotated[
+    list[str],
+    typer.Argument(
+        help="Run files (TREC or ARQMath; plain, gzip, xz or zstd); NAME=FILE names a run, by default its tag.",
+        metavar="[NAME=]FILE",
+    ),
+]
+CollectionName = Annotated[
+    str | None,
+    typer.Option(
+        "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
+    ),
+]
+Judgments = Annotated[
+    Path | None,
+    typer.Option("--qrels", parser=to_path, metavar="FILE", help="Judgments (TREC) in place of a collection."),
+]
+TopicFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--topics",
+        parser=to_path,
+        metavar="FILE",
+        help="With --qrels: the topics; results for other topics are errors.",
+    ),
+]
+Edition = Annotated[str | None, typer.Option(help="Edition of the judgments; default: the collection's.")]
+ProtocolName = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol", autocompletion=of("protocol"), help="Protocol; default: the collection's, with --qrels trec_eval."
+    ),
+]
+Format = Annotated[str | None, typer.Option(help="Format of the run files: trec, arqmath-task1, arqmath-task2.")]
+Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
+Keys = Annotated[
+    str | None,
+    typer.Option(
+        help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
+    ),
+]
+CorpusName = Annotated[
+    str | None,
+    typer.Option(
+        "--corpus", autocompletion=of("corpus"), help="Restrict the judgments to the documents of this corpus."
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", parser=to_path, metavar="FOLDER", help="Write a report to this folder."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")
+]
+Redact = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="For participants, if judgments are private: only rounded means and significance, no values per topic.",
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only errors on standard error: no notes, warnings or progress.")
+]
+Latex = Annotated[
+    Path | None,
+    typer.Option("--latex", parser=to_path, metavar="FILE", help="Write the table of means as LaTeX, for a paper."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="With --latex: columns in order (run, n, missing, measures); default: run, measures, n if it varies."
+    ),
+]
+Decimals = Annotated[int | None, typer.Option(help="With --latex: decimals of means; default: 3.")]
+Order = Annotated[
+    str | None,
+    typer.Option(help="With --latex: order of the rows: given, name or a measure (best first); default: the first."),
+]
