@@ -105,7 +105,7 @@ def test_the_help_lists_commands_of_packages(place: Place) -> None:
     added = {name: said for name, said in rows if said.startswith("Added by")}
     alone = dict.fromkeys(("alone", "broken", "hello", "lacking", "number", "two"), "Added by theirs 0.1.")
     assert added == alone | {"both": "Added by others 0.1 and by theirs 0.1."}
-    assert done.err == "theirs 0.1: command 'score' is one of the harness's own; the package's is left out\n"
+    assert done.err == "theirs 0.1: command 'score' is a command of the harness; the package's is ignored\n"
     assert done.code == 0
 
 
@@ -145,14 +145,14 @@ def test_faults_are_one_line(place: Place, tmp_path: Path, arguments: tuple[str,
 
 
 def test_a_command_of_ours_stays(place: Place) -> None:
-    assert "Score run files that anyone made." in place.good("score", "--help")
+    assert "Score run files of any system." in place.good("score", "--help")
     done = place.run("score", "nothing.run", "--collection", "mini-task1")
     assert (done.code, done.err) == (2, "harness: nothing.run: no such file\n")
 
 
 def test_a_package_whose_configurations_are_gone_is_one_line(place: Place, tmp_path: Path) -> None:
     (tmp_path / "site" / "theirs" / "conf").rename(tmp_path / "gone")
-    fault = "theirs 0.1: entry point mathir_harness.conf: theirs: 'theirs:conf' is no folder of an installed package"
+    fault = "theirs 0.1: entry point mathir_harness.conf: theirs: 'theirs:conf' is not a folder of an installed package"
     for command in (("list", "systems"), ("run", "collection=mini-task1", "system=bm25", "corpus=mini-answers")):
         done = place.run(*command)
         assert (done.code, done.err) == (2, f"harness: {fault}; install it again\n")

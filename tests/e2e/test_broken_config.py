@@ -151,25 +151,25 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "function written in C": (
         TARGET,
         "builtins.print",
-        "run: system: key '_target_': builtins.print is no class of a system",
+        "run: system: key '_target_': builtins.print is not a class of a system",
     ),
     "exception": (
         TARGET,
         "builtins.KeyError",
-        "run: system: key '_target_': builtins.KeyError is no class of a system",
+        "run: system: key '_target_': builtins.KeyError is not a class of a system",
     ),
-    "no signature": (TARGET, "builtins.dict", "run: system: key '_target_': builtins.dict is no class of a system"),
-    "no function": (TARGET, "sys.path", "run: system: key '_target_': sys.path is no class of a system"),
+    "no signature": (TARGET, "builtins.dict", "run: system: key '_target_': builtins.dict is not a class of a system"),
+    "no function": (TARGET, "sys.path", "run: system: key '_target_': sys.path is not a class of a system"),
     "class of another thing": (
         f"{TARGET}\ndepth: 10",
         "json.JSONDecoder",
-        "run: system: key '_target_': json.JSONDecoder gives JSONDecoder, which is no system: it cannot be called "
+        "run: system: key '_target_': json.JSONDecoder gives JSONDecoder, which is not a system: it cannot be called "
         "with one harness.systems.base.Request",
     ),
     "function of another result": (
         f"{TARGET}\ndepth: 10",
         "platform.system",
-        "run: system: key '_target_': platform.system gives str, which is no system: it cannot be called "
+        "run: system: key '_target_': platform.system gives str, which is not a system: it cannot be called "
         "with one harness.systems.base.Request",
     ),
     "no name at all": (

@@ -189,9 +189,9 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "keys without use": (
         ("score", "one.run", "-c", "mini-task1", "--keys", "keys.tsv"),
-        "keys: protocol arqmath-task1 does not de-duplicate, so keys have no use",
+        "keys: protocol arqmath-task1 does not de-duplicate; remove the keys",
     ),
-    "one run to compare": (("compare", "good.run", "-c", "mini-task1"), "compare: needs two runs or more"),
+    "one run to compare": (("compare", "good.run", "-c", "mini-task1"), "compare: expected at least two runs"),
     "baseline": (
         (*COMPARE, "-b", "mien"),
         "unknown run 'mien'; did you mean 'mine'? (a run is named by its tag, or as NAME=FILE)",
@@ -214,7 +214,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown option": (
         ("score", "good.run", "--colection", "mini-task1"),
-        "No such option: --colection (Possible options: --collection, --edition)",
+        "No such option: --colection (Possible options: --collection, --columns, --edition)",
     ),
     "unknown command": (("scoer", "good.run"), "No such command 'scoer'. Did you mean 'score', 'store'?"),
     "one argument too many": (("list", "collections", "x"), "Got unexpected extra argument(s) (x)"),

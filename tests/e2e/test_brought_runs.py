@@ -37,7 +37,7 @@ def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
     assert place.good(*arguments).splitlines()[0] == "own: 0 of 2 table cells exact, 2 blocked"
     done = place.run(*arguments, "brought=theirs")
     assert (done.code, done.out.splitlines()[0]) == (0, "own: 0 of 2 table cells exact, 1 differs, 1 blocked")
-    assert "theirs/map.yaml: written, 1 files by their names" in done.err
+    assert "theirs/map.yaml: written; 1 files were matched by their names" in done.err
     data = json.loads((place.here / "reports/own/report.json").read_text())["data"]
     assert [verdict["verdict"] for verdict in data["verdicts"]] == ["differs", "blocked"]
     assert {verdict["verdict"] for verdict in data["verdicts"]} <= set(KINDS)
@@ -58,8 +58,8 @@ def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
         (("brought=theirs",), "key 'brought': runs are brought for one paper; name it with paper=NAME"),
         (
             ("paper=mathlib4", "brought=theirs"),
-            "theirs: no map.yaml; 1 files, and none is called like a row of paper mathlib4; "
-            "recognised are names of a row and a collection, such as mathlib4/Moogle.run; rename them, or write",
+            "theirs: no map.yaml; none of 1 files is named after a row of paper mathlib4; "
+            "recognised names have a row and a collection, such as mathlib4/Moogle.run; rename the files, or write",
         ),
     ],
 )

@@ -61,9 +61,9 @@ def test_persian_stands_on_the_right_and_its_formulas_and_english_read_from_the_
     page = topic(visit, page_of_topics, "dictionary, Foreign")
     assert page.locator(".stages h5").all_inner_texts() == [
         "Original, Persian",
-        "Given to the translator, formulas masked",
-        "What dictionary gave",
-        "Searched for: formulas put back",
+        "Input of the translator, formulas masked",
+        "Output of dictionary",
+        "Query: formulas restored",
     ]
     for number, (language, direction) in enumerate([("fa", "rtl"), ("fa", "rtl"), ("en", "ltr"), ("en", "ltr")]):
         for body in step(page, number).locator(".body").all():
@@ -120,7 +120,7 @@ def test_one_chooses_the_version_and_the_address_keeps_it(page_of_topics: Path, 
     choice.focus()
     choice.select_option("as they are, Foreign")
     assert choice.evaluate("e => e === document.activeElement")
-    assert page.locator(".stages h5").all_inner_texts() == ["Original, Persian", "Searched for: identity"]
+    assert page.locator(".stages h5").all_inner_texts() == ["Original, Persian", "Query: identity"]
     assert "The same." in step(page, 1).inner_text()
     assert fits(page)
     page.reload()

@@ -61,7 +61,7 @@ def prepare(place: Place, url: str) -> None:
     endpoint = {"model": "tiny-1", "url": url, "price_in": 10.0, "price_out": 30.0, "concurrency": 1}
     place.write("conf/llm/loopback.yaml", yaml.safe_dump({**endpoint, "parameters": {"max_tokens": 100}}))
     builder = {
-        "databank": {"sources": [{"name": "mine", "file": {"file": "problems.jsonl"}}]},
+        "databank": {"sources": [{"name": "mine", "file": {"file": "../../problems.jsonl"}}]},
         "ontology": {"embedded": "corpora/mini-ontology.json"},
         "annotate": {"by": "llm", "endpoint": "loopback"},
         "pairs": {"bma": 0.3, "jaccard": 0.14, "block": 4},

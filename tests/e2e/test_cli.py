@@ -171,7 +171,19 @@ def test_compare_with_a_baseline(place: Place) -> None:
     arguments = ("-c", "mini-task1", "--baseline", "second", "--measures", "nDCG,AP", "--family", "6", "-o", "out")
     printed = place.good("compare", "first.run", "second.run.gz", *arguments)
     rows = table(printed[printed.index("\n\n") + 2 :])
-    assert rows[0] == ["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "random."]
+    assert rows[0] == [
+        "a",
+        "b",
+        "measure",
+        "n",
+        "a - b",
+        "95% interval",
+        "d",
+        "p",
+        "Bonferroni",
+        "Holm",
+        "randomization",
+    ]
     for row, measure, label in zip(rows[1:], ("nDCG", "AP"), ("nDCG′", "MAP′"), strict=False):
         x, y = expected(FIRST, measure), expected(SECOND, measure)
         test = stats.ttest_rel(x, y)
@@ -222,6 +234,14 @@ def test_version_and_help(place: Place) -> None:
     for command, option in (("score", "--per-topic"), ("compare", "--family"), ("fetch", "--probe")):
         assert option in place.good(command, "--help")
     assert set(place.files()) == {"first.run", "second.run.gz"}
+
+
+@pytest.mark.parametrize("group", ["lab", "new", "organise", "store", "build"])
+def test_a_group_without_a_command_prints_its_help(place: Place, group: str) -> None:
+    text = place.good(group, "--help")
+    assert "\nCommands:\n" in text
+    assert (place.good(group), place.good(group, "--")) == (text, text)
+    assert place.run(group, "nosuch").err == "harness: No such command 'nosuch'.\n"
 
 
 @pytest.mark.slow

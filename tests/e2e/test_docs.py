@@ -12,27 +12,50 @@ import pytest
 from tools import Place, commands_in
 
 DOCS = Path(__file__).parents[2] / "docs"
-FILE = re.compile(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A file that a page shows, or a block of commands.
+BLOCK = re.compile(r"^`(\S+)`:\n\n```\w*\n(.*?)^```$|^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
+SHELL = ("mkdir", "tar")
 
 
 @pytest.mark.parametrize(
     "path", sorted(DOCS / f"{name}.md" for name in ("collections", "labs", "measures")), ids=lambda path: path.stem
 )
 def test_examples(tmp_path: Path, path: Path) -> None:
+    """In the order of the page; what a command writes to standard error may be shown."""
     place, text = Place(tmp_path), path.read_text(encoding="utf-8")
-    files = FILE.findall(text)
-    assert len(files) == text.count("`:\n\n```") > 0
-    for name, content in files:
-        place.write(name, content)
-    commands = commands_in(text)
-    assert len(commands) > 1
-    for arguments, expected in commands:
-        if arguments[0] == "python":
-            done = [sys.executable, *arguments[1:]]
-            printed = subprocess.check_output(done, cwd=place.here, env=place.environment, text=True)
-        else:
-            printed = place.good(*arguments)
-        assert expected in ("", printed)
+    blocks = list(BLOCK.finditer(text))
+    assert sum(block[1] is not None for block in blocks) == text.count("`:\n\n```") > 0
+    assert len(commands_in(text)) > 1
+    for block in blocks:
+        if block[1] is not None:
+            place.write(block[1], block[2])
+            continue
+        for arguments, expected in commands_in(block[0]):
+            said: list[str] = []
+            if arguments[0] == "cd":
+                place.here = (place.here / arguments[1]).resolve()
+                continue
+            if arguments[0] in ("python", *SHELL):
+                done = [sys.executable if arguments[0] == "python" else arguments[0], *arguments[1:]]
+                printed = subprocess.check_output(done, cwd=place.here, env=place.environment, text=True)
+            else:
+                ended = place.run(*arguments)
+                assert ended.code == 0, ended.err
+                printed, said = ended.out, ended.err.splitlines()
+            shown = [line for line in expected.splitlines() if line not in said]
+            assert not expected or shown == printed.splitlines()
+
+
+@pytest.mark.parametrize("page", ["experiments", "sweeps"])
+def test_examples_of_ones_own(tmp_path: Path, page: str) -> None:
+    place = Place(tmp_path)
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition(" of your own\n")[2].partition("\n## ")[0]
+    ((name, content),) = ((block[1], block[2]) for block in BLOCK.finditer(text) if block[1] is not None)
+    place.write(name, content)
+    for arguments, expected in commands_in(text):
+        assert place.good(*arguments).endswith(expected.removeprefix("...\n"))
+    kind = name.split("/")[1]
+    assert f"{kind}={Path(name).stem}" in place.good("show", kind, Path(name).stem)
 
 
 def test_a_builder(tmp_path: Path) -> None:

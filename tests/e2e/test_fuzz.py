@@ -19,7 +19,7 @@ def _ends_well(cases: int, kinds: str) -> None:
 
 
 def test_a_few_damaged_files() -> None:
-    _ends_well(12, "archives,archives,configurations,stores")
+    _ends_well(6, "archives,archives,configurations,stores")
 
 
 @pytest.mark.slow

@@ -226,3 +226,25 @@ def test_a_paper_whose_files_cannot_be_had(place: Place) -> None:
     assert "HARNESS_OFFLINE forbids the network" in fault
     assert "Error executing job" not in done.err
     assert place.files() == {}
+
+
+def test_paths_of_a_system_begin_at_its_file_and_those_of_overrides_here(place: Place) -> None:
+    place.write("theirs/a.run", run_text("one"))
+    place.write("b.run", run_text("two", docs=("a1088", "a1007")))
+    place.write("conf/system/mine.yaml", "_target_: harness.systems.baselines.External\npath: ../../theirs/a.run\n")
+    fused = "_target_: harness.systems.fusion.system.Fusion\nname: both\nruns: [mine, ../../b.run]\n"
+    place.write("conf/system/both.yaml", fused)
+    arguments = ("run", "collection=mini-task1", "formats=[json]")
+    for system in ("mine", "both"):
+        place.good(*arguments, f"system={system}")
+        assert f"runs/mini-task1/{system}.run" in place.files("runs")
+    place.good(*arguments, "system=mine", "system.path=b.run")
+    assert b"M.1\tQ0\ta1088\t1\t" in place.files("runs")["runs/mini-task1/mine.run"]
+    place.write(
+        "conf/experiment/pair.yaml",
+        "title: Pair\nshared: [collection=mini-task1]\nmeasures: [AP]\nconditions: {mine: {overrides: [system=mine]}, "
+        "theirs: {overrides: [system=external, system.path=b.run]}}\n",
+    )
+    place.good("run", "experiment=pair", "formats=[json]")
+    done = place.run(*arguments, "system=mine", "system.path=../../b.run")
+    assert (done.code, "../../b.run" in done.err) == (2, True)

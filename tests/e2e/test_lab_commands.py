@@ -10,6 +10,7 @@ from pathlib import Path
 from tools import Place, table
 
 from harness.io.files import data_root
+from harness.labs.journal import NAME_RULE
 
 RUNS = data_root() / "runs" / "mini" / "mini-task1"
 
@@ -45,8 +46,20 @@ def test_a_lab(tmp_path: Path) -> None:
     assert place.good("withdraw", "--lab", "labs/mini", "--team", "DPRL", "--label", "first", "--reason", "x") == (
         "DPRL / first: withdrawn; it stays in labs/mini/submissions/DPRL/first.v1\n"
     )
+    again = place.run("withdraw", "--lab", "labs/mini", "--team", "DPRL", "--label", "first")
+    assert (again.code, again.err) == (2, "harness: DPRL / first was withdrawn already\n")
     checked = place.good("lab", "check", "labs/mini")
-    assert checked == "labs/mini: 2 submissions of 2 teams, all as they were written and scored\n"
+    unchanged = "all files and scores are unchanged\n"
+    assert checked == f"labs/mini: 0 submissions of 0 teams, 1 withdrawn, the baseline; {unchanged}"
+    place.good("submit", "mine.run", "--lab", "labs/mini", "--team", "DPRL", "--label", "first")
+    assert place.good("lab", "check", "labs/mini") == (
+        f"labs/mini: 1 submission of 1 team, 1 withdrawn, the baseline; {unchanged}"
+    )
+
+
+def test_the_help_says_which_names_are_allowed(tmp_path: Path) -> None:
+    allowed = NAME_RULE.split(" ")[3]
+    assert " ".join(Place(tmp_path).good("submit", "--help").split()).count(f"Letters, digits and {allowed} only.") == 2
 
 
 def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
@@ -65,4 +78,49 @@ def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
         2 if started[2].returncode == 130 and not (place.here / "lab/submissions/T2/overlap-title.v1").exists() else 3
     )
     checked = place.good("lab", "check", "lab")
-    assert checked == f"lab: {kept} submissions of {kept} teams, all as they were written and scored\n"
+    assert checked == f"lab: {kept} submissions of {kept} teams; all files and scores are unchanged\n"
+
+
+def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.good("new", "collection", "club")
+    configuration = place.here / "conf/collection/club.yaml"
+    configuration.write_text(configuration.read_text().replace("  official:\n", "  official:\n    private: true\n"))
+    place.good("run", "collection=club", "corpus=club", "system=bm25", "runs=organisers", "formats=[json]")
+    place.good("lab", "new", "lab", "-c", "club", "--cap", "3")
+    qrels = place.here / "conf/collection/club.qrels"
+    judgments = qrels.read_bytes()
+    qrels.unlink()
+    shutil.rmtree(place.here / "lab/private")
+    made = place.good("run", "collection=club", "corpus=club", "system=bm25", "formats=[json]")
+    assert made == (
+        "run: runs/club/bm25.run\n"
+        "the judgments of club, edition official, are private: the run is made and not scored; "
+        "send it to the organisers, who submit it with 'harness submit'\n"
+    )
+    files = place.files("runs", "organisers")
+    assert files["runs/club/bm25.run"] == files["organisers/club/bm25.run"]
+    faults = {
+        ("score", "runs/club/bm25.run", "-c", "club"): "club.qrels: cannot be read: the judgments of club, edition ",
+        ("run", "collection=club", "corpus=club", "system=bm25", "rerank=true"): "club.qrels: cannot be read: ",
+        ("lab", "check", "lab"): "club.qrels: cannot be read: ",
+        (
+            "submit",
+            "runs/club/bm25.run",
+            "-l",
+            "lab",
+            "-t",
+            "A",
+        ): "lab: runs cannot be scored at present; the judgments "
+        "are private and not here; send your run to the organisers, who submit it",
+    }
+    for arguments, fault in faults.items():
+        done = place.run(*arguments)
+        assert (done.code, done.out) == (2, "")
+        assert fault in done.err.splitlines()[-1]
+    qrels.write_bytes(judgments)
+    assert (
+        place.good("submit", "runs/club/bm25.run", "-l", "lab", "-t", "A")
+        .splitlines()[-1]
+        .endswith("since many submissions would reveal judgments.")
+    )

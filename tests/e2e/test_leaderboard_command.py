@@ -85,7 +85,7 @@ def test_redacted(place: Place) -> None:
     assert '"M.1"' not in written
     answered = place.run("leaderboard", "runs", "-c", "mini-task1", "--redact", "--protocol", "arqmath-task1-answered")
     assert (answered.code, answered.out) == (2, "")
-    assert "tells private values of topics" in answered.err
+    assert "reveals private scores of topics" in answered.err
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_redacted(place: Place) -> None:
         (("nowhere", "-c", "mini-task1"), "nowhere: no such file"),
         (("x" * 300, "-c", "mini-task1"), "File name too long"),
         (("runs", "-c", "mini-task1", "-b", "BM25"), "leaderboard: baseline 'BM25' is unknown; known: overlap"),
-        (("runs", "-c", "mini-task1", "--main", "Judged@10"), "leaderboard: measure 'Judged@10' ranks no runs"),
+        (("runs", "-c", "mini-task1", "--main", "Judged@10"), "leaderboard: measure 'Judged@10' cannot rank runs"),
         (("runs", "-c", "mini-task1", "--alpha", "1"), "alpha: 1 is not between 0 and 1"),
         (("runs", "-c", "mini-task1", "--resamples", "0"), "resamples: 0 is not between 1 and 1,000,000"),
         (("runs", "-c", "mini-task1", "--formats", "odt"), "--formats: 'odt' is unknown"),
@@ -129,6 +129,9 @@ def test_a_lab(place: Place) -> None:
     place.good("withdraw", "--lab", "lab", "--team", "ben", "--label", "bad")
     printed = place.good("leaderboard", "lab")
     assert printed.splitlines()[-1] == "report: lab/leaderboard/index.html"
+    lines = printed.splitlines()
+    assert lines[4].split()[:4] == ["anna", "/", "second", "-"]
+    assert lines[6] == "rank -: not the team's primary run, neither ranked nor tested"
     data = json.loads(place.good("leaderboard", "lab", "--json"))
     (board,) = (leaderboard_from_json(each) for each in data)
     assert [each.name for each in board.ranked][:2] == ["anna / overlap", "ben / overlap-title"]
@@ -170,6 +173,7 @@ def test_a_lab_with_private_judgments(place: Place) -> None:
     before = place.files("lab")
     printed = place.good("leaderboard", "lab")
     assert printed.splitlines()[1].split() == ["anna", "/", "overlap", "1", "a", "0.83", "0.68"]
+    assert "rank -" not in printed
     new = {name: content for name, content in place.files("lab").items() if name not in before}
     written = b"".join(new.values()).decode("utf-8", "replace") + printed
     for scores in evaluate(task("mini-task1"), *(MINI / f"{name}.run" for name in ("overlap", "shuffle"))).scores:

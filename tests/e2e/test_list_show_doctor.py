@@ -6,12 +6,13 @@ import json
 import os
 import pty
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tools import CONF, Place, table
+from tools import CONF, Place, run_text, table
 
 from harness.cli.entries import GROUPS
 from harness.io import config
@@ -116,9 +117,16 @@ def test_a_list_on_a_terminal_has_a_line_for_each_entry(
 ) -> None:
     heading, *lines = on_terminal(place, 80, "list", "systems", NO_COLOR="1").splitlines()
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in [heading, *lines]]
+    end = plain.index("")
     assert plain[0].split() == ["name", "state", "title"]
-    assert [line.split()[0] for line in plain[1:]] == [row["name"] for row in everything["systems"]]
+    assert [line.split()[0] for line in plain[1:end]] == [row["name"] for row in everything["systems"]]
     assert max(map(len, plain)) <= 80
+    assert plain[-1] == "all columns, not cut: harness list systems --wide"
+    states = {line[: plain[0].index("title")].split(maxsplit=1)[1].strip() for line in plain[1:end]}
+    assert states >= {"ready", "no code", "blocked", "no model+", "no key"}
+    assert not {"needs", "not implemented"} & states
+    (swept,) = (line for line in on_terminal(place, 80, "list", "sweeps").splitlines() if "bm25-k1-b" in line)
+    assert swept.split(maxsplit=1)[1].strip() == "system.k1: 8 values; system.b: 5 values"
     assert any(line.endswith("…") for line in plain)
     assert not re.search(r"\x1b\[3\d", heading)  # no colour
     assert "…" not in on_terminal(place, 80, "list", "systems", "--wide")
@@ -134,12 +142,31 @@ def test_a_persons_own_configuration(place: Place) -> None:
     environment = {"HARNESS_CONF": "../here/mine"}
     lacking = "nosuchmodule is not installed: pip install 'mathir-harness[dense]'"
     assert "ours, " in place.good("list", environment=environment)
+    doctor = json.loads(place.good("doctor", "--json", environment=environment))
+    assert "system last: nosuchmodule is not installed" in doctor["missing"]["pip install 'mathir-harness[dense]'"]
     (row,) = json.loads(place.good("list", "systems", "--needs", "nosuchmodule", "--json", environment=environment))
     assert row == {"name": "last", "state": "needs", "title": "The last", "paper": "", "missing": lacking}
     shown = place.good("show", "last", environment=environment)
     assert re.search(r"^depth +3 +how many$", shown, re.MULTILINE)
     assert lacking in shown
     assert place.run("show", "last").code == 2
+
+
+def test_what_is_broken_is_listed_with_its_fault(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    torn = place.write("conf/collection/torn.yaml", "title: [\n")
+    place.write("conf/system/gone.yaml", "title: Gone\n_target_: nosuchmodule.Gone\n")
+    place.write("conf/system/here.yaml", "title: Here\n_target_: module.Here\n")
+    place.write("module.py", "raise SystemExit\n")
+    found = {row["name"]: row for row in json.loads(place.good("list", "collections", "--json"))}
+    assert found["mini-task1"]["state"] == "here"
+    fault = f"{torn}:2: not valid YAML: did not find expected node content"
+    assert found["torn"] == {"name": "torn", "state": "broken", "title": fault}
+    found = {row["name"]: row for row in json.loads(place.good("list", "systems", "--json"))}
+    missing = "broken: module 'nosuchmodule' is neither in the current folder nor installed"
+    assert (found["gone"]["state"], found["gone"]["missing"], found["here"]["state"]) == ("broken", missing, "ready")
+    done = place.run("show", "torn")
+    assert (done.code, done.err) == (2, f"harness: {fault}\n")
 
 
 def test_every_name_can_be_shown(place: Place) -> None:
@@ -154,18 +181,68 @@ def test_every_name_can_be_shown(place: Place) -> None:
 def test_a_system_is_shown(place: Place) -> None:
     shown = place.good("show", "bm25")
     assert shown.startswith("bm25: BM25, Lucene's variant\n")
-    assert re.search(r"^k1 +1\.2$", shown, re.MULTILINE)
+    assert re.search(r"^k1 +1\.2 +saturation of the term frequency$", shown, re.MULTILINE)
     assert re.search(r"^delta +1\.0 +of bm25l and bm25\+$", shown, re.MULTILINE)
+    assert "stem: porter, formulas: null}" in shown
+    folded = on_terminal(place, 80, "show", "bm25")
+    assert "…" not in folded
+    assert "`harness.systems.lexical.text.view`" in folded
+    narrow = on_terminal(place, 40, "show", "bm25")  # no table fits
+    assert "depth\n    value: 1000; meaning: documents" in narrow
     example = re.search(r"^example: harness (run .*)$", shown, re.MULTILINE)
     assert example
     assert "runs/mini-task1/bm25.run" in place.good(*example[1].split(), "formats=[json]")
     assert "runs here  runs/mini-task1/bm25.run" in place.good("show", "bm25")
 
 
+@pytest.mark.slow
+def test_examples_run_as_printed(place: Place) -> None:
+    """Those of ready systems on embedded collections; the others, and experiments, are composed by unit tests.
+
+    Encoders take a minute on two cores.
+    """
+    place.write("RUN", run_text())
+    ready = [row["name"] for row in json.loads(place.good("list", "systems", "--ready", "--json"))]
+    quick = [name for name in ready if "sentences" not in config.load("system", name)[0].get("extra", "")]
+    shown = [place.good("show", "systems", name, "--json") for name in quick]
+    shown.append(place.good("show", "experiments", "mini", "--json"))
+    commands = [shlex.split(json.loads(document)["example"]) for document in shown]
+    embedded = [words for words in commands if words[2].startswith(("collection=mini-", "experiment="))]
+    assert len(embedded) > 30
+    for words in embedded:
+        if not any(word.startswith(("system.model=MODEL", "training=[COLLECTION]")) for word in words):
+            place.good(*words[1:], "formats=[json]")
+
+
 def test_files_of_a_collection_are_shown(place: Place) -> None:
     document = json.loads(place.good("show", "arqmath-3-task1", "--json"))
     assert {"648 kB", "186 kB", "4 kB"} == {file["size"] for file in document["files"]}
     assert document["facts"]["edition official"] == "the organisers' 78 topics; 78 topics, 34847 judgments"
+    shown = place.good("show", "mini-task1")
+    for path in (CONF.parent / "qrels/mini-task1.txt", CONF.parent / "topics/mini-task1.eng.jsonl"):
+        assert re.search(rf"^{path} +{path.stat().st_size / 1000:.0f} kB +here$", shown, re.MULTILINE)
+    (answers,) = json.loads(place.good("show", "corpus", "mini-answers", "--json"))["files"]
+    assert (answers["name"], answers["state"]) == (str(CONF.parent / "corpora/mini-answers.jsonl"), "here")
+
+
+def test_files_of_ones_own_collections_are_shown(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.good("new", "collection", "club")
+    conf = place.here / "conf"
+    (conf / "collection/club.qrels").unlink()
+    assert json.loads(place.good("show", "collection", "club", "--json"))["files"] == [
+        {"name": str(conf / "collection/club.qrels"), "size": "", "state": "missing"},
+        {"name": str(conf / "collection/club.topics.jsonl"), "size": "995 B", "state": "here"},
+    ]
+    place.write("data/corpus.jsonl", '{"_id": "d", "text": "Odd numbers add up to a square."}\n')
+    place.write("data/queries.jsonl", '{"_id": "q", "text": "Sum of odd numbers"}\n')
+    judgments = place.write("data/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n")
+    place.good("new", "collection", "facts", "--beir", "data")
+    for group, names in (("collection", ["queries.jsonl", "qrels/test.tsv"]), ("corpus", ["corpus.jsonl"])):
+        files = json.loads(place.good("show", group, "facts", "--json"))["files"]
+        assert [file["name"] for file in files] == [str(place.here / "data" / name) for name in names]
+    judgments.unlink()
+    assert json.loads(place.good("show", "collection", "facts", "--json"))["files"] == []
 
 
 @pytest.mark.parametrize(
@@ -194,9 +271,12 @@ def test_doctor(place: Place) -> None:
     assert found["works"]["Python"] == sys.version.split()[0]
     assert found["works"]["cache"] == str(place.cache)
     assert found["works"]["configuration"] == str(CONF)
-    assert found["missing"]["data must come from HARNESS_MIRROR or the cache"] == [
-        "network: is forbidden by HARNESS_OFFLINE"
+    assert found["manual"]["data must come from HARNESS_MIRROR or the cache"] == [
+        "network: forbidden by HARNESS_OFFLINE"
     ]
+    commands = [line for line in found["missing"] if not line.startswith(("harness fetch ", "pip ", "apt"))]
+    assert commands == []
+    assert len({line.partition(";")[0] for line in found["missing"]}) == len(found["missing"])
     models = found["missing"]["harness fetch MODEL"]
     assert "witiko/mathberta" in models
     assert len(set(models)) == len(models) > 10
@@ -204,6 +284,8 @@ def test_doctor(place: Place) -> None:
     assert printed[0] == "works"
     assert sum("harness fetch MODEL" in line for line in printed) == 1
     assert len(printed) < 40
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in on_terminal(place, 80, "doctor").splitlines()]
+    assert all(len(line) <= 80 or "http" in line for line in plain)  # an address is not broken
     said = place.good("doctor", environment={"HARNESS_MIRROR": "nowhere"})
     assert "mirror: nowhere does not exist" in said
 
@@ -249,7 +331,7 @@ def test_help_of_commands_is_whole(place: Place) -> None:
         assert "list[" not in text
         assert not re.search(r"[a-z,]\.\.\.$", text, re.MULTILINE), command
     main = place.good("--help")
-    assert main.index("Runs and scores:") < main.index("What there is:") < main.index("Shared tasks:")
+    assert main.index("Runs and scores:") < main.index("Information and data:") < main.index("Shared tasks:")
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> Non
     before = (place.here / PRODUCED).read_bytes()
     done = place.run(*RUN, *SMALL)
     assert done.code == 0
-    assert "made before by the same configuration" in done.err
+    assert "reused, same configuration" in done.err
     done = place.run(*RUN, *SMALL, "reuse=false")
     assert done.code == 0
     assert "making graphs" not in done.err
@@ -95,7 +95,7 @@ def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None
     [
         (
             ("system.leave_out=[mini-task2]",),
-            "those judged in mini-task1 are not left out; say 'system.leave_out=[",
+            "those judged in mini-task1; set 'system.leave_out=[",
         ),
         (("+system.pairs.mini-answers=question",), "key 'pairs': no document of corpus mini-answers has the column"),
         (

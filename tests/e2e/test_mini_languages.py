@@ -75,7 +75,7 @@ def test_the_corpus_of_the_collection_is_as_if_it_were_named(place: Place) -> No
     assert done.err.splitlines().count(SAID.format("mini-task1")) == 1
     implicit = side(place, "runs/mini-task1/bm25")
     named = place.run("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25", QUIET)
-    assert "made before by the same configuration" in named.err
+    assert "reused, same configuration" in named.err
     assert "which collection" not in named.err
     place.good("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25", "runs=other", QUIET)
     assert side(place, "other/mini-task1/bm25") == implicit
@@ -114,7 +114,7 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     given = ("run", "collection=mini-task1", "system=overlap", QUIET)
     place.good(*given)
     first = (place.here / "runs/mini-task1/overlap.run").read_bytes()
-    assert "made before" in place.run(*given, "system.score=weight").err  # the default, spelt out
+    assert "reused, same configuration" in place.run(*given, "system.score=weight").err  # the default, spelt out
     place.good(*given, "system.score=jaccard")
     assert (place.here / "runs/mini-task1/overlap.run").read_bytes() != first
     place.good(*given, "-m", "system.score=jaccard,weight")
@@ -125,7 +125,7 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     sweep = yaml.safe_dump({"hydra": {"sweeper": {"params": {"system.score": "jaccard,weight"}}}})
     place.write("conf/sweep/scores.yaml", f"# @package _global_\n{sweep}")
     done = place.run(*given, "sweep=scores")
-    assert (done.code, done.err.count("made before")) == (0, 2)
+    assert (done.code, done.err.count("reused, same configuration")) == (0, 2)
     done = place.run(*given, "sweep=bm25-k1-b")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "overlap.yaml: key 'k1' is unknown; " in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -71,8 +72,12 @@ def test_a_pool(place: Place) -> None:
     shares = {row[0]: row[1:] for row in table(printed)[3:6]}
     assert shares == {each.run: [str(each.depth), str(each.pooled), str(each.alone)] for each in expected.shares}
     report = json.loads((place.here / "pool" / "report.json").read_text())
-    assert report["headline"] == f"{len(expected):,} to judge in 42 topics, from 3 runs" == printed.splitlines()[0]
-    assert f"{expected.judged:,} were judged already" in (place.here / "pool" / "report.md").read_text()
+    assert (
+        report["headline"]
+        == f"{len(expected):,} documents to judge in 42 topics, from 3 runs"
+        == printed.splitlines()[0]
+    )
+    assert f"{expected.judged:,} were judged before" in (place.here / "pool" / "report.md").read_text()
     # The same without a collection, since there are no judgments yet.
     again = ("organise", "pool", *RUNS.values(), "--topics", TOPICS, "--protocol", "arqmath-task1", "--depth", "2")
     place.good(*again, "--primary", "overlap", "--primary-depth", "4", "--judged", str(QRELS), "--seed", "7", "-o", "b")
@@ -95,7 +100,7 @@ def test_an_analysis(place: Place) -> None:
     assert len(data["correlations"]) == 6  # pairs of four measures: not of Judged@10
     page = (place.here / "out" / "index.html").read_text()
     assert "psu / second" in page
-    assert "Pool bias: teams left out" in page
+    assert "Pool bias: leave one team out" in page
     # Topics are told by the first measure that ranks runs, also where another one is named before it.
     printed = place.good("organise", "analyse", *RUNS.values(), *MINI, "--measures", "Judged@10,AP", "-q")
     assert "Topics by MAP′, the hardest first" in printed
@@ -164,6 +169,8 @@ def test_a_reproduction(place: Place) -> None:
     assert len(document["orders"]) == document["rankings"]["rbo"]["n"] == 42
     kept = json.loads((place.here / "out" / "report.json").read_text())["data"]["reproduction"]
     assert kept["effects"] == document["effects"]
+    for title in ("Kendall's tau-b of the union", "rank-biased overlap (repro_eval)"):
+        assert re.search(rf"^{re.escape(title)}: \w", printed, re.MULTILINE)
     assert f"rank-biased overlap {document['rankings']['rbo']['mean']:.3f}" in printed
     # On other topics, a replication.
     other = ("--new-collection", "mini-task1-again")
@@ -220,7 +227,7 @@ def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
     kept.write_text(kept.read_text().replace("a1088", "a1089", 1))
     done = place.run("organise", "analyse", "lab")
     assert (done.code, done.out) == (2, "")
-    assert done.err == ("harness: lab/submissions/x/overlap.v1/run.txt: damaged: is not as it was submitted\n")
+    assert done.err == ("harness: lab/submissions/x/overlap.v1/run.txt: damaged: differs from the submitted run\n")
 
 
 POOL = ("organise", "pool")
@@ -303,7 +310,7 @@ REFUSED = {
         "organise",
         "correlate",
         "q.txt",
-    ): "q.txt: is no JSON; expected what 'harness score --json' prints, or a report.json",
+    ): "q.txt: is not JSON; expected what 'harness score --json' prints, or a report.json",
     (
         "organise",
         "correlate",
@@ -316,7 +323,7 @@ REFUSED = {
     ): "scores.json: scores: schema is 'mathir-harness/scores' version 9, expected 'mathir-harness/scores' version 2",
     ("organise", "kappa", "q.txt"): "kappa: 1 files; expected the judgments of two assessors",
     ("organise", "kappa", "q.txt", "q.txt"): "q: two files have this name; give each its own, as NAME=FILE",
-    ("organise", "kappa", "q.txt", "other.txt"): "q and other: no topic and document that both judge",
+    ("organise", "kappa", "q.txt", "other.txt"): "q and other: no topic and document was judged by both",
     ("organise", "kappa", "q.txt", "grades.txt"): "grades.txt:1: grade 'yes' is not a finite number",
     (*AGAIN, "a.run"): "--reproduction: 1 runs; expected two, ORIGINAL NEW",
     (*AGAIN, "a.run", "b.run", "--baseline-new", "a.run"): "--baseline-original and --baseline-new: give both or none; "

@@ -104,7 +104,7 @@ def test_a_run_is_made_again_when_its_reader_changed(place: Place) -> None:
     said = [place.run(*RUN).err, place.run(*RUN).err]
     place.write("own_readers.py", READERS.replace("yield Document", "yield  Document"))
     said.append(place.run(*RUN).err)
-    assert ["made before" in text for text in said] == [False, True, False]
+    assert ["reused, same configuration" in text for text in said] == [False, True, False]
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def test_what_a_system_raises(place: Place) -> None:
 def test_the_whole_traceback(place: Place) -> None:
     done = place.run(*RUN, "system=raising", environment={"HYDRA_FULL_ERROR": "1"})
     assert done.code == 2
-    assert done.err.endswith("\nharness: system overlap: ZeroDivisionError: division by zero\n")
+    assert done.err.endswith("\nharness: system raising: ZeroDivisionError: division by zero\n")
     for file in ("helper.py", "harness/experiments/produce.py", "harness/cli/compose.py"):
         assert f'{file}", line' in done.err
 
@@ -136,8 +136,8 @@ def test_the_whole_traceback(place: Place) -> None:
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("leaving", "system overlap: SystemExit: 0"),
-        ("nothing", "system overlap: gave NoneType, expected a harness.data.trec.Run"),
+        ("leaving", "system leaving: SystemExit: 0"),
+        ("nothing", "system nothing: gave NoneType, expected a harness.data.trec.Run"),
         ("unbuilt", "run: system: mine.Unbuilt: LookupError: no weights"),
     ],
 )
@@ -149,9 +149,9 @@ def test_other_ends(place: Place, name: str, fault: str) -> None:
 def test_a_sweep_goes_on_after_a_system_that_raises(place: Place) -> None:
     done = place.run(*RUN, "-m", "system=raising,mine")
     assert done.code == 2
-    assert done.err.endswith("\nharness: system=raising: system overlap: ZeroDivisionError: division by zero\n")
+    assert done.err.endswith("\nharness: system=raising: system raising: ZeroDivisionError: division by zero\n")
     assert "helper.py" in done.err
-    assert {path for path in place.files("runs") if path.endswith(".run")} == {"runs/mini-task1/overlap.run"}
+    assert {path for path in place.files("runs") if path.endswith(".run")} == {"runs/mini-task1/mine.run"}
 
 
 TRAP = 'open("{here}/sprung", "a").write(__name__ + "\\n")\nraise SystemExit("sprung")\n'
@@ -209,3 +209,19 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
     # The trap works: what is run is another matter.
     assert place.run(*RUN, "system=s0").code == 2
     assert (place.here / "sprung").exists()
+
+
+def test_the_name_of_a_system_without_the_key_name(place: Place) -> None:
+    """It is that of the file, by which an earlier run is found; also of a function and of a file that inherits."""
+    code = "from harness.systems.baselines import Overlap\n\ndef plain(depth=5):\n    return Overlap(depth)\n"
+    place.write("plain.py", code)
+    place.write("conf/system/plain.yaml", "title: x\n_target_: plain.plain\n")
+    place.write("conf/system/longer.yaml", "defaults: [bm25, _self_]\nk1: 2.0\n")
+    for name in ("mine", "plain", "longer"):
+        first, second = (place.run(*RUN, f"system={name}").err for _ in range(2))
+        assert first.splitlines()[-1] == f"running {name} on mini-task1"
+        assert second.splitlines()[-1] == f"runs/mini-task1/{name}.run: reused, same configuration"
+    assert place.run(*RUN, "system=plain", "system.name=other").err == "running other on mini-task1\n"
+    assert not (place.here / "runs/mini-task1/overlap.run").exists()
+    printed = place.good(*RUN, "-m", "system=mine", "system.depth=5,6").splitlines()
+    assert "2 configurations of mine on mini-task1" in printed[2]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from tools import Place, commands_in
 
+from harness.io import config
+from harness.systems import states
+
 ROOT = Path(__file__).parents[2]
-COPIED = {"Linked_MSE.tsv", "prim_Approach0.tsv", "psu-task1-auto-both-A.tsv"}
 MISSING = "harness: apertium is not installed: apt install apertium apertium-eng-spa"
 LONG = "sweep="  # minutes of CPU time; what it reaches stands in docs/results.md
-REAL = ("scoring", "runs", "experiments", "neural", "theorems", "crosslingual", "sweeps")
+REAL = ("runs", "experiments", "neural", "theorems", "crosslingual", "sweeps")
 
 
 def check(place: Place, command: list[str], shown: str) -> None:
@@ -31,6 +34,7 @@ def check(place: Place, command: list[str], shown: str) -> None:
         assert [line for line in printed if line not in lines] == []
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme(tmp_path: Path) -> None:
     place = Place(tmp_path)
     made, *commands = commands_in((ROOT / "README.md").read_text(encoding="utf-8"))
@@ -50,6 +54,22 @@ def test_the_readme_is_short_and_names_every_page() -> None:
     }
 
 
+def test_the_numbers_of_systems() -> None:
+    """Counted from the configurations, so that the numbers do not depend on what is installed here."""
+    kinds: Counter[str] = Counter()
+    for name in config.names("system"):
+        found = list(states.parts(config.load("system", name)[0]))
+        needs = any(part.get("needs") for part in found) or states.needed_models(found)
+        kinds["listed" if states.registered(found) else "need" if needs else "run"] += 1
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    said = re.search(r"configures (\d+) systems: (\d+) run without .*?, (\d+) need some, (\d+) are only listed", text)
+    assert said
+    assert [int(number) for number in said.groups()] == [
+        kinds.total(),
+        *(kinds[kind] for kind in ("run", "need", "listed")),
+    ]
+
+
 def test_links_lead_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), ROOT / "tests" / "README.md"]
     for page in pages:
@@ -63,10 +83,6 @@ def test_links_lead_somewhere() -> None:
 def test_the_commands_of_a_page(tmp_path: Path, mirror: Path, name: str) -> None:
     place = Place(tmp_path)
     place.environment["HARNESS_MIRROR"] = str(mirror)
-    if name == "scoring":
-        for path in place.good("fetch", "arqmath-psu").splitlines():
-            if Path(path).name in COPIED:
-                shutil.copy(path, place.here)
     commands = commands_in((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
     assert commands
     for command, shown in commands:
@@ -80,9 +96,10 @@ def test_the_commands_of_a_page(tmp_path: Path, mirror: Path, name: str) -> None
 
 
 @pytest.mark.slow
-def test_a_task_of_your_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "number"), [("own-task", 10), ("scoring", 5)])
+def test_the_commands_of_a_page_without_data(tmp_path: Path, name: str, number: int) -> None:
     place = Place(tmp_path)
-    commands = commands_in((ROOT / "docs" / "own-task.md").read_text(encoding="utf-8"))
-    assert len(commands) == 10
+    commands = commands_in((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+    assert len(commands) == number
     for command, shown in commands:
         check(place, command, shown)

@@ -76,7 +76,7 @@ def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
     ):
         assert f"## {title}\n" in page
     assert f"Candidates of {targets[1]}" in page
-    assert "**the same preferred:** 1.000" in page  # it is the same judge
+    assert "**same preference:** 1.000" in page  # it is the same judge
     for wrong, line in (
         (("--target", "P.0"), "target 'P.0' is unknown"),
         (("--leaderboard", boards[0]), "--leaderboard: two files or more"),

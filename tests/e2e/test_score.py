@@ -73,7 +73,7 @@ def test_score_compare_and_run_refuse_the_same(place: Place) -> None:
         assert old in mini
         mini = mini.replace(old, new)
     place.write("conf/collection/mine.yaml", mini)
-    fault = "collection mine: the judgments hold topic 'Z.1', which is not among its topics (2 such topics)"
+    fault = "collection mine: the judgments contain topic 'Z.1', which is none of its topics (2 such topics)"
     for arguments in (
         ("score", "a.run", "-c", "mine"),
         ("compare", "a.run", "b.run", "-c", "mine"),
@@ -89,10 +89,10 @@ def test_results_without_a_key_are_told_by_score_and_run(place: Place) -> None:
     topic = (data_root() / "qrels" / "mini-task2.txt").read_text().split()[0]
     place.write("f.run", f"{topic} Q0 nowhere 1 1 f\n")
     warning = "warning: f: 1 results have no key and count as not judged\n"
-    assert place.run("score", "f.run", "-c", "mini-task2").err == warning
+    assert place.run("score", "f.run", "-c", "mini-task2").err.startswith(warning)
     done = place.run("run", "collection=mini-task2", "system=external", "system.path=f.run")
     assert done.code == 0
-    assert done.err.endswith(warning)
+    assert f"\n{warning}" in done.err
 
 
 # Without a collection
@@ -310,3 +310,17 @@ def test_quiet_shows_no_progress(place: Place) -> None:
     done = place.run("score", "endless.run", *GIVEN, "--quiet", environment={"HARNESS_PIPE_SECONDS": "4"})
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "nobody wrote to it for 4 s" in done.err
+
+
+def test_a_run_without_judged_documents_is_doubted(place: Place) -> None:
+    """Once for each such run, by every command that scores it, but not where warnings would reveal judgments."""
+    place.write("strange.run", run_text("strange", docs=("x1", "x2")))
+    warning = "warning: strange: none of its 2 documents is judged, such as 'x1'; is it a run on "
+    assert place.run("score", "strange.run", *MINI).err == f"{warning}mini-task1?\n"
+    assert place.run("score", "strange.run", *GIVEN).err == f"{warning}{QRELS.name}?\n"
+    for command in ("compare", "leaderboard"):
+        done = place.run(command, "strange.run", "b.run", *MINI)
+        assert (done.code, done.err.count(warning), done.err.count("none of its")) == (0, 1, 1)
+    assert place.run("score", "strange.run", *MINI, "--redact").err == ""
+    place.write("partly.run", run_text("partly", docs=("x1", "a1088")))
+    assert place.run("score", "partly.run", *MINI).err == ""

@@ -26,22 +26,22 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_the_store_is_listed_and_emptied(place: Place) -> None:
-    assert place.good("store", "ls").startswith("0 artefacts, 0 B in ")
+    assert place.good("store", "ls").startswith("0 artifacts, 0 B in ")
     place.good("run", *MINI, "system=bm25", "formats=[json]")
     rows = table(place.good("store", "ls"))
-    assert rows[0] == ["kind", "key", "size", "last used", "of"]
+    assert rows[0] == ["kind", "key", "size", "last used", "corpus"]
     kind, _, size, _, of = rows[1]
     assert (kind, of) == ("tokens", "mini-answers")
     assert size.endswith("KiB")
-    assert re.match(r"1 artefacts, [\d.]+ KiB in ", rows[-1][0])
-    assert place.good("store", "gc") == "0 artefacts deleted, 0 B freed\n"
+    assert re.match(r"1 artifact, [\d.]+ KiB in ", rows[-1][0])
+    assert place.good("store", "gc") == "0 artifacts deleted, 0 B freed\n"
     (spec,) = place.cache.rglob("spec.json")
     old = spec.stat().st_mtime - 31 * 86400
     os.utime(spec, (old, old))
-    assert place.good("store", "gc") == f"1 artefacts deleted, {size} freed\n"
+    assert place.good("store", "gc") == f"1 artifact deleted, {size} freed\n"
     assert not list(place.cache.rglob("spec.json"))
     place.good("run", *MINI, "system=bm25", "formats=[json]", "reuse=false")
-    assert place.good("store", "gc", "--days", "0").startswith("1 artefacts deleted")
+    assert place.good("store", "gc", "--days", "0").startswith("1 artifact deleted")
     assert place.run("store", "gc", "--days", "-1").code == 2
 
 
@@ -141,7 +141,7 @@ def test_judgments_are_cut_to_the_corpus_and_the_report_says_so_first(place: Pla
 def test_a_corpus_without_any_judged_document_is_refused(place: Place) -> None:
     done = place.run("run", "collection=mini-task1", "corpus=mini-theorems", "system=overlap")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert done.err.startswith("harness: corpus mini-theorems: holds none of the 320 judged documents (such as 'a")
+    assert done.err.startswith("harness: corpus mini-theorems: contains none of the 320 judged documents (such as 'a")
     assert not place.files("runs")
 
 
@@ -160,7 +160,7 @@ def test_judgments_of_topics_that_the_collection_lacks_are_refused(place: Place)
     done = place.run("run", "collection=mine", "corpus=mini-answers", "system=overlap")
     assert (done.code, done.err) == (
         2,
-        "harness: collection mine: the judgments hold topic 'T9', which is not among its topics (1 such topics)\n",
+        "harness: collection mine: the judgments contain topic 'T9', which is none of its topics (1 such topics)\n",
     )
 
 
@@ -177,8 +177,8 @@ def test_a_damaged_artefact_can_be_listed_and_deleted(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]")
     (spec,) = place.cache.rglob("spec.json")
     spec.write_text("{")
-    assert "1 artefacts" in place.good("store", "ls")
-    assert place.good("store", "gc", "--days", "0").startswith("1 artefacts deleted")
+    assert "1 artifact" in place.good("store", "ls")
+    assert place.good("store", "gc", "--days", "0").startswith("1 artifact deleted")
     assert not spec.exists()
 
 

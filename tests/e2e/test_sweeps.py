@@ -87,7 +87,8 @@ def test_a_sweep(place: Place) -> None:
     value = said_of(printed[:2], r"system=(\w+): nDCG′ (\S+) on mini-task1 \(n = 42\)")
     assert set(value) == {"overlap", "shuffle"}
     said = re.fullmatch(
-        r"2 configurations of overlap, shuffle on mini-task1: best nDCG′ (0\.\d{4}), chosen on the same topics",
+        r"2 configurations of overlap, shuffle on mini-task1: best nDCG′ (0\.\d{4}) with system=overlap, "
+        r"chosen on the same topics",
         printed[2],
     )
     assert said
@@ -125,7 +126,7 @@ def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_p
     (folder / "0.json").write_text(before.replace('"corpus": "part"', '"corpus": "gone"'))
     os.utime(folder / "0.json", (1, 1))
     said = place.run(*arguments, "formats=[json]")
-    assert "1 of 3 points are left out: they were made before a change of protocol; the" in said.err
+    assert "1 of 3 points are left out because of a change of protocol; run" in said.err
 
 
 @pytest.mark.slow
@@ -183,7 +184,7 @@ def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> Non
         kills += 1
     done = killed.run(*arguments)
     assert done.code == 0, done.err
-    assert "made before by the same configuration" in done.err
+    assert "reused, same configuration" in done.err
     assert runs(killed) == runs(calm)
     assert len(runs(calm)) == 60
     assert summary(killed) == summary(calm)
@@ -199,10 +200,10 @@ def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
     first = place.run(*arguments)
     assert first.err.count("running bm25") == 2
     again = place.run(*arguments)
-    assert (again.err.count("running bm25"), again.err.count("made before")) == (0, 2)
+    assert (again.err.count("running bm25"), again.err.count("reused, same configuration")) == (0, 2)
     assert again.out == first.out
     more = place.run(*arguments[:-2], "system.k1=0.5,1.5,2.5", "formats=[json]")
-    assert (more.err.count("running bm25"), more.err.count("made before")) == (1, 2)
+    assert (more.err.count("running bm25"), more.err.count("reused, same configuration")) == (1, 2)
     fresh = place.run(*arguments, "reuse=false")
     assert fresh.err.count("running") == 2
 
@@ -293,7 +294,8 @@ def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
     printed = place.good(*arguments).splitlines()
     tuned = said_of(printed[:3], r"system=bm25, system.k1=(\S+): nDCG′ (\S+) on other \(n = 8\)")
     assert set(tuned) == {"0.1", "1.2", "8"}
-    assert printed[3].startswith(f"3 configurations of bm25: best nDCG′ {max(tuned.values()):.4f}, tuned on other")
+    best = f"{max(tuned.values()):.4f} with k1={max(tuned, key=lambda k1: tuned[k1])}"
+    assert printed[3].startswith(f"3 configurations of bm25: best nDCG′ {best}, tuned on other")
     # The reported topics were ranked by the chosen configuration alone.
     assert {Path(name).name for name in runs(place) if "mini-task1" in name} == {"bm25-tuned.run"}
     best = max(tuned, key=lambda value: tuned[value])
@@ -330,7 +332,7 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
         place.good("run", "collection=mini-task1", f"system={system}", *fused, "training=[other]", "formats=[json]")
         assert f"runs/mini-task1/{system}.run" in runs(place)
     own = ("run", "collection=mini-task1", "system=fusion-rbc", *fused, "training=[mini-task1]", "formats=[json]")
-    assert "training: the judgments hold topic 'M.1', which is to be ranked" in place.run(*own).err
+    assert "training: the judgments contain topic 'M.1' of the task" in place.run(*own).err
 
 
 @pytest.mark.slow

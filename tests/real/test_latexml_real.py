@@ -17,6 +17,7 @@ from harness.systems.structural import formulas
 from harness.systems.structural.tree import Structural
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.real,
     pytest.mark.skipif(bool(missing()), reason="LaTeXML is not installed: apt-get install latexml"),
 ]

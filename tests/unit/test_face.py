@@ -110,9 +110,9 @@ def test_a_run_of_topics_that_the_collection_lacks_is_refused_as_its_file_is() -
 def test_careless_arguments_are_one_line() -> None:
     task = h.task("mini-task1")
     run = h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}})
-    with pytest.raises(h.HarnessError, match="evaluate: got 'mini-task1'"):
+    with pytest.raises(h.HarnessError, match="argument 'task' is 'mini-task1', expected Task"):
         h.evaluate("mini-task1", run)  # type: ignore[arg-type]
-    with pytest.raises(h.HarnessError, match="evaluate: got a list"):
+    with pytest.raises(h.HarnessError, match="expected Run or text or a path"):
         h.evaluate(task, [run])  # type: ignore[arg-type]
 
 

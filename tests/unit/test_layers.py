@@ -18,7 +18,7 @@ TIERS = (
     ("systems",),
     ("experiments",),
     ("papers", "builders", "labs"),
-    ("reports",),
+    ("reports", "rehearsal"),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -128,9 +128,9 @@ def test_other_documents_are_refused_with_their_line(built: dict[str, Ratings], 
     path.write_text("t1 Q0 d0 1 3.0 mine\n\nt1 Q0 d1 2 2.0 mine\nt1 Q0 d7 3 1.0 mine\nt2 Q0 d0 1 1.0 mine\n")
     with pytest.raises(HarnessError) as caught:
         h.evaluate(h.task("built"), path)
-    assert str(caught.value) == f"{path}:4: document 'd7' is no candidate of topic 't1' (2 such results)"
+    assert str(caught.value) == f"{path}:4: document 'd7' is not a candidate of topic 't1' (2 such results)"
     with pytest.raises(
-        HarnessError, match=r"^run mine:1: document 'zz' is no candidate of topic 't3' \(1 such result\)$"
+        HarnessError, match=r"^run mine:1: document 'zz' is not a candidate of topic 't3' \(1 such result\)$"
     ):
         h.evaluate(h.task("built"), Run.from_dict("mine", {"t3": {"zz": 1.0}}))
 
@@ -163,7 +163,7 @@ GOOD = {
         ({"candidates": ["a"]}, "'candidates' and 'relevance_scores' must be lists of one length"),
         ({"candidates": None}, "'candidates' and 'relevance_scores' must be lists of one length"),
         ({"candidates": [], "relevance_scores": []}, "has no candidates"),
-        ({"candidates": ["a", "a"]}, "candidate 'a' stands there twice"),
+        ({"candidates": ["a", "a"]}, "candidate 'a' occurs twice"),
         ({"relevance_scores": [1, -0.5]}, "candidate 'b' has the rating -0.5, expected 0 or more"),
         ({"relevance_scores": [True, 1]}, "candidate 'a' has the rating True, expected 0 or more"),
         ({"relevance_scores": ["5", 1]}, "candidate 'a' has the rating '5', expected 0 or more"),
@@ -199,9 +199,9 @@ def test_lines_without_ids_are_numbered(tmp_path: Path) -> None:
     ((line, query),) = saber.queries(data, "queries.jsonl")
     assert (line, query.id, query.ratings) == (1, "0", {"1": 1.0, "0": 2.5})
     path = tmp_path / "documents.jsonl"
-    path.write_text('{"problem": "P", "solution": "S"}\n\n{"problem": "Q"}\n')
+    path.write_text('{"problem": "P", "solution": "S"}\n\n{"problem": "Q", "solution": ""}\n')
     saber.check(path)
-    path.write_text('{"problem": "P"}\n{"solution": "S"}\n')
+    path.write_text('{"problem": "P", "solution": "S"}\n{"solution": "S"}\n')
     with pytest.raises(HarnessError, match=r"documents.jsonl:2: key 'problem' is missing, empty or no text"):
         saber.check(path)
     path.write_text("")
@@ -211,17 +211,19 @@ def test_lines_without_ids_are_numbered(tmp_path: Path) -> None:
 
 def test_files_by_hand_are_what_their_names_say(tmp_path: Path) -> None:
     query, document = json.dumps(GOOD), json.dumps({"id": "a", "problem": "P"})
+    solved = json.dumps({"id": "b", "problem": "P", "solution": "S"})
     lacks = json.dumps({key: value for key, value in GOOD.items() if key != "id"})
     bare = json.dumps({key: value for key, value in GOOD.items() if key != "candidates"})
     for name, text, said in (
         ("queries.jsonl", document, "1: 'candidates' and 'relevance_scores' must be lists of one length"),
         ("queries.jsonl", f"{bare}\n{query}", "1: 'candidates' and 'relevance_scores' must be lists of one length"),
-        ("queries.jsonl", f"{query}\n{lacks}", "2: lacks an 'id', unlike the lines before it"),
+        ("queries.jsonl", f"{query}\n{lacks}", "2: lacks the key 'id', unlike the lines before it"),
+        ("documents.jsonl", f"{solved}\n{document}", "2: lacks the key 'solution', unlike the lines before it"),
         ("queries.jsonl", f"{query}\n{query}", "2: query 'q' is on line 1 already"),
         ("queries.jsonl", "", " holds no queries"),
         ("documents.jsonl", query, "1: is a query, expected a document"),
         ("documents.jsonl", f"{document}\n\n{document}", "3: document 'a' is on line 1 already"),
-        ("documents.jsonl", f'{{"problem": "P"}}\n{document}', "2: has an 'id', unlike the lines before it"),
+        ("documents.jsonl", f'{{"problem": "P"}}\n{document}', "2: has the key 'id', unlike the lines before it"),
     ):
         path = tmp_path / name
         path.write_text(f"{text}\n")

@@ -45,6 +45,7 @@ def smaller(body: dict[str, Any]) -> str:
     return f"Because.\n$\\boxed{{{1 if first < second else 2}}}$"
 
 
+@pytest.mark.slow
 def test_bad_answers_and_failures_are_overcome(server: Server, tmp_path: Path) -> None:
     server.answer = smaller
     server.faults = ["500", "good", "half", "429", "broken", "timeout"]

@@ -69,7 +69,7 @@ def test_all_faults_of_a_collection_come_together(conf: Conf) -> None:
         "keys: key 'id_colum' is unknown",
         "keys: key 'id_column' is missing",
         "corpus 'mini-anwsers' is unknown",
-        "key 'notes': {'Note': 'a colon'} is no text",
+        "key 'notes': {'Note': 'a colon'} is not text",
         "key 'cluster' is 5, expected text",
         "key 'name' is 'other', expected the file's name 'mine'",
         "editions: first: reader 'tric' is unknown",

@@ -143,7 +143,7 @@ def test_objects_of_a_list_with_their_lines() -> None:
         (b"[\n1]", "f:2: expected an object, found 1"),
         (b"[{}]\n x", "f:1: there is more after the end of the list"),
         (b"[\n\xff]", "f:2: byte 0xff is not UTF-8 text"),
-        (b'[{"a": 1},\n{"b": {"x": 2, "x": 0}}]', "f:2: 'x' stands twice in an object"),
+        (b'[{"a": 1},\n{"b": {"x": 2, "x": 0}}]', "f:2: 'x' occurs twice in an object"),
         (b"[\n" + b"[" * 100_000, "f:2: not valid JSON: too deep"),
     ],
 )
@@ -224,7 +224,10 @@ FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '
             f"reader: mse-pages\nfolder: {FOLDER.replace('files: 2', 'files: 0')}\n",
             "folder: a folder needs a repository and its number of files, got 0",
         ),
-        ("file: {file: x}\nfields: {i: [id, titel]}\n", "fields: 'titel' is unknown; did you mean 'title'?"),
+        (
+            "file: {file: x}\nfields: {i: id, contents: text}\n",
+            "fields: 'text' is unknown; known: body, formulas, id, latex, tags, title, visual_id",
+        ),
         (
             "file: {file: x}\nfields: {i: columns}\n",
             "fields: 'columns' is unknown; known: body, formulas, id, latex, tags, title, visual_id",

@@ -61,8 +61,8 @@ def test_each_query_has_one_judgment() -> None:
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ({**ROW, "full_name": "a b"}, "full_name 'a b' is no name of a declaration"),
-        ({**ROW, "full_name": ""}, "full_name '' is no name of a declaration"),
+        ({**ROW, "full_name": "a b"}, "full_name 'a b' is not a name of a declaration"),
+        ({**ROW, "full_name": ""}, "full_name '' is not a name of a declaration"),
         ({**ROW, "q2_slogan": None}, "key 'q2_slogan' is None, expected text"),
         ({key: value for key, value in ROW.items() if key != "q1a_lean"}, "key 'q1a_lean' is None, expected text"),
         ({**ROW, "id": 5}, "key 'id' is 5, expected text"),

@@ -314,7 +314,7 @@ def test_what_stands_later_does_not_count(write: Write) -> None:
         ({"Makefile": "all:\n"}, "Makefile: no list of chapters, expected a line such as 'LIJST = introduction"),
         ({"Makefile": "LIJST = sets rings sets\n"}, "Makefile: LIJST names chapter 'sets' twice"),
         ({"Makefile": "LIJST = sets gone\n"}, "gone.tex: cannot be read: No such file"),
-        ({"tags_tags": "0001,a-b\nx1,y\n"}, "tags:2: 'x1,y' is no tag, expected such as"),
+        ({"tags_tags": "0001,a-b\nx1,y\n"}, "tags:2: 'x1,y' is not a tag, expected such as"),
         ({"tags_tags": "0001,a-b\n0001,y\n"}, "tags:2: tag 0001 is on an earlier line already"),
     ],
 )  # fmt: skip

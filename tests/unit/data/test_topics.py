@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.data.markup import plain
-from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, crossmath_tsv, jsonl
+from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, crossmath_tsv, jsonl, trec, tsv
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import FormatError
 
@@ -208,6 +208,87 @@ def test_faults_of_translated_topics_name_the_line(data: bytes, expected: str) -
     assert fault(lambda: crossmath_tsv(data, "f", "hrv")) == expected
 
 
+# Tables of two columns, and TREC's form
+
+
+def test_topics_in_two_columns() -> None:
+    first, second = tsv("Q1\tWhat is $i$? \r\n\nQ2\tπ\n".encode(), "f")
+    assert first == Topic("Q1", "What is $i$?", formulas=(Formula("q_1", "i"),))
+    assert second == Topic("Q2", "π")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", "f: no topics found"),
+        (b"Q1\tx\nQ2 y\n", "f:2: 1 columns, expected an id, a tab and the topic's text"),
+        (b"Q1\tx\ty\n", "f:1: 3 columns, expected an id, a tab and the topic's text"),
+        (b"Q1\t \n", "f:1: 2 columns, expected an id, a tab and the topic's text"),
+        (b"Q 1\tx\n", "f:1: topic id 'Q 1' is empty or holds blanks or unprintable characters"),
+        (b"Q1\tx\nQ1\ty\n", "f:2: topic 'Q1' is on line 1 already"),
+        (b"Q1\tx\nQ2\t\xe9\n", "f:2: byte 0xe9 is not UTF-8 text"),
+    ],
+)
+def test_faults_of_two_columns_name_the_line(data: bytes, expected: str) -> None:
+    assert fault(lambda: tsv(data, "f")) == expected
+
+
+OF_TREC = """
+<top>
+<num> Number: 301
+<title> International   Organized Crime
+
+<desc> Description:
+Identify organizations that take
+part in $a<b$ activity.
+
+<narr> Narrative:
+Description: must name one.
+</top>
+
+<TOP>
+<NUM>M.2</NUM>
+<dom> Domain: none
+<title>Topic: Sums</title>
+</TOP>
+"""
+
+
+def test_topics_of_trec() -> None:
+    first, second = trec(OF_TREC.encode(), "f", "deu")
+    body = "Identify organizations that take part in $a<b$ activity.\nDescription: must name one."
+    assert first == Topic("301", "International Organized Crime", body, (), (Formula("q_1", "a<b"),), "deu")
+    assert second == Topic("M.2", "Sums", language="deu")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("", "f: no topics found"),
+        ("M.1\tx\n", "f:1: text outside of <top> and </top>: 'M.1 x'"),
+        (f"{OF_TREC}\n\nrest", "f:21: text outside of <top> and </top>: 'rest'"),
+        (OF_TREC.replace("</top>", ""), "f:2: <top> has no </top>"),
+        (OF_TREC.replace("</TOP>", ""), "f:14: <top> has no </top>"),
+        (OF_TREC.replace("M.2", " "), "f:14: the topic that begins here has no <num>, or an empty one"),
+        (OF_TREC.replace("<title> I", "<desc> I"), "f:2: the topic that begins here has two fields <desc>"),
+        (OF_TREC.replace("Sums", ""), "f:14: the topic that begins here has no <title>, or an empty one"),
+        (
+            OF_TREC.replace("<num> N", "N"),
+            "f:2: the topic that begins here has text outside of its fields: 'Number: 301'",
+        ),
+        (OF_TREC.replace("<dom>", "x <dom>"), "f:14: the topic that begins here has text outside of its fields: 'x'"),
+        (OF_TREC.replace("301", "M.2"), "f:14: topic 'M.2' is on line 2 already"),
+        (OF_TREC.replace("301", "30 1"), "f:2: topic id '30 1' is empty or holds blanks or unprintable characters"),
+    ],
+)
+def test_faults_of_trecs_form_name_the_line(data: str, expected: str) -> None:
+    assert fault(lambda: trec(data.encode(), "f")) == expected
+
+
+def test_text_that_is_not_utf_8_is_a_fault_of_its_line() -> None:
+    assert fault(lambda: trec(b"<top>\n<num>1\n<title>\xe9</top>", "f")) == "f:3: byte 0xe9 is not UTF-8 text"
+
+
 # JSON lines
 
 
@@ -252,6 +333,11 @@ KEYS = "id, title, body, tags, formulas, language, attributes"
 def test_faults_of_our_own_form_name_the_line(line: str, expected: str) -> None:
     data = '{"id": "0", "title": "t"}\n\n' + line + "\n"
     assert fault(lambda: jsonl(data.encode(), "f")) == f"f:3: not a topic: {expected}"
+
+
+def test_lines_of_another_form_are_said_to_be_no_json() -> None:
+    expected = "f:1: is no JSON object; other forms have other readers, such as tsv and trec"
+    assert fault(lambda: jsonl(b"M.1\tWhat is $i$?\n", "f")) == expected
 
 
 def test_json_that_is_too_deep_is_a_fault() -> None:

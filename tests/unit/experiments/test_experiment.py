@@ -110,7 +110,13 @@ def test_a_restriction_keeps_what_is_tested_against(conf: Conf) -> None:
         ("human", "English", "off", "2022"), ("nllb", "Czech", "off", "2022"), ("nllb", "Czech", "on", "2022"),
     ]  # fmt: skip
     assert found.restricted(found.cells(), None) == found.cells()
+    second = found.restricted(found.cells(), {"seed": ("2",)})
+    assert {cell.seed for cell in second} == {None, "2"}
+    assert [cell.labels for cell in second if cell.seed] == list(
+        dict.fromkeys(c.labels for c in found.cells() if c.seed)
+    )
     for only, said in (
+        ({"seed": ("7",)}, "run: key 'only': no seed is 7; known: 1, 2, 3"),
         ({"langage": ("Czech",)}, "run: key 'only': no axis is called 'langage'; did you mean 'language'?"),
         ({"language": ("Check",)}, "run: key 'only': language has no 'Check'; did you mean 'Czech'?"),
         ({"language": ()}, "run: key 'only': language has no label left"),
@@ -132,12 +138,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "strange pool": (without(pool="years"), "key 'pool': no axis is called 'years'; did you mean 'year'?"),
     "no override": (
         without(shared=["corpus"]),
-        "key 'shared': 'corpus' is no override; expected KEY=VALUE, such as system=bm25",
+        "key 'shared': 'corpus' is not an override; expected KEY=VALUE, such as system=bm25",
     ),
     "not of a run": (without(shared=["output=x"]), "key 'shared': 'output=x' sets no key of a run; known: "),
     "reference": (
         without(shared=["corpus=${x}"]),
-        "key 'shared': 'corpus=${x}' holds '${', which would name another key; write its value",
+        "key 'shared': 'corpus=${x}' contains '${', a reference to another key; write the value itself",
     ),
     "several": (
         without(shared=["corpus=a,b"]),
@@ -200,7 +206,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "full scale that changes": (
         without(scale={"full": {"says": "x", "changes": ["corpus=d"]}}),
-        "key 'scale': full is the experiment as it stands, and cannot change it",
+        "key 'scale': full is the unchanged experiment, and cannot change it",
     ),
     "scale of a strange name": (
         without(scale={"../x": {"says": "x", "changes": ["corpus=d"]}}),
@@ -236,7 +242,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "axis of no numbers": (
         without(axes={**WHOLE["axes"], "masking": {"numeric": True, **WHOLE["axes"]["masking"]}}),
-        "key 'axes': masking: the label 'off' is no number; take out 'numeric'",
+        "key 'axes': masking: the label 'off' is not a number; take out 'numeric'",
     ),
     "tested twice": (without(tested=["AP", "AP"]), "key 'tested': 'AP' is named twice"),
     "cost twice": (without(costs=["rate", "latency", "rate"]), "key 'costs': 'rate' is named twice"),
@@ -290,19 +296,19 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "label that YAML reads as a switch": (
         without(axes={"masking": {False: [], True: ["rerank=true"]}}),
-        "axes: masking: key False is no text (YAML reads on, off, yes, no, ~ as such values); put it in quotes",
+        "axes: masking: key False is not text (YAML reads on, off, yes, no and ~ as other values); put it in quotes",
     ),
     "label of nothing at all": (
         without(conditions={None: {"overrides": ["system=x"]}}),
-        "conditions: key None is no text",
+        "conditions: key None is not text (YAML reads on, off, yes, no and ~ as other values); put it in quotes",
     ),
     "label twice, as a number and as text": (
         without(conditions={2020: {"overrides": ["system=x"]}, "2020": {"overrides": ["system=y"]}}),
-        "conditions: key '2020' is there as a number and as text",
+        "conditions: key '2020' occurs as a number and as text",
     ),
     "endless number": (
         without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1e400": []}}),
-        "key 'axes': masking: the label '1e400' is no number; take out 'numeric'",
+        "key 'axes': masking: the label '1e400' is not a number; take out 'numeric'",
     ),
     "one number twice": (
         without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1": [], "1.0": ["rerank=true"]}}),

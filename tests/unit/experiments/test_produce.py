@@ -82,7 +82,7 @@ def test_a_function_is_a_system_whose_runs_are_made_anew(tmp_path: Path, mini: C
         made = make(first, task(mini), runs=tmp_path)
         assert (made.path, made.reused) == (tmp_path / "mini-task1" / "mine.run", False)
     assert message(lambda: make(lambda topics, corpus: None, task(mini), runs=tmp_path)).startswith(  # type: ignore[arg-type]
-        "got function, which is no system: it cannot be called with one harness.systems.base.Request, but with (topics"
+        "got function, which is not a system: it cannot be called with one harness.systems.base.Request, but with (top"
     )
 
 
@@ -217,7 +217,7 @@ def test_a_run_of_the_same_configuration_is_not_made_again(tmp_path: Path) -> No
     assert second.reused
     assert second.path.stat().st_mtime_ns == stamp
     assert second.run.sha256 == first.run.sha256
-    assert said == [f"{first.path}: made before by the same configuration"]
+    assert said == [f"{first.path}: reused, same configuration"]
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,74 @@ def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) 
     assert not any(made.reused for made in others)
     assert len({base.key, *(made.key for made in others)}) == 6
     assert again("overlap", tmp_path, {"title": "another title"}).key == base.key
+
+
+@pytest.mark.parametrize(
+    ("before", "how", "made"),
+    [
+        ({"depth": 5}, {}, "made with depth=5"),
+        ({"depth": 5, "title_only": True}, {"rerank": True}, "made with rerank=true, depth=5, title_only=true"),
+        ({}, {"training": Qrels.from_dict("q", {"other": {"a1007": 1.0}})}, "made with other training judgments"),
+        (
+            {"score": "jaccard", "depth": 5, "title_only": True},
+            {"rerank": True},
+            "made with rerank=true, depth=5, title_only=true and 1 more",
+        ),
+    ],
+)
+def test_a_run_of_another_configuration_is_replaced_with_a_line(
+    tmp_path: Path, before: Mapping[str, Any], how: Mapping[str, Any], made: str
+) -> None:
+    said: list[str] = []
+    path = again("overlap", tmp_path, before, **how).path
+    again("overlap", tmp_path, say=said.append)
+    assert said[0] == f"replaces {path}, {made}; keep both with system.name=NAME or runs=FOLDER"
+    again("overlap", tmp_path, say=said.append, reuse=False)
+    again("overlap", tmp_path, before, **how, say=said.append, suffix="-x")
+    assert [line for line in said[1:] if line.startswith("replaces")] == []
+
+
+def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
+    said: list[str] = []
+    path = again("overlap", tmp_path).path
+    beside(path).unlink()
+    again("overlap", tmp_path, say=said.append)
+    again("shuffle", tmp_path, {"name": "overlap"}, say=said.append)
+    make(load_system("shuffle", name="overlap"), task(mini), runs=tmp_path, say=said.append, rerank=True)
+    assert [line.partition(f"replaces {path}, ")[2].partition(";")[0] for line in said[::2]] == [
+        "which has no metadata file",
+        "made with _target_=harness.systems.baselines.Overlap",
+        "made with corpus=mini-answers, rerank=false",
+    ]
+
+
+def test_documents_outside_the_pool_are_removed(tmp_path: Path, mini: Collection) -> None:
+    bed, said = task(mini, "mini-answers"), list[str]()
+    whole = {topic: dict(docs) for topic, docs in make("overlap", bed, runs=tmp_path).run.to_dict().items()}
+    pool = judged_pool(bed.scorer.qrels, bed.keys)
+    first, *rest = whole
+
+    def careless(request: Request) -> Run:
+        return Run.from_dict("careless", whole | {first: {"unjudged": 1.0}})
+
+    made = make(careless, bed, runs=tmp_path, rerank=True, say=said.append)
+    assert made.run.to_dict() == {topic: {d: s for d, s in whole[topic].items() if d in pool[topic]} for topic in rest}
+    removed = sum(map(len, whole.values())) - len(whole[first]) + 1 - len(made.run)
+    expected = f"careless: {removed:,} of {len(made.run) + removed:,} results are not among the judged documents"
+    assert said[-1] == f"{expected} and were removed; the system itself ignores the pool"
+    assert yaml.safe_load(beside(made.path).read_text())["harness"]["results outside the pool"] == removed
+    fault = message(
+        lambda: make(lambda _: Run.from_dict("x", {first: {"unjudged": 1.0}}), bed, runs=tmp_path, rerank=True)
+    )
+    assert fault == "system x: ranks none of the judged documents"
+    again("overlap", tmp_path, rerank=True, say=said.append)
+    assert said[-1] == "running overlap on mini-task1"
+
+
+def test_a_suffix_is_a_part_of_the_name(tmp_path: Path) -> None:
+    first = again("overlap", tmp_path, suffix="-x")
+    same = again("overlap", tmp_path, {"name": "overlap-x"})
+    assert (same.reused, same.path) == (True, first.path)
 
 
 def test_the_content_of_run_files_is_in_the_key(tmp_path: Path, mini: Collection) -> None:
@@ -337,8 +405,8 @@ def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_pat
     topics = sorted(mini.topics().ids())
     training = Qrels.from_dict("q", {topics[0]: {"a1007": 1.0}, topics[1]: {"a1007": 1.0}, "other": {"a1007": 1.0}})
     assert message(lambda: again("overlap", tmp_path, training=training)) == (
-        f"training: the judgments hold topic {topics[0]!r}, which is to be ranked (2 such topics); "
-        "train on other topics, or say allow_test_judgments=true, which marks the run"
+        f"training: the judgments contain topic {topics[0]!r} of the task (2 such topics); "
+        "train on other topics, or set allow_test_judgments=true, which marks the run"
     )
     assert not list(tmp_path.rglob("*.run"))
     marked = again("overlap", tmp_path, training=training, allow_test_judgments=True, suffix="-k=3")
@@ -373,7 +441,7 @@ def test_training_judgments_of_several_collections_are_one(conf: Conf, tmp_path:
     assert both.to_dict() == {"T1": {"a": 1.0}, "T2": {"b": 2.0}, "T3": {"c": 0.0}}
     assert training_judgments(["one"]).sha256 == load_collection("one").qrels().sha256
     assert message(lambda: training_judgments(["one", "three"])) == (
-        "training: three judges topic 'T2', which is named twice; leave one out"
+        "training: three judges topic 'T2', which another collection judges too; remove one of them"
     )
 
 
@@ -407,7 +475,7 @@ def test_judgments_are_cut_to_what_the_corpus_holds(conf: Conf, tmp_path: Path) 
     assert keyed.to_dict() == {"T1": {"a": 1.0, "b": 2.0}, "T2": {"b": 1.0}}
     assert coverage.complete
     assert message(lambda: present(Qrels.from_dict("q", {"T1": {"z": 1.0}}), corpus, None)) == (
-        "corpus docs: holds none of the 1 judged documents (such as 'z'); choose a corpus that the judgments speak of"
+        "corpus docs: contains none of the 1 judged documents (such as 'z'); choose the corpus of the judgments"
     )
 
 

@@ -59,7 +59,7 @@ def test_what_a_system_leaves_in_is_taken_out_and_said(tmp_path: Path) -> None:
     said: list[str] = []
     made = make(careless, task, runs=tmp_path, say=said.append)
     assert list(made.run.to_dict()[topic.id]) == ["another"]
-    assert any("1 of 2 results are excluded and taken out" in line for line in said)
+    assert any("1 of 2 results are excluded and were removed" in line for line in said)
     noted = yaml.safe_load(beside(made.path).read_text())["harness"]["excluded"]
     assert noted["results left out after the depth cut"] == 1
     with pytest.raises(HarnessError, match=r"all of its results are excluded \(listed\)"):

@@ -129,7 +129,7 @@ def test_tests_equal_a_computation_by_hand(mini: Task) -> None:
         p[part] = float(by_hand.pvalue)
     assert found.comparison is not None
     assert found.comparison.family == 3 * 2
-    # nDCG is AP turned around, so that each p stands there twice.
+    # nDCG is AP turned around, so that each p occurs twice.
     ranked = sorted([*p.values()] * 2)
     holm, so_far = {}, 0.0
     for rank, value in enumerate(ranked):

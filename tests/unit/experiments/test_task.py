@@ -46,7 +46,7 @@ def collection(folder: Path, conf: Conf, qrels: str, topics: str, more: str = ""
 def test_judgments_of_topics_that_the_collection_lacks_are_refused(conf: Conf, tmp_path: Path) -> None:
     """Otherwise no run can answer them, and each counts 0 in every mean."""
     mine = collection(tmp_path, conf, "T1 0 a 1\nT8 0 a 1\nT9 0 a 1\n", "T1 T2")
-    expected = "collection mine: the judgments hold topic 'T8', which is not among its topics (2 such topics)"
+    expected = "collection mine: the judgments contain topic 'T8', which is none of its topics (2 such topics)"
     assert message(lambda: task(mine)) == message(lambda: task("mine")) == expected
     given = local_collection(tmp_path / "q.txt", tmp_path / "t.jsonl")
     assert message(lambda: task(given)) == expected.replace("mine", "q.txt")
@@ -111,14 +111,14 @@ def test_keys_are_those_given_then_the_corpus_s_then_the_collection_s(conf: Conf
 
 
 def test_keys_without_use_are_refused() -> None:
-    expected = "keys: protocol arqmath-task1 does not de-duplicate, so keys have no use"
+    expected = "keys: protocol arqmath-task1 does not de-duplicate; remove the keys"
     assert message(lambda: task("mini-task1", keys={"a": "b"})) == expected
     assert message(lambda: task("mini-task1", ids_are_keys=True)) == expected
 
 
 def test_a_corpus_of_other_documents_is_refused() -> None:
     said = message(lambda: task("mini-task1", "mini-formulas"))
-    assert said.startswith("corpus mini-formulas: holds none of the 320 judged documents (such as ")
+    assert said.startswith("corpus mini-formulas: contains none of the 320 judged documents (such as ")
 
 
 def test_an_evaluation_says_what_its_task_is() -> None:
@@ -130,7 +130,9 @@ def test_an_evaluation_says_what_its_task_is() -> None:
     assert evaluation.task.coverage is found.coverage
     assert [row.b for row in compare(evaluation, "a").rows] == ["a"] * 4
     assert compare(evaluation, seed=7, alpha=0.5, family=99).family == 99
-    assert message(lambda: compare(evaluate(found, *runs[:1]))) == "compare: needs two runs or more"
+    assert message(lambda: compare(evaluate(found, *runs[:1]))) == "compare: expected at least two runs"
+    hint = "compare: expected at least two runs; the baseline is one of them, by its name"
+    assert message(lambda: compare(evaluate(found, *runs[:1]), "x")) == hint
     document = evaluation_to_json(evaluation, compare(evaluation))
     assert [scores["run"] for scores in document["scores"]] == ["a", "b"]
     assert document["comparison"]["family"] == 4
@@ -141,7 +143,7 @@ def test_results_without_a_key_are_told_of_every_run() -> None:
     topic = found.scorer.qrels.topics[0]
     known = next(iter(found.keys or {}))
     runs = [Run.from_dict("odd", {topic: {"nowhere": 2.0, known: 1.0}}), Run.from_dict("fine", {topic: {known: 1.0}})]
-    assert cautions(evaluate(found, *runs)) == ("odd: 1 results have no key and count as not judged",)
+    assert cautions(evaluate(found, *runs))[0] == "odd: 1 results have no key and count as not judged"
 
 
 # Runs by name
@@ -194,7 +196,9 @@ def test_judgments_alone_are_a_collection(tmp_path: Path) -> None:
         ('<?xml version="1.0"?>\n<Topics><Topic number="A.1"><Title>x</Title></Topic></Topics>', {"A.1"}),
         ('\ufeff\n{"id": "T1", "title": "x"}\n', {"T1"}),
         ("1\ttitle\tbody\ttags\n2\ttitle\tbody\t\n", {"1", "2"}),
-        ("N-1\t\\sin x\r\nN-2\t\\qvar{*1*}\n", {"N-1", "N-2"}),
+        ("NTCIR12-1\t\\sin x\r\nNTCIR12-2\t\\qvar{*1*}\n", {"NTCIR12-1", "NTCIR12-2"}),
+        ("N-1\tthe sine\r\nN-2\tthe cosine\n", {"N-1", "N-2"}),
+        ("\n<top>\n<num>7\n<title>x\n</top>\n", {"7"}),
         ("query\tgold\tsource\tpath_or_id\nzorn\tzorn\tlist\ta / b\n", {"list-001"}),
         (
             '[{"group": "1", "queries": [{"form": "theorem name", "query": "x"}], "theorems": {"t": 2}}]',

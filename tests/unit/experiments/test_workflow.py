@@ -206,7 +206,7 @@ def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.Monke
     assert rows["Python"] == (platform.python_version(), "")
     assert rows["cache"] == (str(tmp_path / "not" / "yet" / "there"), "")
     assert rows["mirror"] == ("none", "set HARNESS_MIRROR to a folder of local copies to work without a network")
-    assert rows["network"] == ("is forbidden by HARNESS_OFFLINE", "data must come from HARNESS_MIRROR or the cache")
+    assert rows["network"] == ("forbidden by HARNESS_OFFLINE", "data must come from HARNESS_MIRROR or the cache")
     assert rows["configuration"] == (str(config.folders()[0]), "")
 
 

@@ -261,7 +261,7 @@ def test_conventions(formula: str, tree: str) -> None:
         ("x^", "[O!SUP,0[V!x],1[W!]]", "a missing argument"),
         ("a=*b", "[E!,0[V!a],1[M!L-2,0[U!eq],1[U!times]],2[V!b]]", "a part that does not fit"),
         ("|a", "[E!,0[V!|],1[V!a]]", "a part that does not fit"),
-        ("a\x00", "[U!times,0[V!a],1[E!]]", "a character that is none of mathematics"),
+        ("a\x00", "[U!times,0[V!a],1[E!]]", "a character that is not mathematical"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_within_what_can(formula: str, tree: str, reason: str) -> None:

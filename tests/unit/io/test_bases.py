@@ -46,7 +46,7 @@ def test_a_file_overrides_its_base_key_by_key(here: Path) -> None:
     (here / "_middle.yaml").write_text("defaults: [_base, _self_]\nmodel: {b: {d: 3}}\n")
     (here / "own.yaml").write_text("defaults: [_middle, _self_]\ntitle: Own\nlist: [3]\n")
     mapping, path = config.load("system", "own")
-    assert mapping == {"title": "Own", "model": {"a": 1, "b": {"c": 2, "d": 3}}, "list": [3]}
+    assert mapping == {"title": "Own", "model": {"a": 1, "b": {"c": 2, "d": 3}}, "list": [3], "name": "own"}
     assert path == str(here / "own.yaml")
     assert comments("system", "own") == {"list": "of the base"}
     assert "_base" not in config.names("system")
@@ -55,7 +55,11 @@ def test_a_file_overrides_its_base_key_by_key(here: Path) -> None:
 
 def test_a_file_may_begin_with_a_configuration_of_ours(here: Path) -> None:
     (here / "own.yaml").write_text("defaults: [bm25, _self_]\ntitle: Own\nk1: 0.5\n")
-    assert config.load("system", "own")[0] == config.load("system", "bm25")[0] | {"title": "Own", "k1": 0.5}
+    assert config.load("system", "own")[0] == config.load("system", "bm25")[0] | {
+        "title": "Own",
+        "k1": 0.5,
+        "name": "own",
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,3 +76,26 @@ def test_faults_name_the_file(here: Path, files: dict[str, str], fault: str) -> 
     with pytest.raises(HarnessError) as error:
         config.load("system", "own")
     assert fault in str(error.value)
+
+
+def test_paths_of_run_files_begin_at_the_file_that_names_them(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = "runs: [bm25, ../../a.run, {runs: [b.run]}]\nfirst: ~/c.run\npath: /d.run\nmodel: e.run\n"
+    fused += "training_runs: [[../x/f.run], g.run]\n"
+    (here / "_base.yaml").write_text(fused)
+    (here / "own.yaml").write_text("defaults: [_base, _self_]\npath: null\n")
+    expected = {
+        "runs": ["bm25", "a.run", {"runs": ["conf/system/b.run"]}],
+        "first": "~/c.run",
+        "path": None,
+        "model": "e.run",
+        "training_runs": [["conf/x/f.run"], "conf/system/g.run"],
+        "name": "own",
+    }
+    assert config.load("system", "own")[0] == expected
+    plain = {"runs": ["bm25", "../../a.run", {"runs": ["b.run"]}], "path": "a.run", "model": "e.run"}
+    assert config.anchored("own", plain) == plain | {"runs": expected["runs"], "name": "own"}
+    assert config.anchored("own", plain | {"name": "other"})["name"] == "other"
+    (here.parents[1] / "below").mkdir()
+    monkeypatch.setenv("HARNESS_CONF", str(here.parent))
+    monkeypatch.chdir(here.parents[1] / "below")
+    assert config.load("system", "own")[0]["runs"][1] == str(here.parents[1] / "a.run")

@@ -98,7 +98,7 @@ def test_a_value_from_keys_and_values() -> None:
         ({"one": {"title": "t", "depth": 1.0}}, "one: key 'depth' is 1.0, expected a whole number"),
         ({"one": {"title": "t", "depth": True}}, "one: key 'depth' is True, expected a whole number"),
         ({"words": "text"}, "key 'words' is 'text', expected a list"),
-        ({"words": ["a", 5]}, "key 'words': 5 is no text; put it in quotes"),
+        ({"words": ["a", 5]}, "key 'words': 5 is not text; put it in quotes"),
         ({"several": {"title": "a"}}, "key 'several' is {'title': 'a'}, expected a list"),
         ({"several": ["a"]}, "several: expected keys and values, found 'a'"),
         ({"several": [{"titel": "a", "title": "b"}]}, "several: key 'titel' is unknown; did you mean 'title'?"),

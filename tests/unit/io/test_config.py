@@ -113,7 +113,7 @@ def test_the_users_configurations_stand_beside_ours(conf: Conf) -> None:
     assert config.names("system")["mine"] == path
     assert "overlap" in config.names("system")
     assert config.load("system", "mine") == (
-        {"title": "Mine", "_target_": "harness.systems.baselines.Shuffle", "seed": 7},
+        {"title": "Mine", "_target_": "harness.systems.baselines.Shuffle", "seed": 7, "name": "mine"},
         str(path),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Iterator
 
@@ -123,6 +124,8 @@ def test_a_terminal_has_one_line(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "50")  # too few for a bar
+    monkeypatch.setenv("NO_COLOR", "1")
     made = track(range(3), "counting")
     next(made)
     clock.now += 3
@@ -139,6 +142,28 @@ def test_a_terminal_has_one_line(
         f"{clear}counting: 3 of 3, 0.73/s, 0 s left{clear}counting: 3 of 3 in 4 s, 0.73/s\n"
     )
     assert capsys.readouterr().out == "a result\n"
+
+
+def test_a_terminal_has_a_bar_and_no_line_wider_than_itself(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("a piece of work with a rather long name that goes on and on", 4) as made:
+        clock.now += 3
+        made.add(2)
+    shown = re.sub(r"\x1b\[[0-9;]*[mK]", "", terminal.getvalue()).split("\r")
+    bar, _, text = shown[1].partition(" ")
+    assert len(bar) == 24 and set(bar) <= set("\u2501\u2578\u257a")
+    assert text.startswith("a piece of work") and text.endswith("\u2026")
+    assert len(shown[1]) < 80
+    assert re.search(r"\x1b\[[0-9;]+m", terminal.getvalue())
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal.truncate(0)
+    with progress("work", 4) as made:
+        clock.now += 3
+        made.add(2)
+    assert not re.search(r"\x1b\[[0-9;]+m", terminal.getvalue())
+    assert "work: 2 of 4" in terminal.getvalue()
 
 
 def test_a_terminal_is_left_clean_after_a_fault(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_a_folder_is_a_package_or_below_one(site: Path, value: str) -> None:
 def test_a_folder_that_is_not_there(site: Path, value: str) -> None:
     install(site, "theirs", {"conf": {"x": value}}, {"theirs/__init__.py": "", "theirs/module.py": ""})
     where = "theirs 0.1: entry point mathir_harness.conf: x"
-    fault = f"{where}: {value!r} is no folder of an installed package; install it again"
+    fault = f"{where}: {value!r} is not a folder of an installed package; install it again"
     assert message(config.folders) == fault
     assert message(lambda: config.names("system")) == fault
 

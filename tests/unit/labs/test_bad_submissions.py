@@ -76,26 +76,26 @@ BAD = {
     "long id": Bad(":81: document id of 300 bytes, at most 255", lines(f"T.1 Q0 {'x' * 300} 11 1 mine")),
     "unknown topic": Bad(":81: topic 'T.1000' is not among the collection's topics", lines("T.1000 Q0 x 1 1 mine")),
     "other collection": Bad("is it a run of another collection?", GOOD.replace("T.", "A.")),
-    "not judged": Bad("answers none of the topics that are judged", f"{UNJUDGED} Q0 x 1 1 mine\n"),
+    "not judged": Bad("answers none of the judged topics", f"{UNJUDGED} Q0 x 1 1 mine\n"),
     "few topics": Bad(
-        "answers 4 of 9 topics; where judgments are private, a run must answer half of them",
+        "answers 4 of 9 topics; with private judgments, a run must answer at least half of them",
         run_text(rankings(1, TOPICS[:4])),
         lab={"private": True, "cap": 9},
     ),
     "duplicate in private": Bad(
-        "the same rankings were submitted by another team; nothing is stored",
+        "the same rankings were submitted before by another team; nothing was stored",
         lab={"private": True, "cap": 9},
         before=((1, "MIRMU", "one"),),
     ),
     "layout": Bad("--format trek: no such format; did you mean 'trec'?", offer={"format": "trek"}),
-    "deep": Bad("topic 'T.1' has 10 results, at most 9 (8 such topics)", lab={"results": 9}),
+    "deep": Bad("topic 'T.1' has 10 results, expected at most 9 (8 such topics)", lab={"results": 9}),
     # What does not unpack.
     "cut gzip": Bad("compressed file is cut short or damaged", gzip.compress(GOOD.encode())[:-9]),
     "damaged xz": Bad("compressed file is cut short or damaged", lzma.compress(GOOD.encode())[:-30] + b"\1" * 30),
     "bomb": Bad("unpacks to more than 5,000 bytes", gzip.compress(b"0" * 1_000_000), lab={"most_bytes": 5_000}),
     "large": Bad("larger than 500 bytes", lab={"most_bytes": 500}),
     # Names.
-    "no team": Bad("team: is empty; say whose run it is", offer={"team": " "}),
+    "no team": Bad("team: is empty; expected the name of the team", offer={"team": " "}),
     "team a path": Bad(f"team '../x': {NAMES}", offer={"team": "../x"}),
     "team hidden": Bad(f"team '.x': {NAMES}", offer={"team": ".x"}),
     "team with blank": Bad(f"team 'Math Dowsers': {NAMES}", offer={"team": "Math Dowsers"}),
@@ -103,29 +103,35 @@ BAD = {
     "team an escape": Bad(f"team '\\x1b[2J': {NAMES}", offer={"team": "\x1b[2J"}),
     "team not text": Bad(f"team '\\udc80': {NAMES}", offer={"team": "\udc80"}),
     "long team": Bad("at most 60", offer={"team": "x" * 61}),
-    "team in capitals": Bad("there is a team 'dprl' already", before=((5, "dprl", "one"),)),
+    "team in capitals": Bad("resembles the existing team 'dprl'", before=((5, "dprl", "one"),)),
     "team in full width": Bad(
-        r"team '\uff24\uff30\uff32\uff2c': there is a", offer={"team": "ＤＰＲＬ"}, before=((5, "DPRL", "one"),)
+        r"team '\uff24\uff30\uff32\uff2c': resembles the existing",
+        offer={"team": "ＤＰＲＬ"},
+        before=((5, "DPRL", "one"),),
     ),
-    "team in Cyrillic": Bad(r"there is a team '\u0410\u0412\u0421'", offer={"team": "ABC"}, before=((5, "АВС", "a"),)),
+    "team in Cyrillic": Bad(
+        r"resembles the existing team '\u0410\u0412\u0421'", offer={"team": "ABC"}, before=((5, "АВС", "a"),)
+    ),
     "label in Greek": Bad(
-        r"label '\u039d\u039f': the team has a run 'NO'", offer={"label": "ΝΟ"}, before=((5, "DPRL", "NO"),)
+        r"label '\u039d\u039f': resembles the team's run 'NO'", offer={"label": "ΝΟ"}, before=((5, "DPRL", "NO"),)
     ),
     "no label": Bad("label: is empty", offer={"label": ""}),
     "label a path": Bad(f"label 'a/../..': {NAMES}", offer={"label": "a/../.."}),
     "label turned": Bad(f"label 'a\\u202eb': {NAMES}", offer={"label": "a\u202eb"}),
     "long label": Bad("at most 60", offer={"label": "x" * 61}),
-    "label in capitals": Bad("the team has a run 'MINE' already", before=((5, "DPRL", "MINE"),)),
+    "label in capitals": Bad("resembles the team's run 'MINE'", before=((5, "DPRL", "MINE"),)),
     "tag no name": Bad("run tag '../mine' does not fit a file name", GOOD.replace("mine", "../mine")),
-    "long tag": Bad("(the run's tag; --label gives it another one)", GOOD.replace("mine", "m" * 61)),
+    "long tag": Bad("(the run's tag; use --label to set another)", GOOD.replace("mine", "m" * 61)),
     # What is said.
-    "description empty": Bad("description: is empty; say it in a sentence", offer={"description": ""}),
-    "description blank": Bad("description: is empty; say it in a sentence", offer={"description": " \n\t "}),
-    "description long": Bad("description: has 2,001 characters, at most 2,000", offer={"description": "x" * 2001}),
-    "description odd": Bad("holds characters that cannot be printed", offer={"description": "a \x07 bell"}),
-    "description missing": Bad("description: is missing; this lab asks for it", lab={"require": ["description"]}),
-    "code missing": Bad("code: is missing; this lab asks for it (--code)", lab={"require": ["code"]}),
-    "data missing": Bad("external data: is missing; this lab asks", lab={"require": ["external_data"]}),
+    "description empty": Bad("description: is empty; give a sentence", offer={"description": ""}),
+    "description blank": Bad("description: is empty; give a sentence", offer={"description": " \n\t "}),
+    "description long": Bad(
+        "description: has 2,001 characters, expected at most 2,000", offer={"description": "x" * 2001}
+    ),
+    "description odd": Bad("contains unprintable characters", offer={"description": "a \x07 bell"}),
+    "description missing": Bad("description: is missing, but this lab requires it", lab={"require": ["description"]}),
+    "code missing": Bad("code: is missing, but this lab requires it (--code)", lab={"require": ["code"]}),
+    "data missing": Bad("external data: is missing, but this lab requires", lab={"require": ["external_data"]}),
     "data blank": Bad("external data: is empty", offer={"external_data": " "}),
     "kind": Bad("kind 'manuel' is unknown; did you mean 'manual'?", offer={"kind": "manuel"}),
     "code a script": Bad("code: 'javascript:alert(1)': expected an address", offer={"code": "javascript:alert(1)"}),
@@ -133,19 +139,19 @@ BAD = {
     "code two words": Bad("code: 'https://a.org see': expected an address", offer={"code": "https://a.org see"}),
     # What was before.
     "late": Bad(
-        "the deadline was 2026-09-01T23:59:59-12:00, and now it is", lab={"deadline": "2026-09-01T23:59:59-12:00"}
+        "the deadline was 2026-09-01T23:59:59-12:00, the time is", lab={"deadline": "2026-09-01T23:59:59-12:00"}
     ),
     "over the cap": Bad(
-        "team DPRL: has made 2 submissions of 2", lab={"cap": 2}, before=((5, "DPRL", "a"), (6, "DPRL", "b"))
+        "team DPRL: has made 2 of 2 submissions", lab={"cap": 2}, before=((5, "DPRL", "a"), (6, "DPRL", "b"))
     ),
-    "own duplicate": Bad("the same rankings were submitted as DPRL / one on 2026", before=((1, "DPRL", "one"),)),
-    "duplicate": Bad("the same rankings were submitted as MIRMU / one on 2026", before=((1, "MIRMU", "one"),)),
+    "own duplicate": Bad("the same rankings were submitted before as DPRL / one on 2026", before=((1, "DPRL", "one"),)),
+    "duplicate": Bad("the same rankings were submitted before as MIRMU / one on 2026", before=((1, "MIRMU", "one"),)),
     "duplicate in disguise": Bad(
-        "the same rankings were submitted as MIRMU / one", reordered(), before=((5, "MIRMU", "one"),)
+        "the same rankings were submitted before as MIRMU / one", reordered(), before=((5, "MIRMU", "one"),)
     ),
     "primary post-hoc": Bad("cannot be a team's primary run", offer={"kind": "post-hoc", "primary": True}),
     "post-hoc version": Bad(
-        "give a post-hoc run a label of its own", offer={"kind": "post-hoc"}, before=((5, "DPRL", "mine"),)
+        "give post-hoc runs their own label", offer={"kind": "post-hoc"}, before=((5, "DPRL", "mine"),)
     ),
 }
 
@@ -191,10 +197,10 @@ def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
         "label 'a b': expected",
         "kind 'robot' is unknown; known: automatic, manual, post-hoc",
         "description: is empty",
-        "external data: '\\x07' holds characters",
+        "external data: '\\x07' contains unprintable",
         "code: is missing",
-        "the deadline was 2026-09-01T00:00:00+00:00, and now it is 2026-09-02T00:00:00+00:00",
-        "team DPRL: has made 1 submissions of 1; withdrawn ones count",
+        "the deadline was 2026-09-01T00:00:00+00:00, the time is 2026-09-02T00:00:00+00:00",
+        "team DPRL: has made 1 of 1 submissions, including withdrawn ones",
     ]
     assert len(said) == len(expected)
     assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
@@ -204,7 +210,7 @@ def test_withdrawn_submissions_count(make: Callable[..., Lab], tmp_path: Path) -
     lab = make(cap=1)
     submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
     withdraw(lab, "DPRL", "one")
-    with pytest.raises(HarnessError, match="has made 1 submissions of 1; withdrawn ones count"):
+    with pytest.raises(HarnessError, match="has made 1 of 1 submissions, including withdrawn ones"):
         submit(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
 
 

@@ -44,7 +44,7 @@ def test_a_private_lab_does_not_become_public(make: Make, tmp_path: Path) -> Non
     lab = make(private=True, cap=3)
     submit(lab, Offer(run_file(tmp_path / "1", 1), "A"))
     before = files(lab.folder)
-    with pytest.raises(HarnessError, match=r"key 'private' is false, and the lab was made with private judgments"):
+    with pytest.raises(HarnessError, match=r"key 'private' is false, but the lab was created with private judgments"):
         edited(lab, "private: true", "private: false")
     (lab.folder / "lab.yaml").write_bytes(before["lab.yaml"])
     assert files(lab.folder) == before
@@ -57,7 +57,7 @@ def test_damaged_scores_are_not_replaced_by_other_ones(make: Make, conf: Conf, t
     (kept.run.parent / "scores.json").write_text("{}")
     before = files(lab.folder)
     collection(conf, tmp_path / "data", judgments(seed=2))
-    with pytest.raises(HarnessError, match=r"scores.json: damaged, and the run scores otherwise now; restore it"):
+    with pytest.raises(HarnessError, match=r"scores.json: damaged, and the run now has other scores; restore the file"):
         scores_of(lab, kept)
     assert files(lab.folder) == before
 

@@ -74,7 +74,7 @@ def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
         seen[bool(kept)] += 1
         if kept:  # all of it
             assert kept[0].run.is_file() and scores_of(lab, kept[0]).topics
-            with pytest.raises(HarnessError, match="were submitted as A / a"):
+            with pytest.raises(HarnessError, match="were submitted before as A / a"):
                 submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
             withdraw(lab, "A", "a", now=NOW)  # which removes what was left aside, too
         else:
@@ -102,14 +102,14 @@ def test_a_line_that_was_cut_short(make: Make, tmp_path: Path) -> None:
         journal.write_bytes(whole[:end])
         assert [each.team for each in submissions(lab)] == ["T1"]  # who only reads leaves it
         assert journal.read_bytes() == whole[:end]
-    with pytest.raises(HarnessError, match=r"T2/mine.v1: is there already, and the journal does not speak of it"):
+    with pytest.raises(HarnessError, match=r"T2/mine.v1: exists without an entry in the journal"):
         submit(lab, Offer(run_file(tmp_path / "r", 2), "T2"), bench=bench)
     assert journal.read_bytes() == whole[:first]
     assert (lab.folder / "submissions/T2/mine.v1/run.txt").is_file()  # which is not ours to delete
     submit(lab, Offer(run_file(tmp_path / "r", 3), "T3"), bench=bench)
     assert [each.team for each in submissions(lab)] == ["T1", "T3"]
     assert [re.sub(r".*/lab/", "", line) for line in check(lab)] == [
-        "submissions/T2/mine.v1: the journal does not speak of it"
+        "submissions/T2/mine.v1: has no entry in the journal"
     ]
 
 
@@ -137,7 +137,7 @@ def test_a_damaged_journal(make: Make, tmp_path: Path, damage: Callable[[list[by
     journal = lab.folder / "journal.jsonl"
     journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
     before = files(lab.folder)
-    said = rf"journal.jsonl:{line}: damaged: is not as it was written, or a line before it is missing"
+    said = rf"journal.jsonl:{line}: damaged: the line was changed, or a line before it is missing"
     for act in (
         lambda: submissions(lab),
         lambda: submit(lab, Offer(run_file(tmp_path / "r", 9), "T9"), bench=bench),
@@ -172,7 +172,7 @@ def test_damaged_scores_are_made_again(
     else:
         path.write_bytes(b"" if how == "empty" else before[:40] + b"X" + before[41:])
     if name == "SHA256SUMS" and not settings:
-        with pytest.raises(HarnessError, match=r"SHA256SUMS: (damaged: is not as it was written|no such file)"):
+        with pytest.raises(HarnessError, match=r"SHA256SUMS: (damaged: the checksum differs|no such file)"):
             scores_of(lab, kept)
         return
     assert len(check(lab)) == 1
@@ -189,10 +189,51 @@ def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
     for changed in (text.replace("doc-1", "doc-2", 1), text[:-20], "", text.replace("T-mine", "T-yours")):
         kept.run.write_text(changed)
         assert scores_of(lab, kept).topics  # the kept ones are whole
-        assert [line.partition(": ")[2] for line in check(lab)] == ["damaged: is not as it was submitted"]
+        assert [line.partition(": ")[2] for line in check(lab)] == ["damaged: the checksum differs"]
     (kept.run.parent / "scores.json").write_text("{}")
-    with pytest.raises(HarnessError, match=r"run.txt: damaged: is not as it was submitted"):
+    with pytest.raises(HarnessError, match=r"run.txt: damaged: differs from the submitted run"):
         scores_of(lab, kept)
+
+
+PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA256SUMS"]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("how", ["changed", "garbled", "gone"])
+def test_damaged_files_of_a_private_lab(make: Make, tmp_path: Path, name: str, how: str) -> None:
+    lab = make(private=True, cap=9, per_topic=True)
+    path = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run.parent / name
+    assert {each.name for each in path.parent.iterdir()} == set(PUBLISHED)
+    before = path.read_bytes()
+    assert check(lab) == []
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"\xff\x00" if how == "garbled" else before.replace(b"0", b"1", 1))
+    assert check(lab) == [f"{path}: {'no such file' if how == 'gone' else 'damaged: the checksum differs'}"]
+
+
+@KINDS
+def test_a_foreign_file_is_reported(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
+    lab = make(**settings)
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "T"))
+    for root in ("submissions", *(["private"] if settings else [])):
+        path = lab.folder / root / "T/mine.v1/notes.txt"
+        path.write_text("")
+        assert check(lab) == [f"{path}: is not listed in SHA256SUMS"]
+        path.unlink()
+    assert check(lab) == []
+
+
+def test_a_check_without_private_scores_says_so_once(make: Make, tmp_path: Path) -> None:
+    lab = make(private=True, cap=9)
+    first, _ = (submit(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}")).submission for seed in (1, 2))
+    (lab.folder / "private").rename(tmp_path / "kept elsewhere")
+    missing = f"{lab.folder / 'private'}: no such folder, exact scores are not checked; only the organisers have them"
+    assert check(lab) == [missing]
+    means = first.run.parent / "means.json"
+    means.write_text("{}")
+    assert check(lab) == [missing, f"{means}: damaged: the checksum differs"]
 
 
 def test_a_published_copy_has_no_scores_of_topics(make: Make, tmp_path: Path) -> None:
@@ -200,7 +241,7 @@ def test_a_published_copy_has_no_scores_of_topics(make: Make, tmp_path: Path) ->
     kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     (lab.folder / "private").rename(tmp_path / "kept elsewhere")
     assert submissions(lab) == (kept,)
-    with pytest.raises(HarnessError, match="private: is not here: scores of topics are with the organisers alone"):
+    with pytest.raises(HarnessError, match="private: missing: only the organisers have"):
         scores_of(lab, kept)
 
 

@@ -74,10 +74,14 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
     [
         ({"title": None}, ["key 'title' is missing"]),
         ({"titel": "x"}, ["key 'titel' is unknown; did you mean 'title'?"]),
-        ({"collection": "tinny"}, ["collection 'tinny' is unknown; did you mean 'tiny'?"]),
+        (
+            {"collection": "club"},
+            ["'club' is unknown: conf/collection/club.yaml is missing; participants get it from the organisers"],
+        ),
+        ({"collection": "tinny"}, ["collection 'tinny' is unknown: ", "; did you mean 'tiny'?"]),
         ({"edition": "tset"}, ["collection tiny: edition 'tset' is unknown; did you mean 'test'?"]),
-        ({"corpus": "mini-answer"}, ["corpus 'mini-answer' is unknown; did you mean 'mini-answers'?"]),
-        ({"protocol": "plain"}, ["protocol 'plain' is unknown; did you mean"]),
+        ({"corpus": "mini-answer"}, ["corpus 'mini-answer' is unknown: ", "; did you mean 'mini-answers'?"]),
+        ({"protocol": "plain"}, ["protocol 'plain' is unknown: ", "; did you mean"]),
         ({"measures": ["nDGC"]}, ["measure 'nDGC'"]),
         ({"measures": "nDCG"}, ["key 'measures' is 'nDCG', expected a list"]),
         ({"baseline": "DPRL"}, ["key 'baseline' is 'DPRL', expected a submission as 'team / label'"]),
@@ -90,17 +94,17 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
         ({"decimals": 7}, ["key 'decimals' is 7, expected a whole number from 1 to 6"]),
         (
             {"decimals": 4, "private": True, "cap": 9},
-            ["key 'decimals' is 4, at most 3 where judgments are private: a single result shows in more of them"],
+            ["key 'decimals' is 4, expected at most 3 with private judgments: more decimals reveal single results"],
         ),
         ({"require": ["email"]}, ["key 'require' is 'email', expected one of description, code, external_data"]),
         ({"collection": "secret"}, ["key 'cap' is missing: the judgments are private"]),
         ({"private": True}, ["key 'cap' is missing: the judgments are private"]),
         (
             {"collection": "answered", "private": True, "cap": 1},
-            ["protocol answered-plain: means over the answered topics"],
+            ["protocol answered-plain: means over answered topics only"],
         ),
-        ({"private": True, "cap": 1, "measures": ["AP", "RelRet"]}, ["measure RelRet: tells how many documents"]),
-        ({"private": True, "cap": 1, "measures": ["AP", "Judged@5"]}, ["measure Judged@5: tells how many documents"]),
+        ({"private": True, "cap": 1, "measures": ["AP", "RelRet"]}, ["measure RelRet: reveals how many documents"]),
+        ({"private": True, "cap": 1, "measures": ["AP", "Judged@5"]}, ["measure Judged@5: reveals how many documents"]),
         ({"private": "yes", "cap": -1, "alpha": 2}, ["key 'private'", "key 'cap'", "key 'alpha'"]),
     ],
 )
@@ -124,7 +128,7 @@ def test_a_deadline_of_yaml(tmp_path: Path) -> None:
 
 def test_what_is_no_lab(tmp_path: Path) -> None:
     with pytest.raises(
-        HarnessError, match=r"nowhere: is no lab: there is no lab.yaml in it; 'harness lab new' makes one"
+        HarnessError, match=r"nowhere: not a lab: the file lab.yaml is missing; create a lab with 'harness lab new'"
     ):
         read_lab(tmp_path / "nowhere")
     with pytest.raises(HarnessError, match=r"lab.yaml:2: not valid YAML"):
@@ -148,7 +152,7 @@ def test_nothing_is_left_of_a_lab_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "lab").mkdir()
-    with pytest.raises(HarnessError, match="lab: is there already; give the lab another name"):
+    with pytest.raises(HarnessError, match="lab: exists already; choose another folder"):
         new_lab(tmp_path / "lab", {"title": "x", "collection": "tiny"})
 
 

@@ -85,7 +85,7 @@ def test_a_declared_family_counts_if_it_is_larger() -> None:
     assert plain.detectable is not None and wide.detectable is not None
     assert wide.detectable.median > plain.detectable.median
     assert (
-        "Holm's correction over a family of 10,000 tests: all pairs of ranked runs and others, which"
+        "Holm's correction over a family of 10,000 tests: all pairs of ranked runs and further declared"
         in reading(wide)[1]
     )
 
@@ -193,7 +193,12 @@ def test_others_are_neither_ranked_nor_tested() -> None:
 
 def test_one_run() -> None:
     board = leaderboard([entry("only", [0.1, 0.5])])
-    assert (board.grouping, board.why, board.family, board.detectable) == ("none", "there is one ranked run", 0, None)
+    assert (board.grouping, board.why, board.family, board.detectable) == (
+        "none",
+        "there is only one ranked run",
+        0,
+        None,
+    )
     assert (board.ranked[0].rank, board.ranked[0].rank_low, board.ranked[0].rank_high) == (1, 1, 1)
 
 
@@ -406,19 +411,19 @@ def test_private_judgments_stay_private() -> None:
     [
         ([], Settings(), "leaderboard: there are no runs"),
         ([entry("x", [0.1])], Settings(baseline="y"), "leaderboard: baseline 'y' is unknown; known: x"),
-        ([entry("x", [0.1], primary=False)], Settings(), "leaderboard: none of the runs is primary"),
+        ([entry("x", [0.1], primary=False)], Settings(), "leaderboard: no run is primary"),
         ([entry("x", [0.1]), entry("x", [0.2])], Settings(), "2 runs are named 'x'; give each its own name"),
         ([entry("x", [0.1])], Settings(decimals=13), "decimals: 13 is not between 0 and 12"),
         ([entry("x", [0.1])], Settings(main="P@10"), "run x: measure 'P@10' was not scored; known: AP"),
         (
             [Entry("x", scored("x", {"AP": [0.1], "Judged@10": [1.0]}))],
             Settings(main="Judged@10"),
-            "leaderboard: measure 'Judged@10' ranks no runs; known: AP",
+            "leaderboard: measure 'Judged@10' cannot rank runs; known: AP",
         ),
         (
             [Entry("x", scored("x", {"Judged@10": [1.0]}))],
             Settings(),
-            "leaderboard: no measure to rank by was scored for all runs",
+            "leaderboard: the runs have no measure in common to rank by",
         ),
         ([entry("x", [0.1]), entry("y", [0.2])], Settings(alpha=2), "alpha: 2 is not between 0 and 1"),
         ([entry("x", [0.1])], Settings(resamples=0), "resamples: 0 is not between 1 and 1,000,000"),

@@ -89,14 +89,14 @@ def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.C
     odd.write_text("M.1 Q0 unheard-of 1 high odd\nM.9999 Q0 x 1 1 odd\n")
     printed += refused(lambda: commands.submit(odd, folder, "B"))
     printed += (printed_of_b := refused(lambda: commands.submit(tmp_path / "runs/a1.run", folder, "B")))
-    assert "submitted by another team; nothing is stored" in printed_of_b
+    assert "submitted before by another team; nothing was stored" in printed_of_b
     whole = secret.read_bytes()
     last = whole.splitlines()[-1].decode()
     fresh = part(tmp_path, "overlap", 4, "fresh")
     for damaged in (whole + last.encode() + b"\n", whole + f"{last.split()[0]} 0 a1088 high\n".encode(), b""):
         secret.write_bytes(damaged)
         printed += (hidden := refused(lambda: commands.submit(fresh, folder, "B")))
-        assert "the reason may speak of private judgments; the organisers see it with 'harness lab check'" in hidden
+        assert "the reason may reveal private judgments; organisers see it with 'harness lab check'" in hidden
         with pytest.raises(HarnessError, match=r"qrels.txt"):  # they do
             check(lab)
     secret.write_bytes(whole.replace(b"M.1 0", b"M.1001 0").replace(b"M.1\t0", b"M.1001\t0"))
@@ -232,10 +232,10 @@ def test_what_cannot_be_redacted(secret: Path, tmp_path: Path, conf: Conf) -> No
     run = str(part(tmp_path, "overlap", 4, "overlap"))
     for options, said in (
         ({"per_topic": True}, "--per-topic and --redact: say one of them"),
-        ({"measures": "Judged@10"}, "--redact: every measure tells how many results are judged"),
+        ({"measures": "Judged@10"}, "--redact: every measure reveals how many results are judged"),
         (
             {"protocol": "arqmath-task1-answered"},
-            "means over the answered topics alone would tell the value of a topic",
+            "means over answered topics only would reveal the score of a topic",
         ),
     ):
         with pytest.raises(HarnessError, match=re.escape(said)):

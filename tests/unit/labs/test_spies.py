@@ -58,7 +58,7 @@ def test_half_of_the_topics_where_no_file_lists_them(
     path.write_text(run_text(rankings(1, ("T.1", *(f"made-up-{n}" for n in range(50))))))
     monkeypatch.setattr("harness.collections.collection.Collection.known_topics", lambda _: None)
     before = files(lab.folder)
-    with pytest.raises(HarnessError, match=r"answers 1 of 9 topics; where judgments are private, a run must answer"):
+    with pytest.raises(HarnessError, match=r"answers 1 of 9 topics; with private judgments, a run must answer"):
         submit(lab, Offer(path, "A"))
     assert files(lab.folder) == before
 
@@ -76,7 +76,7 @@ def test_a_run_of_the_judged_documents(
         monkeypatch.setattr(sidecar, "said", lambda _, pool=pool, digest=digest: said(pool, digest))
         assert metadata.of_judged_alone(path, run) == (pool is True and digest == run.sha256)
     if private:
-        with pytest.raises(HarnessError, match="ranks the judged documents alone, by its side file"):
+        with pytest.raises(HarnessError, match="ranks judged documents only"):
             submit(lab, Offer(path, "A"))
         assert not list((lab.folder / "submissions").iterdir())
     else:
@@ -89,7 +89,7 @@ def test_checksums_of_training_judgments(conf: Conf, tmp_path: Path, private: bo
     collection(conf, tmp_path / "data", judgments())
     lab = tiny_lab(tmp_path / "lab", private=private, cap=3)
     run = read_run(run_file(tmp_path / "run", 1))
-    said = metadata.Said("A", "one", "automatic", "", "", "")
+    said = metadata.Details("A", "one", "automatic", "", "", "")
     text = metadata.text(lab, said, run, {"data": {"corpus": {"name": "c"}, "training data": "f" * 64}})
     data = yaml.safe_load(text)["data"]
     assert data["corpus"] == {"name": "c"}

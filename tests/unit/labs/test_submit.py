@@ -91,7 +91,8 @@ def test_what_made_the_run_is_kept_with_it(make: Make, tmp_path: Path) -> None:
     (tmp_path / "s.ir-metadata.yml").write_text(yaml.safe_dump({**side, "harness": {"sha256": "of another run"}}))
     receipt = submit(lab, Offer(run_file(tmp_path / "s.run", 2), "A", "s"))
     assert [
-        note.endswith("s.ir-metadata.yml: is not of this run, or was changed; left out") for note in receipt.notes
+        note.endswith("s.ir-metadata.yml: belongs to another run, or the run was changed; ignored")
+        for note in receipt.notes
     ] == [True]
 
 
@@ -150,10 +151,10 @@ def test_withdrawal_leaves_a_trace(make: Make, tmp_path: Path) -> None:
     assert (done.version, done.withdrawn, done.reason) == (2, True, "two topics swapped")
     assert done.run.is_file()
     assert flags(lab) == {"A / a": (True, True, False), "A / a, version 2": (False, False, True)}
-    with pytest.raises(HarnessError, match="A / a, version 2 is withdrawn already"):
+    with pytest.raises(HarnessError, match="A / a, version 2 was withdrawn already"):
         withdraw(lab, "A", "a", 2)
     withdraw(lab, "A", "a")
-    with pytest.raises(HarnessError, match=r"A / a is withdrawn$"):
+    with pytest.raises(HarnessError, match=r"A / a was withdrawn already$"):
         withdraw(lab, "A", "a")
     assert [json.loads(line)["event"] for line in (lab.folder / "journal.jsonl").read_text().splitlines()] == [
         *["submitted"] * 2,
@@ -240,7 +241,7 @@ def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path)
         submit(replace(lab, measures=("AP",)), Offer(run_file(tmp_path / "2", 2), "A", "b"))
     assert files(lab.folder) == before
     assert [line.rpartition(": ")[2] for line in check(lab)] == [
-        "the run scores otherwise now; has the collection changed?"
+        "the run now has other scores; check whether the collection changed"
     ]
 
 

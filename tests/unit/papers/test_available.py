@@ -7,26 +7,22 @@ import csv
 import io
 import re
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
+from paper_tools import Tiny, grid, message, report_of, table_of
 
-from harness.errors import HarnessError
 from harness.io import config
-from harness.papers.paper import load_paper, paper_names
+from harness.papers.paper import load_paper
 from harness.papers.reproduce import reproduce
 from harness.papers.rows import Available, Row
-from harness.render.model import Table, Text
-from harness.render.write import Report, render_html, render_latex, render_markdown, tables_csv
-from harness.reports.paper import paper_report
-from harness.store.provenance import provenance
+from harness.render.model import Text
+from harness.render.write import render_html, render_latex, render_markdown, tables_csv
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
 from harness.systems.states import system_state
 
-Tiny = Callable[..., str]
 # Table 1 of the MIRMU paper, which prints no numbers: official name -> the row of Table 2.
 NICKS = {
     "Ensemble_RRF_auto-both-P_primary": "msm 1",
@@ -57,13 +53,6 @@ WORDS = {
 }
 
 
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def available_of(key: str) -> Available:
     available = load_paper(key).available
     assert available is not None
@@ -72,19 +61,6 @@ def available_of(key: str) -> Available:
 
 def by_label(available: Available, table: str) -> dict[str, Row]:
     return {row.label: row for row in available.rows if row.table == table}
-
-
-def report_of(key: str) -> Report:
-    return paper_report(reproduce(load_paper(key)), provenance({}, ["harness"]))
-
-
-def table_of(report: Report, name: str) -> Table:
-    (table,) = (table for table in report.tables() if table.id == name)
-    return table
-
-
-def grid(table: Table) -> list[list[str]]:
-    return [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
 
 
 # MIRMU and MSM
@@ -314,7 +290,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
     report = report_of(tiny(text(AVAILABLE)))
     lacking = "the corpus arqmath-posts"
     assert grid(table_of(report, "available")) == [
-        ["table", "row", "system", "runs here", "what the full collection lacks"],
+        ["table", "row", "system", "runs", "missing for the full collection"],
         ["0", "Nick", "shuffle", "yes", lacking],
         ["1", "Base", "overlap", "yes", lacking],
         ["1", "Short", "shuffle", "yes", lacking],
@@ -323,7 +299,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
     full, small = "corpus=arqmath-posts", "corpus=mini-answers"
     seeded = "system=shuffle system.seed=3 system.name=short"
     assert grid(table_of(report, "commands")) == [
-        ["table", "row", "on the full collection", "instead, on mini-answers"],
+        ["table", "row", "on the full collection", "on mini-answers"],
         *(
             [table, row, f"harness run {of} {full} {how}", f"harness run {of} {small} {how}"]
             for table, row, of, how in (
@@ -336,7 +312,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
     (section,) = (section for section in report.sections if section.title == "Available rows")
     (prose,) = (block for block in section.blocks if isinstance(block, Text))
     assert prose.paragraphs[0] == (
-        "Of 4 rows, 3 can be run here once their documents are here, 0 in part; "
+        "Of 4 rows, 3 can be run once their documents are available, 0 in part; "
         "0 need a resource, 0 are not implemented and 1 are blocked."
     )
     assert "manual download: get Posts.V1.3.xml from the organisers" in prose.paragraphs[1]
@@ -396,10 +372,10 @@ def fused(*inputs: str, **more: object) -> dict[str, object]:
         ({**AVAILABLE, "instead": "no"}, "corpus 'no' is unknown;"),
         ({**AVAILABLE, "collections": {"c1": "tiny-9"}}, "collection 'tiny-9' is unknown; did you mean 'tiny-"),
         ({**AVAILABLE, "collections": {"c1": "tiny-1"}}, "tables: 1: collection 'c2' is unknown; known: c1"),
-        ({**AVAILABLE, "without_numbers": ["0", "1"]}, "tables: 1: the table has cells, yet 'without_numbers'"),
-        ({**AVAILABLE, "without_numbers": []}, "tables: 0: the table has no cells; see 'without_numbers'"),
+        ({**AVAILABLE, "without_numbers": ["0", "1"]}, "tables: 1: the table has cells, but 'without_numbers'"),
+        ({**AVAILABLE, "without_numbers": []}, "tables: 0: the table has no cells; add it to 'without_numbers'"),
         ({**AVAILABLE, "tables": {"1": []}}, "tables: key '1' is [], expected keys and values"),
-        (with_rows(Short=None), "tables: 1: row 'Short' is missing; give it a system, or a 'state'"),
+        (with_rows(Short=None), "tables: 1: row 'Short' is missing; add it with a 'system' or a 'state'"),
         (with_rows(Shorter={"system": "overlap"}), "tables: 1: row 'Shorter' is unknown; did you mean 'Short'?"),
         (with_rows(Base={"system": "overlp"}), "tables: 1: Base: system 'overlp' is unknown; did you mean 'overlap'?"),
         (with_rows(Base="overlap"), "tables: 1: Base: expected keys and values, found 'overlap'"),
@@ -418,14 +394,14 @@ def fused(*inputs: str, **more: object) -> dict[str, object]:
         (with_rows(Base={"system": "overlap", "set": {"k": 1}}), "tables: 1: Base: set: parameter 'k' is unknown;"),
         (with_rows(Base={"system": "fusion-rrf"}), "tables: 1: Base: system 'fusion-rrf' fuses runs; name their rows"),
         (with_rows(Base={"system": "overlap", "inputs": ["Short"]}), "tables: 1: Base: system 'overlap' fuses no runs"),
-        (with_rows(Base=fused("Short")), "tables: 1: Base: inputs: expected two rows or more, each once"),
-        (with_rows(Base=fused("Short", "Short")), "tables: 1: Base: inputs: expected two rows or more, each once"),
+        (with_rows(Base=fused("Short")), "tables: 1: Base: inputs: expected at least two different rows"),
+        (with_rows(Base=fused("Short", "Short")), "tables: 1: Base: inputs: expected at least two different rows"),
         (
             with_rows(Base=fused("Short", "Absnt")),
-            "tables: 1: Base: there is no one row 'Absnt'; did you mean 'Absent'?",
+            "tables: 1: Base: row 'Absnt' is unknown or ambiguous; did you mean 'Absent'?",
         ),
-        (with_rows(Base=fused("Short", "Base")), "tables: 1: Base: inputs: 'Base' is no row of a single system"),
-        (with_rows(Base=fused("Short", "Nick")), "tables: 1: Base: inputs: 'Nick' is no row of a single system"),
+        (with_rows(Base=fused("Short", "Base")), "tables: 1: Base: inputs: 'Base' is not a row of a single system"),
+        (with_rows(Base=fused("Short", "Nick")), "tables: 1: Base: inputs: 'Nick' is not a row of a single system"),
         (with_rows(Base=fused("Short", "Absent", trained=True)), "tables: 1: Base: system 'fusion-rrf' does not learn"),
         (
             with_rows(Base=fused("Short", "Absent", trained="no")),
@@ -433,10 +409,13 @@ def fused(*inputs: str, **more: object) -> dict[str, object]:
         ),
         (
             with_rows(Short={"system": "fusion-rbc", "inputs": ["Base", "Absent"], "trained": True}),
-            "tables: 1: Short: trained: there is no other collection to learn from",
+            "tables: 1: Short: trained: the row has no other collection to learn from",
         ),
         (with_rows(Base={"same_as": "Nick"}), "tables: 1: Base: same_as: 'Nick' is itself the same as another row"),
-        (with_rows(Base={"same_as": "Nic"}), "tables: 1: Base: there is no one row 'Nic'; did you mean 'Nick'?"),
+        (
+            with_rows(Base={"same_as": "Nic"}),
+            "tables: 1: Base: row 'Nic' is unknown or ambiguous; did you mean 'Nick'?",
+        ),
     ],
 )
 def test_faults(tiny: Tiny, value: object, fault: str) -> None:
@@ -448,67 +427,3 @@ def test_faults(tiny: Tiny, value: object, fault: str) -> None:
 def test_it_must_be_keys_and_values(tiny: Tiny) -> None:
     key = tiny("available: [overlap]\n")
     assert "key 'available' is ['overlap'], expected keys and values" in message(lambda: load_paper(key))
-
-
-# Values that are printed twice
-
-
-@pytest.mark.slow
-def test_values_that_two_papers_print_for_one_run_stand_side_by_side() -> None:
-    for key, first, second in (("mirmu-msm", "0.511", "0.504"), ("mathamr-plus", "0.504", "0.511")):
-        rows = grid(table_of(report_of(key), "twice"))[1:]
-        (found,) = (row for row in rows if row[2] == "nDCG′ arqmath-3" and "msm 1" in row[0] + row[1])
-        assert found[3:5] == [first, second]
-        assert found[0].startswith(f"{key}, Table ")
-        assert not found[1].startswith(f"{key}, ")
-
-
-def test_papers_agree_on_what_they_print_twice() -> None:
-    pairs = {
-        (here.paper, there.paper, here, there)
-        for key in paper_names()
-        for here, there in load_paper(key).twice
-        if here.paper != there.paper
-    }
-    assert len(pairs) == 12
-    assert pairs == {(second, first, there, here) for first, second, here, there in pairs}
-
-
-def test_only_values_that_differ_are_shown(tiny: Tiny) -> None:
-    entries = [
-        {"here": {"table": "1", "system": "Base", "group": "ours"}, "there": {"table": "1", "system": "Short"}},
-        {"here": {"table": "1", "system": "Base"}, "there": {"table": "1", "system": "Base"}},
-    ]
-    table = table_of(report_of(tiny(yaml.safe_dump({"printed_twice": entries}))), "twice")
-    assert grid(table)[1:] == [
-        ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "p2 c1", "0.50", "0.52", "-0.02"],
-        ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "rr c1", "0.83", "0.60", "0.23"],
-    ]
-    assert table.notes == ("All are as printed; 4 further values that are printed twice agree.",)
-
-
-@pytest.mark.parametrize(
-    ("entry", "fault"),
-    [
-        ("{here: {table: 1, system: Base}}", "key 'there' is missing"),
-        (
-            "{here: {table: 1, system: Base}, there: {table: 1, system: Base, sytem: Base}}",
-            "there: key 'sytem' is unknown",
-        ),
-        ("{here: {table: 1}, there: {table: 1, system: Base}}", "here: key 'system' is missing"),
-        (
-            "{here: {table: 1, system: Base}, there: {paper: crosmath, table: 1, system: Base}}",
-            "paper 'crosmath' is unknown; did you mean 'crossmath'?",
-        ),
-        (
-            "{here: {table: 1, system: Base}, there: {table: 1, system: Absnt}}",
-            "{'table': 1, 'system': 'Base'} and {'table': 1, 'system': 'Absnt'} share no measure on a collection",
-        ),
-    ],
-)
-def test_faults_of_what_is_printed_twice(tiny: Tiny, entry: str, fault: str) -> None:
-    key = tiny(f"printed_twice: [{entry}]\n")
-    found = message(lambda: load_paper(key))
-    where = f"{config.names('paper')[key]}: printed_twice: "
-    assert found.startswith(where)
-    assert found.removeprefix(where).startswith(fault)

@@ -160,10 +160,11 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
             }
         },
     }
-    assert "# no row fits: 'overlap-title.txt'" in text
+    assert "# no matching row: 'overlap-title.txt'" in text
     assert said == [
-        f"{folder}/map.yaml: written, 2 files by their names; 1 files fit no row, such as overlap-title.txt; "
-        "recognised are names of a row and a collection, such as c1/one-overlap.run"
+        f"{folder}/map.yaml: written; 2 files were matched by their names; 1 files match no row, such as "
+        "overlap-title.txt; "
+        "recognised names have a row and a collection, such as c1/one-overlap.run"
     ]
     assert [run.origin for run in made.runs] == ["brought", "brought", "fused"]
     again, _, said = brought(own, folder)
@@ -175,7 +176,7 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
 def test_two_files_with_names_of_one_run_are_refused(own: Paper, folder: Path) -> None:
     for name in ("c1-one-overlap.run", "mini-task1.official-name.run"):
         shutil.copyfile(folder / "overlap.txt", folder / name)
-    said = "c1-one-overlap.run and mini-task1.official-name.run have names of the same run, 'one: overlap'"
+    said = "c1-one-overlap.run and mini-task1.official-name.run match the same run, 'one: overlap'"
     with pytest.raises(HarnessError, match=f"^{folder}: {said} .* on c1; keep one, or write .*map.yaml$"):
         bring(own, folder, None)
     assert not (folder / "map.yaml").exists()
@@ -213,7 +214,7 @@ def test_which_names_are_recognised(tmp_path: Path) -> None:
         bring(load_paper("crossmath"), tmp_path, None)
     (line,) = caught.value.lines
     assert "such as arqmath-1/eng-NLLB-bi.run, or language (name or ISO code), translator, model and collection" in line
-    assert "in any order: Croatian_mBART-Bi-encoder_arqmath-1.tsv; rename them, or write" in line
+    assert "in any order: Croatian_mBART-Bi-encoder_arqmath-1.tsv; rename the files, or write" in line
 
 
 def test_all_faults_of_a_map_at_once(own: Paper, folder: Path) -> None:
@@ -236,15 +237,15 @@ def test_all_faults_of_a_map_at_once(own: Paper, folder: Path) -> None:
     write(folder, tables, paper="crossmath", keys={"file": "keys.tsv", "id_column": "id", "key_column": "key"})
     assert faults(own, folder) == [
         "tables: 4.1 is read as a number; put it in quotes",
-        "key 'paper' is 'crossmath', and the paper here is 'own'",
+        "key 'paper' is 'crossmath', expected 'own'",
         "tables: 1: row 'one: overlop' is unknown; did you mean 'one: overlap'?",
         "tables: 1: one: overlap: collection 'c2' is unknown; known: c1",
         f"tables: 1: two: shuffle: c1: {folder}/shuffel.txt: no such file; did you mean 'shuffle.txt'?",
-        "tables: 1: both: c1: 2 files, and the row's numbers are of one run",
-        "tables: 1: three: c1: found 3, expected a run file, or a list of run files, one a seed",
-        "tables: table '5' prints no number that runs are scored for; known: 0, 1, 4.10",
+        "tables: 1: both: c1: 2 files, but the row's numbers come from one run",
+        "tables: 1: three: c1: found 3, expected a run file, or a list of run files, one per seed",
+        "tables: table '5' has no number computed from runs; known: 0, 1, 4.10",
         "tables: table '7' is unknown; known: 0, 1, 4.10",
-        "tables: 4.10: seeds: c1: one file is listed twice; each seed has a run of its own",
+        "tables: 4.10: seeds: c1: one file is listed twice; expected a different run for each seed",
         f"keys: {folder}/keys.tsv: no such file",
         f"{folder}/damaged.txt:2: score 'high' is not a finite number",
         f"{folder}/damaged.txt:2: document 'a1' of topic 'M.1' is on line 1 already",
@@ -293,7 +294,7 @@ def test_two_rows_of_one_run_need_one_file(own: Paper, folder: Path) -> None:
     tables["1"]["one: overlap"]["c1"] = "shuffle.txt"
     write(folder, tables)
     assert faults(own, folder) == [
-        "tables: 1: one: overlap: c1: prints the numbers of one run with row 'official-name' of table 0, which has "
+        "tables: 1: one: overlap: c1: prints the numbers of the same run as row 'official-name' of table 0, which has "
         "another file"
     ]
 
@@ -311,7 +312,11 @@ def test_one_file_for_two_rows_is_told(own: Paper, folder: Path) -> None:
 def test_a_mean_over_seeds_needs_a_run_of_each(own: Paper, folder: Path) -> None:
     write(folder, {"4.10": {"seeds": {"c1": "overlap.txt"}}})
     (found,) = (v for v in brought(own, folder)[0].verdicts if v.cell.system == "seeds")
-    assert (found.verdict, found.value, found.cause) == ("needs", None, "2 runs, one a seed, of which 1 are here")
+    assert (found.verdict, found.value, found.cause) == (
+        "needs",
+        None,
+        "2 runs, one per seed, of which 1 are available",
+    )
     write(folder, {"4.10": {"seeds": {"c1": ["overlap.txt", "overlap-title.txt"]}}})
     reproduction = brought(own, folder)[0]
     (found,) = (v for v in reproduction.verdicts if v.cell.system == "seeds")
@@ -319,7 +324,7 @@ def test_a_mean_over_seeds_needs_a_run_of_each(own: Paper, folder: Path) -> None
     assert means[0] != means[1]
     assert found.value == pytest.approx(sum(means) / 2)
     write(folder, {"4.10": {"seeds": {"c1": ["overlap.txt", "overlap-title.txt", "shuffle.txt"]}}})
-    assert faults(own, folder) == ["tables: 4.10: seeds: c1: 3 files, and the row's numbers are means over 2 seeds"]
+    assert faults(own, folder) == ["tables: 4.10: seeds: c1: 3 files, but the row's numbers are means over 2 seeds"]
 
 
 def test_fusions_are_computed_from_the_runs_of_their_rows(own: Paper, folder: Path, mini: Task) -> None:
@@ -369,25 +374,23 @@ def test_runs_made_otherwise_do_not_count(own: Paper, folder: Path, tmp_path: Pa
         _, made, said = brought(own, None, runs)
         assert made == Brought()
         (line,) = said
-        return line.removeprefix(f"{path}: is not counted as the run of 'one: overlap': ")
+        return line.removeprefix(f"{path}: not used as the run of 'one: overlap': ")
 
     make(load_system("overlap", depth=5), mini, runs=runs)
     assert why() == "it was made with another depth"
     make(load_system("overlap"), mini, runs=runs, rerank=True)
-    assert why() == "it ranks the judged documents alone"
+    assert why() == "it ranks judged documents only"
     write(folder, {"1": {"one: overlap": {"c1": str(path)}}})
     (line,) = faults(own, folder)
-    assert line.endswith(
-        "overlap.run: ranks the judged documents alone, so that none of its numbers can be the paper's"
-    )
+    assert line.endswith("overlap.run: ranks judged documents only, so its numbers cannot be the paper's")
     make(load_system("overlap"), mini, runs=runs)
     side = sidecar.beside(path)
     side.write_text(side.read_text().replace("name: mini-answers", "name: mini-formulas"))
-    assert why() == "it has no side file that says how it was made, or a damaged one"
+    assert why() == "its metadata file, which says how it was made, is missing or damaged"
     side.unlink()
     make(load_system("overlap"), mini, runs=runs, reuse=False)
     path.write_text(path.read_text().replace("\t1\t", "\t1 \t", 1))
-    assert why() == "its side file is another run's"
+    assert why() == "its metadata file belongs to another run"
 
 
 def test_a_run_on_another_corpus_is_refused(
@@ -402,10 +405,10 @@ def test_a_run_on_another_corpus_is_refused(
     produced = make(load_system("overlap"), task("mini-task1", "part"), runs=tmp_path / "runs")
     _, made, (line,) = brought(own, None, tmp_path / "runs")
     assert made == Brought()
-    assert line.endswith("it was made on corpus part, not on mini-answers")
+    assert line.endswith("it searched corpus part instead of mini-answers")
     write(folder, {"1": {"one: overlap": {"c1": str(produced.path)}}})
     (line,) = faults(own, folder)
-    assert "was made on corpus part, not on mini-answers, so that none of its numbers can be the paper's" in line
+    assert "searched corpus part instead of mini-answers, so its numbers cannot be the paper's" in line
 
 
 def markdown(found: Reproduction) -> str:

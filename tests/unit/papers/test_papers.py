@@ -126,7 +126,7 @@ def test_significance_that_was_not_tested_is_none() -> None:
         (HEAD + row(baseline="2"), "f:2: baseline is '2', expected 1, 0 or nothing"),
         # The line on which a row begins, also after one that goes on over two lines.
         (HEAD + row(caption='"a\nb"') + row(value="x"), "f:4: value 'x' is not a decimal number such as 0.259"),
-        (HEAD + row() + row(value="0.6"), "f:3: this cell (Table 1, m) is on an earlier line already"),
+        (HEAD + row() + row(value="0.6"), "f:3: this cell (Table 1, m) occurs on an earlier line"),
         (HEAD + row(caption='"a'), "f:2: not CSV: unexpected end of data"),
     ],
 )
@@ -352,7 +352,7 @@ def test_faults_of_other_parts(tiny: Tiny, tmp_path: Path, extra: str, fault: st
     ("old", "new", "fault"),
     [
         ("title: A tiny paper\n", "", "key 'title' is missing"),
-        ("key: tiny", "key: tinny", "key 'key' is 'tinny', expected the file's name 'tiny'"),
+        ("key: tiny", "key: tinny", "key 'key' is 'tinny', expected 'tiny', the name of the file"),
         ("  protocol: tiny\n", "", "archive: key 'protocol' is missing"),
         ("  protocol: tiny\n", "  protocol: tiny\n  run: x\n", "archive: key 'run' is unknown; did you mean 'runs'?"),
         (
@@ -391,8 +391,8 @@ def test_faults_of_an_archive(tiny: Tiny, tmp_path: Path, old: str, new: str, fa
 def test_a_value_that_nothing_recomputes_needs_a_reason(tiny: Tiny, tmp_path: Path) -> None:
     paper = load_paper(tiny(change=('state: "needs an archived run"\n', "")))
     assert message(lambda: reproduce(paper)) == (
-        f"{tmp_path / 'user-conf' / 'paper' / 'tiny.yaml'}: no run recomputes Table 1, theirs, Absent, c1, p2, "
-        "and key 'state' does not say why"
+        f"{tmp_path / 'user-conf' / 'paper' / 'tiny.yaml'}: no run recomputes Table 1, theirs, Absent, c1, p2; "
+        "give the reason in key 'state'"
     )
 
 

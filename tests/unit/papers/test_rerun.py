@@ -18,7 +18,7 @@ from scipy import stats
 from harness.data.topics import Topic
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.papers.paper import Again, load_paper
+from harness.papers.paper import RerunSettings, load_paper
 from harness.papers.reproduce import reproduce
 from harness.papers.rerun import Agreement, Pair, agreement, correlation, differences, query, swapped
 from harness.render.model import Table, Text
@@ -152,14 +152,14 @@ def test_where_differences_come_from() -> None:
 
 
 def test_nothing_in_common() -> None:
-    with pytest.raises(HarnessError, match=r"^run old: has no judged document of c1 in common with what was made here"):
+    with pytest.raises(HarnessError, match=r"^run old: has no judged document of c1 in common with the re-run"):
         agreement(ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), {"T2": {"a": 1.0}}, {})
 
 
 # What is reported
 
 
-SETTINGS = Again("a model over all", "some-model", "some-corpus", "html", {"old": "nllb"}, "a minute")
+SETTINGS = RerunSettings("a model over all", "some-model", "some-corpus", "html", {"old": "nllb"}, "a minute")
 
 
 def grid(table: Table) -> list[list[str]]:
@@ -181,7 +181,7 @@ def test_the_table() -> None:
     assert grid(tables["rerun-causes"]) == [
         ["c1", "all", "5", "0.333", "1", "0.0100", "0.1000", "1 of 3", "1 of 3"],
         ["c1", "answers without formulas", "2", "n/a", "0", "0.0052", "0.0100", "0 of 0", "0 of 0"],
-        ["c1", "answers with formulas, topics exact to 0.001", "0", "n/a", "0", "n/a", "n/a", "0 of 0", "0 of 0"],
+        ["c1", "answers with formulas, topics equal to 0.001", "0", "n/a", "0", "n/a", "n/a", "0 of 0", "0 of 0"],
         ["c1", "topics with a median difference below 0.02", "2", "n/a", "0", "0.0002", "0.0004", "0 of 0", "0 of 0"],
     ]
     assert [row[:4] + row[6:] for row in grid(tables["rerun-largest"])][:2] == [
@@ -198,9 +198,9 @@ def test_a_report_without_the_model_says_what_it_needs(tiny: Tiny) -> None:
     assert section.blocks == (
         Text(
             (
-                "Not made again here: base-run, by a model over all.",
-                "needs the model no-such/model (harness fetch no-such/model) and a minute at the first time: "
-                "harness reproduce paper=tiny rerun=true",
+                "Not re-run: base-run, by a model over all.",
+                "A re-run needs the model no-such/model (harness fetch no-such/model) and takes a minute "
+                "the first time: harness reproduce paper=tiny rerun=true",
             )
         ),
     )

@@ -315,9 +315,9 @@ def hostile(text: str = HOSTILE) -> Explorer:
 def test_formats_that_are_only_read_say_where_topics_are_looked_into() -> None:
     report = Report("T", "H", (Section("Per-topic results", (replace(hostile(), tables=()),)),))
     assert render_markdown(report).endswith(
-        "## Per-topic results\n\nTopics and runs can be looked into on the report's page, index.html.\n"
+        "## Per-topic results\n\nThe report's page, index.html, shows single topics and runs.\n"
     )
-    assert "report's page, index.html." in render_latex(report)
+    assert "report's page, index.html" in render_latex(report)
 
 
 def test_no_text_ends_the_script_element() -> None:

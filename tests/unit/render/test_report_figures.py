@@ -334,7 +334,7 @@ GOOD = figures.dot_interval([("a", 0.2, 0.1, 0.3, False)], "x")
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ("", "is no XML"),
+        ("", "not XML"),
         ("<p>x</p>", "element 'p'"),
         (GOOD.replace("<desc", "<script>1</script><desc", 1), "element 'script'"),
         (GOOD.replace("<desc", "<image href='x'/><desc", 1), "element 'image'"),

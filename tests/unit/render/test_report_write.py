@@ -86,7 +86,7 @@ def test_without_typst_one_line_says_so_and_the_rest_is_written(
     said: list[str] = []
     asked = ("html", "tex", "pdf")
     assert list(example().write(tmp_path / "a", asked, said.append)) == ["html", "tex"]
-    line = "{}: its figures are written as SVG only; for PDF, pip install 'mathir-harness[pdf]'"
+    line = "{}: figures were written as SVG only; for PDF, pip install 'mathir-harness[pdf]'"
     assert said == [line.format(tmp_path / "a")]
     with pytest.raises(HarnessError) as raised:
         example().write(tmp_path / "b", asked)

@@ -167,15 +167,15 @@ def test_costs_are_of_side_files_and_never_zero() -> None:
     assert known["same", "rate"] is None
 
 
-def test_what_a_query_takes_is_not_what_one_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where topics are searched together, the table of costs says so, and how many."""
-    said = "has an equal share of the time"
+def test_latencies_of_batches_come_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of costs says that topics share a batch's time, and the size of batches."""
+    said = "share its time equally"
     (note,) = [note for note in table(experiment_report(four(costs=("latency",))), "costs").notes if said in note]
-    assert "Here" not in note
+    assert "Batches" not in note
     monkeypatch.setitem(SIDES, ("far", "1"), {**SIDES["far", "1"], cost.TOGETHER: 32})
     monkeypatch.setitem(SIDES, ("near", "1"), {**SIDES.get(("near", "1"), {}), cost.TOGETHER: 1})
     (note,) = [note for note in table(experiment_report(four(costs=("rate",))), "costs").notes if said in note]
-    assert note.endswith("Here, up to 32 are searched together.")
+    assert note.endswith("Batches have up to 32 topics.")
     assert not [note for note in table(experiment_report(four(costs=("index",))), "costs").notes if said in note]
 
 
@@ -255,7 +255,7 @@ def test_a_mean_without_a_lost_seed_is_marked() -> None:
     report = experiment_report(replace(whole, outcomes=lost))
     cells = {row[0].text: row[-1] for row in table(report, "means").rows}
     assert cells["far"].value == pytest.approx(sum(VALUES["far"]) / 8)
-    assert cells["far"].note == "without seed 2, which was not run; not tested"
+    assert cells["far"].note == "without seed 2, whose run is missing; not tested"
     assert {cell.note for name, cell in cells.items() if name != "far"} == {""}
     assert {row[0].text for row in table(report, "tests").rows} == {"near", "same"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,6 +97,9 @@ def test_one_leaderboard() -> None:
     said = " ".join(reading(board))
     for words in ("alpha 0.05, Holm's correction over a family of 3 tests", "1,000 bootstrap resamples", "0.05 / 3"):
         assert words in said
+    assert re.search(r"at alpha 0\.05 / 3: \d\.\d{3} \(median over the pairs tested, from ", said)
+    (two,) = leaderboards(entries("e", 1)[:2])
+    assert re.search(r"at alpha 0\.05: \d\.\d{3}\.", " ".join(reading(two)))  # one pair has no spread
 
 
 def test_editions_have_tables_of_their_own() -> None:
@@ -115,9 +119,9 @@ def test_alike_and_untested() -> None:
     assert headline(board).endswith(f"by {NAMES[0]}, which does not differ significantly from 2 others")
     (alone,) = leaderboards(same[:1])
     assert headline(alone).endswith(f"by {NAMES[0]}")
-    assert "Nothing was tested: there is one ranked run." in reading(alone)
+    assert "Nothing was tested: there is only one ranked run." in reading(alone)
     (many,) = leaderboards([replace(same[0], name=f"r{n}") for n in range(61)])
-    assert "1,830 tests: all pairs of ranked runs, of which those of the best are made" in " ".join(reading(many))
+    assert "1,830 tests: all pairs of ranked runs, of which only those with the" in " ".join(reading(many))
 
 
 def test_the_best_run_may_have_several_letters() -> None:
@@ -175,12 +179,14 @@ def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | No
 def test_runs_that_do_not_answer_all_topics_are_named() -> None:
     """In the order of their ranks; of a private lab nothing is said, as the counts are not told."""
     (board,) = leaderboards(entries("e", 1), Settings())
-    said = tuple(f"{name} answers {n} of 10 topics; the others count 0." for name, n in ((NAMES[2], 6), (NAMES[1], 8)))
+    said = tuple(
+        f"{name} answers {n} of 10 topics; unanswered topics count 0." for name, n in ((NAMES[2], 6), (NAMES[1], 8))
+    )
     assert incomplete(board) == said
     assert all(sentence in page((board,)).sections[0].blocks[0].paragraphs for sentence in said)  # type: ignore[union-attr]
     answered = replace(board, protocol=replace(HOW, topics="answered"))
-    assert "its means are over these alone" in incomplete(answered)[0]
+    assert "its means cover only these" in incomplete(answered)[0]
     many = replace(board, ranked=tuple(replace(board.ranked[0], name=f"r{n}") for n in range(7)))
-    assert incomplete(many)[-1] == "So do 2 more runs: see the topics missing."
+    assert incomplete(many)[-1] == "2 more runs do not answer all topics: see the column 'topics missing'."
     (hidden,) = leaderboards(entries("e", 1), Settings(private=True, decimals=2))
     assert incomplete(hidden) == ()

@@ -79,7 +79,7 @@ def test_another_setting_gets_no_verdict(mini: Task) -> None:
     found = replace(results(mini, None), extra=("rerank=false",))
     assert {row[-1] for row in rows(found)} == {"another setting"}
     (section,) = crossmath(found)
-    assert "one with rerank=false" in str(section.blocks[0])
+    assert "setting (rerank=false)" in str(section.blocks[0])
 
 
 MIRMU = ("mirmu", "mirmu-years", "mirmu-years-tuned")

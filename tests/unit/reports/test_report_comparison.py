@@ -198,7 +198,7 @@ def test_the_tests_are_shown(make: Make) -> None:
     assert first["Bonferroni"] == f"{row.p_bonferroni:.4f}" == f"{4 * row.p:.4f}"
     assert first["95% interval"] == f"{row.ci_low:+.4f} to {row.ci_high:+.4f}"
     assert len(rows) == 4
-    assert table.notes == (f"{comparison.correction}.",)
+    assert table.notes == ("The table of means describes the tests.",)
 
 
 def test_tests_that_are_undefined_are_shown_so(make: Make) -> None:
@@ -241,15 +241,15 @@ def test_ties_and_counts_are_told(make: Make) -> None:
     report = report_of(both, None)
     lines = words(report, "Limitations")
     assert lines == [
-        "tied: MRR′ lies between 0.1250 and 0.2500, depending on the order of tied results.",
-        "tied: P′@1 lies between 0.0000 and 0.2500, depending on the order of tied results.",
+        "tied: MRR′ is between 0.1250 and 0.2500, depending on the order of tied results.",
+        "tied: P′@1 is between 0.0000 and 0.2500, depending on the order of tied results.",
     ]
     counts = tables(report)["counts"]
     found = dict(zip(*grid(counts), strict=True))
     assert found["results"] == "6"
     assert found["tied results"] == "6"
     assert found["topics missing"] == "9"
-    assert words(report_of(evaluation, None), "Limitations") == ["No order of tied results would change a mean."]
+    assert words(report_of(evaluation, None), "Limitations") == ["The order of tied results changes no mean."]
 
 
 def test_the_data_holds_scores_and_tests(make: Make, tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_letters_beside_a_baseline_add_the_other_pairs_to_its_family(make: Make)
     both = compare_runs(evaluation, baseline="base")  # two pairs in two measures, and the third pair is in neither
     (note,) = tables(report_of(evaluation, both))["groups"].notes
     assert "a family of 5 tests, 3 of them shown" in note
-    assert note.endswith("The family: the 4 tests of the means and 1 pair beside them.")
+    assert note.endswith("The family: the 4 tests of the means and 1 more pair.")
     against = compare_runs(evaluation, baseline="base", measures=["RR"])  # two tests, and there are three pairs
     assert "a family of 3 tests" in tables(report_of(evaluation, against))["groups"].notes[0]
     wide = compare_runs(evaluation, baseline="base", family=60, test="randomization", alpha=0.01)

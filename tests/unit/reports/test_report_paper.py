@@ -59,12 +59,12 @@ def test_the_outcome(tiny: Tiny) -> None:
         ["verdict", "cells", "meaning"],
         ["exact", "4", "rounds to the printed digits"],
         ["close", "1", "within two units of the last printed digit"],
-        ["differs", "1", "further away"],
-        ["needs", "2", "needs a resource that is not here; see the cause"],
-        ["blocked", "1", "cannot be recomputed, as something is not available anywhere; see the cause"],
+        ["differs", "1", "more than two units away"],
+        ["needs", "2", "needs a missing resource; see the cause"],
+        ["blocked", "1", "cannot be recomputed, because a resource is not available anywhere; see the cause"],
     ]
     assert words(report, "Outcome") == [
-        "What the paper does not say, and what makes its numbers come out:",
+        "Details that the paper omits and that reproduce its numbers:",
         "The first thing.",
         "The second thing.",
     ]
@@ -98,7 +98,7 @@ def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
         [("needs",), ("missing",), ("missing",), ("missing",)],
     ]
     assert table.notes == (
-        "Paper: as printed; here: recomputed, with two digits more. "
+        "Paper: as published; here: recomputed, with two more digits. "
         "tiny-1: edition first, protocol tiny, n = 3; tiny-2: edition first, protocol tiny, n = 3.",
     )
     values = [cell.value for cell in table.rows[0]]
@@ -127,9 +127,16 @@ def test_a_value_of_the_text(tiny: Tiny) -> None:
     assert table.caption == "Text of the paper: An example"
     assert grid(table) == [["system", "rr / paper", "rr / here"], ["Tied", "0.5", "0.500"]]
     assert table.notes == (
-        "Paper: as printed; here: recomputed, with two digits more. tiny-1: edition first, protocol tiny, n = 1.",
+        "Paper: as published; here: recomputed, with two more digits. tiny-1: edition first, protocol tiny, n = 1.",
         "The topic is not printed; T1 fits.",
     )
+
+
+def marks_said(report: Report) -> str:
+    """The sentence on marks of significance, which stands once, before the paper's tables."""
+    (section,) = (section for section in report.sections if section.title == "Published tables")
+    (text,) = (block for block in section.blocks if isinstance(block, Text))
+    return text.paragraphs[0]
 
 
 def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
@@ -151,7 +158,8 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
         "cells.csv": "\n".join((head, *(f"tiny,1,Main,{row}" for row in rows))) + "\n",
     }
     key = tiny("baselines: {run: base-run}\n", files)
-    table = tables(report_of(key))["table-1"]
+    report = report_of(key)
+    table = tables(report)["table-1"]
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["Base", "0.5", "0.500"],
         ["Short", "0.9", "0.917"],
@@ -162,13 +170,14 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
         ("exact", "significant"),
         ("exact", "nominal"),
     ]
-    assert table.notes[-1] == (
+    assert marks_said(report) == (
         "Marks of significance: two-sided paired t-test against the baseline (base-run for runs that end in 'run'), "
         "alpha 0.05, Bonferroni over all runs with that ending and all measures within a collection."
     )
-    strict = tables(report_of(key, alpha=0.01))["table-1"]
+    report = report_of(key, alpha=0.01)
+    strict = tables(report)["table-1"]
     assert [row[2].marks for row in strict.rows] == [("exact", "baseline"), ("exact", "significant"), ("exact",)]
-    assert "alpha 0.01," in strict.notes[-1]
+    assert "alpha 0.01," in marks_said(report)
 
 
 def test_translations_and_breakdown(tiny: Tiny) -> None:
@@ -191,10 +200,10 @@ def test_translations_and_breakdown(tiny: Tiny) -> None:
         ],
         ["Our (ours)", "3", "1", "1", "3", "1", "1", "0", "1"],
     ]
-    found = words(report, "Were the topics translated?")
+    found = words(report, "Check of translated topics")
     assert any(line.startswith("1 of the 3 Our topics") for line in found)
     assert found[-1] == (
-        "For such a language a claim of no significant difference from English says little about translation."
+        "For these languages, a claim of no significant difference from English says little about translation."
     )
     # Beside the tables of that language too.
     assert any(note.startswith("1 of the 3 Our topics") for note in tables(report)["table-1"].notes)
@@ -245,7 +254,7 @@ def test_what_would_undermine_the_numbers_is_told(tiny: Tiny) -> None:
     assert "Documents without a judgment are removed before scoring (prime)." in lines[1]
     assert "short-run on c1 lacks 1 of 3 topics: T3" in lines
     assert "base-run on c2 lacks 2 of 3 topics: U2, U3" in lines
-    assert "tied-run on c1: MRR′ lies between 0.8333 and 1.0000" in lines
+    assert "tied-run on c1: MRR′ is between 0.8333 and 1.0000" in lines
     assert any("rank 2 of topic 'U1' has a higher score than the rank before it" in line for line in lines)
     assert not any("P′@2 lies between" in line for line in lines)
 
@@ -264,8 +273,8 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
     assert words(report, "Limitations")[2:] == [
         "Every run answers every topic.",
         "1 topic of c2 without a relevant document: binary measures are 0 there for every run.",
-        "No order of tied results would change a mean.",
-        "The readers of the run files had nothing to warn of.",
+        "The order of tied results changes no mean.",
+        "Reading the run files gave no warnings.",
     ]
     assert "not-recomputed" not in tables(report)
     assert [section for section in titles(report) if "claims" in section or "translated" in section] == []
@@ -274,8 +283,9 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
 @pytest.mark.slow
 def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     report = report_of("mirmu-msm")
-    assert titles(report) == ["Outcome", "Contradictory published values", "Available rows", "Provenance"]
-    assert report.headline == "None of the 295 published values is recomputed here"
+    sections = ["Outcome", "Contradictory published values", "Available rows", "Cost of the missing numbers"]
+    assert titles(report) == [*sections, "Provenance"]
+    assert report.headline == "None of the 295 published values was recomputed"
     assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
     rows = tables(report)["not-recomputed"].rows
     assert {row[2].text for row in rows} == {"needs"}  # a line for each set of models, runs and corpora

@@ -39,14 +39,19 @@ def texts(figure: Figure) -> list[str]:
 def test_a_sweep_names_its_system_and_collection() -> None:
     report = report_of(point(0.5, k="1"), point(0.7, k="2"))
     assert report.title == "Sweep of bm25 on mini-task1"
-    assert report.headline == "2 configurations of bm25 on mini-task1: best nDCG 0.7000, chosen on the same topics"
+    assert (
+        report.headline
+        == "2 configurations of bm25 on mini-task1: best nDCG 0.7000 with k=2, chosen on the same topics"
+    )
     both = report_of(point(0.5), point(0.7, system="tfidf"), point(0.6, collection="other"))
     assert both.title == "Sweep of bm25, tfidf on mini-task1, other"
     many = report_of(*(point(0.5, system=f"s{n}") for n in range(4)))
     assert many.title == "Sweep of 4 systems on mini-task1"
     tuned = report_of(point(0.5, k="1"), point(0.7, k="2"), tuned_on=("first", "second"))
     assert tuned.title == "Sweep of bm25 on mini-task1"
-    assert tuned.headline == "2 configurations of bm25: best nDCG 0.7000, tuned on first, second"
+    assert tuned.headline == "2 configurations of bm25: best nDCG 0.7000 with k=2, tuned on first, second"
+    two = report_of(*(point(x, k1=k1, b=b, c="3") for x, k1, b in ((0.5, "1", "0"), (0.7, "2", "0"), (0.6, "2", "1"))))
+    assert two.headline.endswith("best nDCG 0.7000 with k1=2, b=0, chosen on the same topics")
     old = Point({"a": "1"}, {}, {"nDCG": 0.5}, 42)
     assert report_of(old).title == "Sweep"
 
@@ -75,7 +80,7 @@ def test_every_choice_of_the_other_keys_has_its_line() -> None:
 def test_where_lines_could_not_be_told_apart_the_best_is_drawn() -> None:
     points = [point(0.5 + k / 10 - b / 20, k=str(k), b=str(b)) for k in (1, 2) for b in range(7)]
     figure = curves(report_of(*points))["curve-system-k"]
-    assert figure.caption == "nDCG against system.k: the best over all values of the other keys"
+    assert figure.caption == "nDCG against system.k: best over all values of the other keys"
     assert figure.svg.count('fill="none"') == 1
     assert "nDCG 0.6<" in figure.svg
     assert "nDCG 0.7<" in figure.svg
@@ -113,8 +118,8 @@ def test_points_of_before_a_change_of_what_does_not_vary_are_left_out_and_named(
     said: list[str] = []
     assert [point.overrides["corpus"] for point in read_points(tmp_path, said.append)] == ["b", "c"]
     assert said == [
-        f"{tmp_path}: 1 of 3 points are left out: they were made before a change of protocol; "
-        "the same command computes its points again"
+        f"{tmp_path}: 1 of 3 points are left out because of a change of protocol; "
+        "run the same command to recompute them"
     ]
 
 

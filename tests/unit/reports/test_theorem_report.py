@@ -72,7 +72,7 @@ def test_places_are_those_of_the_seed_and_neighbours_stay_together() -> None:
     assert not np.array_equal(places, theorems.plane(vectors.astype(np.float32), 8)[0])
     distance = np.linalg.norm(places[:, None] - places[None], axis=2) + np.diag(np.full(32, np.inf))
     assert np.array_equal(distance.argmin(1) // 8, np.arange(32) // 8)
-    with pytest.raises(HarnessError, match="3 queries are too few for a picture"):
+    with pytest.raises(HarnessError, match="3 queries are too few for a map"):
         theorems.plane(vectors[:3].astype(np.float32), 7)
 
 

@@ -343,12 +343,12 @@ def test_what_has_no_room_is_named(results: Results, monkeypatch: pytest.MonkeyP
     (pages,) = explorer(section).collections
     assert pages.runs == ("as they are, English", "as they are, Foreign", "formulas, Foreign")
     said = texts(section)
-    assert said[0] == "Not shown here: dictionary, Foreign."
+    assert said[0] == "Not shown: dictionary, Foreign."
     shown = [version.name for version in pages.versions]
-    named = said[1].removeprefix("Shown without the texts of topics, for want of room: ").rstrip(".").split("; ")
+    named = said[1].removeprefix("Shown without the texts of topics, to limit the file size: ").rstrip(".").split("; ")
     assert sorted([*shown, *named]) == sorted(pages.runs)
     assert shown
-    assert said[2] == "A report of fewer rows (only=...) shows them."
+    assert said[2] == "A report with fewer rows (only=...) shows them."
     long = sum(len(t) + len(b) for page in pages.topics for w in page.wordings if w for t, b in set(w.texts))
     assert long <= 130
 

@@ -206,7 +206,7 @@ def test_rbo_cut_by_hand() -> None:
 def test_rankings_without_an_overlap_to_speak_of() -> None:
     for p in (0.0, 1.0, -1.0):
         assert refused(lambda p=p: rbo("ab", "ab", p)).startswith(f"rank-biased overlap: p is {p:g}")  # type: ignore[misc]
-    assert "an item stands twice" in refused(lambda: rbo(["a", "a"], ["a", "b"]))
+    assert "an item occurs twice" in refused(lambda: rbo(["a", "a"], ["a", "b"]))
     assert "not finite" in refused(lambda: rbo({"a": math.inf}, {"a": 1.0}))
 
 

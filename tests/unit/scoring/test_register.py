@@ -169,7 +169,7 @@ def ends(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
         (ends, "measure Mine: SystemExit: 0"),
         (lambda ranked, *_: np.full(ranked.topics, np.inf), "measure Mine: gave a value that is infinite or complex"),
         (lambda ranked, *_: np.full(ranked.topics, 1j), "measure Mine: gave a value that is infinite or complex"),
-        (lambda ranked, *_: ["high"] * ranked.topics, "measure Mine: values are no numbers"),
+        (lambda ranked, *_: ["high"] * ranked.topics, "measure Mine: values are not numbers"),
     ],
 )
 @pytest.mark.filterwarnings("error")

@@ -128,12 +128,12 @@ def test_what_is_here_is_enough_where_the_hub_does_not_answer(
     answering: type[Hub], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = DataSet(name="o/n", revision=REVISION)
-    with pytest.raises(HarnessError, match="cannot be had"):
+    with pytest.raises(HarnessError, match="cannot be fetched"):
         DataSet(name="o/other", revision=REVISION).fetched()
     files = data.fetched()
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert data.fetched() == files
-    assert "cannot be had" in capsys.readouterr().err
+    assert "cannot be fetched" in capsys.readouterr().err
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     assert data.fetched() == files
 
@@ -142,7 +142,7 @@ def test_the_newest_revision_is_written_down(answering: type[Hub]) -> None:
     assert named("o/n", None, "test", "") == DataSet(None, "o/n", REVISION)
     with pytest.raises(HarnessError, match=r"key 'revision' is 'main', expected the 40 hexadecimal digits"):
         named("o/n", "main", "test", "")
-    with pytest.raises(HarnessError, match=r"data set o/other \(hub\): cannot be had: "):
+    with pytest.raises(HarnessError, match=r"data set o/other \(hub\): cannot be fetched: "):
         named("o/other", None, "test", "")
     with pytest.raises(HarnessError, match=r"nowhere: no such folder, and no OWNER/NAME"):
         named("nowhere", None, "test", "")
@@ -214,7 +214,7 @@ def test_a_data_set_without_rows_or_damaged(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "ours"))
     wanted = catalogue.source_files("saber-math-data")[:1]
     brought = r"; or bring it yourself: export the data sets .* --from documents.jsonl$"
-    with pytest.raises(HarnessError, match=rf"data set {QUERIES} \(hub\): cannot be had: .*{brought}"):
+    with pytest.raises(HarnessError, match=rf"data set {QUERIES} \(hub\): cannot be fetched: .*{brought}"):
         fetch.fetch(wanted)
     answering.sets[QUERIES] = {"README.md": b"a card\n"}
     with pytest.raises(HarnessError, match=rf"none of its 1 files ends in .parquet or .jsonl{brought}"):
@@ -230,6 +230,6 @@ def test_a_probe_asks_the_hub(answering: type[Hub], monkeypatch: pytest.MonkeyPa
     answering.sets[QUERIES] = answering.sets[DOCUMENTS] = {"rows.jsonl": b"{}\n"}
     commands.fetch(["saber-math-data"], probe=True)
     del answering.sets[DOCUMENTS]
-    with pytest.raises(HarnessError, match=rf"data set {DOCUMENTS} \(hub\): cannot be had"):
+    with pytest.raises(HarnessError, match=rf"data set {DOCUMENTS} \(hub\): cannot be fetched"):
         commands.fetch(["saber-math-data"], probe=True)
     assert not answering.asked

@@ -40,9 +40,9 @@ def test_keys_follow_content_alone() -> None:
         {},
     ]
     assert len({key(spec) for spec in different}) == len(different)
-    with pytest.raises(HarnessError, match="artefact: specification cannot be written as JSON"):
+    with pytest.raises(HarnessError, match="artifact: specification cannot be written as JSON"):
         key({"a": object()})
-    with pytest.raises(HarnessError, match="artefact: specification cannot be written as JSON"):
+    with pytest.raises(HarnessError, match="artifact: specification cannot be written as JSON"):
         key({"a": float("nan")})
 
 

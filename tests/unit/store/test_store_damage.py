@@ -95,7 +95,7 @@ def test_damage_to_any_file_ends_in_the_same_run_and_one_warning(
         warnings = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
         assert len(warnings) == 1, (path, warnings)
         assert warnings[0].startswith(str(path.parent))
-        assert warnings[0].endswith("building it anew")
+        assert warnings[0].endswith("rebuilding it")
         assert whole() == before
 
 
@@ -159,7 +159,7 @@ def test_what_is_no_artefact_is_replaced(there: str, capsys: pytest.CaptureFixtu
     if there == "an old artefact":
         (place / artefacts.SPEC).write_text(json.dumps({"kind": "index", "spec": {"a": 1}}))
     assert (artefacts.get_or_build("index", {"a": 1}, small) / "part" / "data").read_text() == "12345"
-    assert capsys.readouterr().err.count("building it anew") == 1
+    assert capsys.readouterr().err.count("rebuilding it") == 1
     assert artefacts.damage(place, "index") == ""
 
 
@@ -212,13 +212,13 @@ def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) ->
             assert path.read_bytes() == expected
             warnings = [line for line in said if "damaged" in line]
             if target == path:
-                assert warnings == [f"{path}: damaged; it is made again"]
+                assert warnings == [f"{path}: damaged; recomputing it"]
             elif made.reused:  # no value has changed, such as by a blank at the end
                 values = [yaml.safe_load(text) for text in (kept, target.read_bytes())]
                 assert values[0] == values[1] or values[0]["actor"] != values[1]["actor"]
                 target.write_bytes(kept)
             else:
-                assert warnings == [f"{side}: damaged; the run is made again"]
+                assert warnings == [f"{side}: damaged; recomputing the run"]
 
 
 def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> None:
@@ -329,6 +329,6 @@ def test_damage_where_nothing_can_be_written_says_both(monkeypatch: pytest.Monke
     with pytest.raises(HarnessError) as caught:
         artefacts.get_or_build("index", {"a": 1}, small)
     assert str(caught.value) == (
-        f"{made.parent}: cannot be written: Read-only file system; {made.name} there is damaged: 'part/data' is not as "
-        "it was written, and has to be built anew"
+        f"{made.parent}: cannot be written: Read-only file system; {made.name} there is damaged: 'part/data' differs "
+        "from what was written, and has to be rebuilt"
     )

@@ -215,7 +215,7 @@ class Older:
             f"({Path.cwd()}) nor installed; install it with: pip install 'mathir-harness[dense]'",
         ),
         ({"_target_": "..simple.Overlap"}, "f: key '_target_' is '..simple.Overlap', expected a class such as "),
-        ({"_target_": f"{SIMPLE}.__doc__"}, f"f: key '_target_': {SIMPLE}.__doc__ is no class"),
+        ({"_target_": f"{SIMPLE}.__doc__"}, f"f: key '_target_': {SIMPLE}.__doc__ is not a class"),
         (
             {"_target_": f"{SIMPLE}.Overlap", "deph": 5},
             f"f: key 'deph' is unknown to {SIMPLE}.Overlap; did you mean 'depth'?",
@@ -231,10 +231,10 @@ class Older:
             "f: key 'name' is '../x', which does not fit a file name: ",
         ),
         ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
-        ({"_target_": f"{__name__}.ranks"}, f"f: key '_target_': {__name__}.ranks is what ranks; expected a class "),
+        ({"_target_": f"{__name__}.ranks"}, f"f: key '_target_': {__name__}.ranks ranks by itself, "),
         (
             {"_target_": f"{__name__}.Older"},
-            f"f: key '_target_': {__name__}.Older gives Older, which is no system: it cannot be called with one "
+            f"f: key '_target_': {__name__}.Older gives Older, which is not a system: it cannot be called with one "
             "harness.systems.base.Request, but with (topics: 'object', corpus: 'object', workspace: 'object', training",
         ),
     ],
@@ -311,9 +311,9 @@ def test_what_a_system_says_is_passed_on() -> None:
 
 def test_faults_of_what_python_hands_over() -> None:
     request = "it cannot be called with one harness.systems.base.Request"
-    assert message(lambda: Built(Older())).startswith(f"got Older, which is no system: {request}, but with (topics")  # type: ignore[arg-type]
-    assert message(lambda: Built("bm25")) == f"got str, which is no system: {request}"  # type: ignore[arg-type]
-    assert message(lambda: Built(Overlap)) == "got the class Overlap, which is no system: expected an object of it"  # type: ignore[arg-type]
+    assert message(lambda: Built(Older())).startswith(f"got Older, which is not a system: {request}, but with (topics")  # type: ignore[arg-type]
+    assert message(lambda: Built("bm25")) == f"got str, which is not a system: {request}"  # type: ignore[arg-type]
+    assert message(lambda: Built(Overlap)) == "got the class Overlap, which is not a system: expected an object of it"  # type: ignore[arg-type]
     asked = Request(TOPICS, None, WORK)
     assert message(lambda: Built(ranks)(asked)) == (  # type: ignore[arg-type]
         "system ranks: gave NoneType, expected a harness.data.trec.Run"

@@ -289,7 +289,7 @@ def test_a_damaged_batch_is_translated_anew(
     kept.write_text(kept.read_text(encoding="utf-8").replace("Let 3", "Let 4"), encoding="utf-8")
     whole = CrossLingual(dictionary(whole=False), "overlap").translated(broken, tmp_path)
     assert whole["T3"].title.restored == "Let 3"
-    assert f"{kept}: damaged; translating its topics anew" in capsys.readouterr().err
+    assert f"{kept}: damaged; translating its topics again" in capsys.readouterr().err
 
 
 def test_a_language_without_a_code(asked: Callable[..., Any], tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_topics_in_another_script_than_their_language_s(
         ),
         (
             {"translator": {"_target_": "harness.systems.crosslingual.controls.Identiti"}},
-            "key 'translator': key '_target_': harness.systems.crosslingual.controls.Identiti is no class of a "
+            "key 'translator': key '_target_': harness.systems.crosslingual.controls.Identiti is not a class of a "
             "translator; did you mean 'harness.systems.crosslingual.controls.Identity'?",
         ),
         (

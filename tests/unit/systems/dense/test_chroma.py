@@ -94,7 +94,7 @@ def test_several_parts_are_searched_each_in_its_store(tmp_path: Path) -> None:
 
 
 def test_a_store_of_other_vectors_is_one_line(store: Path, tmp_path: Path) -> None:
-    remedy = "delete this folder, and it is made anew"
+    remedy = "delete this folder, and it is recomputed"
     own = vectors()
     for other in (
         vectors(dimensions=8),

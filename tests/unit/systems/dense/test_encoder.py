@@ -341,3 +341,27 @@ def test_the_c_engine_keeps_order_and_is_never_asked_for_a_single_text(monkeypat
     assert loaded.encode([]).shape == (0, 3)
     with pytest.raises(HarnessError, match="key 'pooling': model e5 has its own"):
         encoder.load("e5", Settings(pooling="cls"))
+
+
+@pytest.mark.parametrize("precision", engines.PRECISIONS)
+def test_arithmetic_is_of_the_precision_that_is_set(tmp_path: Path, precision: str) -> None:
+    """Not of that of the files: many published models are in bfloat16, and libraries would go on in it."""
+    import torch
+    from safetensors import torch as safetensors
+
+    folder = save(tmp_path / "model")
+    path = folder / "model.safetensors"
+    halved = {name: weight.bfloat16() for name, weight in safetensors.load_file(path).items()}
+    safetensors.save_file(halved, path, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    loaded = engines.sentence_transformer(models.find(str(folder)), "cpu", precision)
+    assert {weight.dtype for weight in loaded.parameters()} == {getattr(torch, precision)}
+    whole = {name: weight.float() for name, weight in halved.items()}
+    safetensors.save_file(whole, path, metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float32"}))
+    expected = encoder.load(str(folder), Settings(precision=precision)).encode(texts(8))
+    safetensors.save_file(halved, path, metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    found = encoder.load(str(folder), Settings(precision=precision)).encode(texts(8))
+    np.testing.assert_allclose(found, expected, atol=1e-6)

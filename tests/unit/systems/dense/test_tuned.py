@@ -154,7 +154,7 @@ def test_killed_and_made_again_it_has_the_same_bytes(
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert kept("cross") == []
     folder = make("cross", base, tmp_path)
-    assert "training goes on at epoch" in capsys.readouterr().err
+    assert "training resumes at epoch" in capsys.readouterr().err
     resumed = content(folder)
     shutil.rmtree(artefacts.store_root())
     assert content(make("cross", base, tmp_path)) == resumed
@@ -184,7 +184,7 @@ def test_a_damaged_checkpoint_begins_anew(
     data[len(data) // 2] ^= 1
     last.write_bytes(bytes(data))
     folder = make("cross", base, tmp_path)
-    assert f"{last}: damaged; the training begins anew" in capsys.readouterr().err
+    assert f"{last}: damaged; the training starts again" in capsys.readouterr().err
     resumed = content(folder)
     shutil.rmtree(artefacts.store_root())
     assert content(make("cross", base, tmp_path)) == resumed
@@ -339,7 +339,7 @@ def test_checkpoints_stay_if_the_model_cannot_be_read_any_more(
         assert fault("cross", base, tmp_path) == f"model {base}: tokenizer.json: gone"
     assert content(tmp_path / "workspace") == before
     make("cross", base, tmp_path)
-    assert "training goes on at epoch" in capsys.readouterr().err
+    assert "training resumes at epoch" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("untouched")

@@ -115,11 +115,11 @@ def test_what_is_run_must_be_left_out(courses: Courses) -> None:
         def __call__(self, request: object) -> Any:  # noqa: ANN401
             raise AssertionError
 
-    with pytest.raises(HarnessError, match=r"those judged in past are not left out"):
+    with pytest.raises(HarnessError, match=r"trains on posts without leaving out those judged in past"):
         check_untrained(Built(Tuned()), "past")
-    with pytest.raises(HarnessError, match=r"say 'system\.leave_out=\[future,past\]'"):
+    with pytest.raises(HarnessError, match=r"set 'system\.leave_out=\[future,past\]'"):
         check_untrained(Built(Tuned(), {"leave_out": ["future"]}), "past")
-    with pytest.raises(HarnessError, match=r"say 'system\.training\.leave_out=\[future,past\]'"):
+    with pytest.raises(HarnessError, match=r"set 'system\.training\.leave_out=\[future,past\]'"):
         check_untrained(Built(Tuned(), {"training": {"leave_out": ["future"]}}), "past")
     check_untrained(Built(Tuned()), "future")
     with pytest.raises(HarnessError, match=r"key 'leave_out': past is trained on as well"):

@@ -298,7 +298,7 @@ def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     said: list[str] = []
     parts = made(tmp_path)
     assert trainer.train(parts, tmp_path / "parts", {}, said.append) == log
-    assert said[0].startswith("training goes on at epoch")
+    assert said[0].startswith("training resumes at epoch")
     for learner, name in ((whole, "a"), (parts, "b")):
         learner.save(tmp_path / name)
     for path in sorted((tmp_path / "a").iterdir()):

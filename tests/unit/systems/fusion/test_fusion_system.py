@@ -330,7 +330,7 @@ RBC = {"method": "rbc"}
         ({"method": "wibc", "weights": [1, -1]}, "key 'weights' is [1, -1], expected 2 numbers from 0, not all 0"),
         ({"method": "wibc", "weights": [1, True]}, "key 'weights' is [1, True], expected 2 numbers from 0, not all 0"),
         ({"method": "wibc", "weights": 0.5}, "key 'weights' is 0.5, expected 2 numbers from 0, not all 0"),
-        ({"weights": [1, 2]}, "key 'weights' is of no use to rrf; wibc and interpolation take weights"),
+        ({"weights": [1, 2]}, "key 'weights' is not used by rrf; wibc and interpolation take weights"),
         (
             {**RBC, "training_runs": ["a"]},
             "key 'training_runs' is ['a'], expected 2 run files, or lists of run files",
@@ -340,15 +340,17 @@ RBC = {"method": "rbc"}
             "key 'training_runs' is ['a', []], expected 2 run files, or lists of run files",
         ),
         ({"kk": 3}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
+        ({"kk": 3, "runs": None}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
+        ({"systems": ["a"], "runs": None}, "key 'systems' is unknown to rrf; known: depth, k, runs"),
         ({"kk": None}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
-        ({"method": "combsum", "k": 3}, "key 'k' is of no use to combsum; rrf takes k"),
+        ({"method": "combsum", "k": 3}, "key 'k' is not used by combsum; rrf takes k"),
         (
             {"missing": "zero"},
-            "key 'missing' is of no use to rrf; combsum, combmnz and interpolation take missing",
+            "key 'missing' is not used by rrf; combsum, combmnz and interpolation take missing",
         ),
         (
             {"method": "ibc", "training_runs": TWO},
-            "key 'training_runs' is of no use to ibc; wibc, rbc and interpolation take training_runs",
+            "key 'training_runs' is not used by ibc; wibc, rbc and interpolation take training_runs",
         ),
     ],
 )

@@ -163,9 +163,9 @@ def test_what_cannot_be_meant() -> None:
     runs = ["a.run", "b.run"]
     expected = "key 'variant' is 'autors'; did you mean 'authors'?"
     assert message(lambda: Fusion(runs, "ibc", variant="autors")) == expected
-    expected = "key 'variant' is of no use to rrf; ibc, wibc and rbc take variant"
+    expected = "key 'variant' is not used by rrf; ibc, wibc and rbc take variant"
     assert message(lambda: Fusion(runs, "rrf", variant="paper")) == expected
-    expected = "key 'ridge' is of no use to variant 'authors', which has no penalty; take it out"
+    expected = "key 'ridge' is not used by variant 'authors', which has no penalty; take it out"
     assert message(lambda: Fusion(runs, "rbc", variant="authors", ridge=1.0)) == expected
 
 

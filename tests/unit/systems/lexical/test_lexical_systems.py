@@ -312,5 +312,5 @@ def test_damaged_tokens_in_the_store_are_made_anew(
     (artefact.path / "words.npy").write_bytes(b"damaged")
     assert found(bm25(), topics_of(T="a"), corpus, tmp_path) == before
     assert capsys.readouterr().err == (
-        f"{artefact.path}: damaged: 'words.npy' is not as it was written; building it anew\n"
+        f"{artefact.path}: damaged: 'words.npy' differs from what was written; rebuilding it\n"
     )

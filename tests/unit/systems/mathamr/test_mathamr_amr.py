@@ -226,6 +226,32 @@ def test_transition_amr_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
         amr.transition_amr("lost")
 
 
+def test_transition_amr_where_the_package_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It divides by the number of texts, finds no window in a document of one token, and prints to standard output."""
+
+    class Real(_Transition):
+        def parse_docs(self, docs: list[list[list[str]]]) -> tuple[list[str], None]:
+            sys.stdout.write(f"Parsing {1 / len(docs)}\n")
+            assert all(sum(map(len, doc)) > 1 for doc in docs)
+            return super().parse_docs(docs)
+
+        def parse_sentences(self, batch: list[list[str]]) -> tuple[list[str], None]:
+            sys.stdout.write(f"Running {1 / len(batch)}\n")
+            return super().parse_sentences(batch)
+
+    module = ModuleType("transition_amr_parser.parse")
+    module.AMRParser = Real  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "transition_amr_parser", ModuleType("transition_amr_parser"))
+    monkeypatch.setitem(sys.modules, "transition_amr_parser.parse", module)
+    parse = amr.transition_amr()
+    assert parse([]) == amr.transition_amr("AMR3-structbart-L")([]) == []
+    assert parse(["F", "a b\nc", "", "G", "d e"]) == ["(s / F)", "(d / document2)", "", "(s / G)", "(d / document1)"]
+    assert parse(["F"]) == ["(s / F)"]
+    assert capsys.readouterr().out == ""
+
+
 def test_amrlib_as_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module = ModuleType("amrlib")
     parser = SimpleNamespace(
@@ -269,18 +295,17 @@ def test_a_chunk_that_cannot_be_read_is_left_out(
     monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
     monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") for text in texts))
     parser = amr.AMRParser(limit=1)
-    found = parser(["one|more|three", "bad|more", "bad|none", "none", "bad|six"])
+    found = parser(["one|more|three", "bad|more", "bad|none", "none", "bad|six", "none|seven"])
     assert [each.reason if isinstance(each, Failure) else [s.labels[0] for s in each] for each in found] == [
         ["one", "three"],
         "Unexpected end of input at line 1, column 5",
         "Unexpected end of input at line 1, column 5",
         [],
         ["six"],
+        ["seven"],
     ]
     said = capsys.readouterr().err
-    assert said.splitlines() == [
-        "transition-amr: 2 of 10 chunks left out, Penman decode error; first: text behind the graph at line 1"
-    ]
+    assert said.splitlines() == ["transition-amr: 3 of 12 chunks left out; first: text behind the graph at line 1"]
     parser(["one", "bad"])
     assert capsys.readouterr().err == ""  # a text that fails is counted by its failure
 

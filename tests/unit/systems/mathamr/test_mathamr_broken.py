@@ -206,7 +206,9 @@ def test_a_damaged_model_is_trained_anew_with_one_line(
     (folder / name).write_bytes(damage(whole))
     capsys.readouterr()
     assert place.run().to_dict() == before
-    assert one_line(capsys.readouterr().err, f"{folder}: damaged: '{name}' is not as it was written; building it anew")
+    assert one_line(
+        capsys.readouterr().err, f"{folder}: damaged: '{name}' differs from what was written; rebuilding it"
+    )
     assert (folder / name).read_bytes() == whole
 
 
@@ -233,7 +235,7 @@ def test_a_damaged_checkpoint_of_a_stopped_training_is_not_gone_on_with(
     left.write_bytes(data[:-5] + bytes([data[-5] ^ 8]) + data[-4:])
     capsys.readouterr()
     assert place.run(**training_of).to_dict() == before
-    assert one_line(capsys.readouterr().err, f"{left}: damaged; the training begins anew")
+    assert one_line(capsys.readouterr().err, f"{left}: damaged; the training starts again")
 
 
 def test_without_a_corpus(place: Place) -> None:

@@ -163,13 +163,14 @@ def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path, at: int) 
     assert (parts / loop.LAST).exists()
     said: list[str] = []
     assert trainer(parts).run(said.append) == log
-    assert said[0].startswith("training goes on at epoch")
+    assert said[0].startswith("training resumes at epoch")
     for name in (loop.LAST, loop.BEST):
         first, second = weights(whole / name), weights(parts / name)
         assert first.keys() == second.keys()
         assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+@pytest.mark.slow
 def test_the_global_random_state_does_not_matter(tmp_path: Path) -> None:
     torch.manual_seed(1)
     trainer(tmp_path / "a", epochs=1).run(lambda _: None)
@@ -240,6 +241,7 @@ def test_too_few_held_out_and_numbers_that_are_none_are_one_line(tmp_path: Path)
         trainer(tmp_path / "b", epochs=1, batch=18, rate=1e30).run(lambda _: None)
 
 
+@pytest.mark.slow
 def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = trainer(tmp_path)
     model = training.initial(made.settings, 1)

@@ -82,7 +82,7 @@ def test_a_corpus_is_read_by_latexml(
         assert [show(tree) for tree in known.trees] == ["[V!x']", "[V!y']", "[V!z']"]
         assert known.tree.tolist() == [0, 1, 0, 2, -1, 1]
         assert known.counts == Counts(5, {"LaTeXML: undefined": 1})
-        assert f"({kind}, LaTeXML 0.8.7); read without fault: 5; with one: LaTeXML: undefined: 1" in (
+        assert f"({kind}, LaTeXML 0.8.7); parsed without errors: 5; with errors: 1 (LaTeXML: undefined)" in (
             capsys.readouterr().err
         )
     assert calls == [["x", "y", "z", "bad"]]

@@ -155,4 +155,4 @@ def test_a_corpus_without_formulas_in_its_text_is_said(
 ) -> None:
     corpus, topics = corpus_of(tmp_path, {"d": body, "e": "words"}), topics_of(A="dollars with $x^2$")
     load_system("bm25-formulas")(Request(topics, corpus, tmp_path / "workspace"))
-    assert ("corpus c: no formula stands in the text of any document" in capsys.readouterr().err) is said
+    assert ("corpus c: no document contains a formula" in capsys.readouterr().err) is said

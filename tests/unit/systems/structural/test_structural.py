@@ -344,7 +344,7 @@ def test_formulas_of_a_corpus_are_kept_once_and_counted(tmp_path: Path, capsys: 
         assert sum(known.counts.failed.values()) == 1
         assert known.posts is None
         said = capsys.readouterr().err
-        assert "corpus posts: 5 formulas, 3 distinct trees (opt); read without fault: 4; with one: " in said
+        assert "corpus posts: 5 formulas, 3 distinct trees (opt); parsed without errors: 4; with errors: 1 (" in said
     numbers, scores = np.array([0, 2]), np.array([0.5, 0.25])
     assert known.documents(numbers, scores).tolist() == [0.5, 0, 0.25]
     assert known.documents(numbers, scores, "sum").tolist() == [1.0, 0, 0.25]

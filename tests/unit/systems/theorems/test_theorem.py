@@ -253,7 +253,7 @@ def test_damaged_mentions_in_the_store_are_counted_anew(tmp_path: Path, capsys: 
     (kept,) = [artefact.path for artefact in artefacts.artefacts() if artefact.kind == "mentions"]
     (kept / "mentions.npy").write_bytes(b"damaged")
     assert mentions_of(corpus, "signature").tolist() == before
-    assert capsys.readouterr().err == f"{kept}: damaged: 'mentions.npy' is not as it was written; building it anew\n"
+    assert capsys.readouterr().err == f"{kept}: damaged: 'mentions.npy' differs from what was written; rebuilding it\n"
 
 
 PART = st.sampled_from(["Set", "Ring", "open", "add", "mul_comm", "x"])

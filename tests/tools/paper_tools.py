@@ -1,0 +1,37 @@
+"""Reports of papers, and messages of their faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.papers.paper import load_paper
+from harness.papers.reproduce import reproduce
+from harness.render.model import Table
+from harness.render.write import Report
+from harness.reports.paper import paper_report
+from harness.store.provenance import provenance
+
+Tiny = Callable[..., str]
+
+
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def report_of(key: str) -> Report:
+    return paper_report(reproduce(load_paper(key)), provenance({}, ["harness"]))
+
+
+def table_of(report: Report, name: str) -> Table:
+    (table,) = (table for table in report.tables() if table.id == name)
+    return table
+
+
+def grid(table: Table) -> list[list[str]]:
+    return [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]

@@ -1,0 +1,71 @@
+"""Values that two papers print for one run."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from paper_tools import Tiny, grid, message, report_of, table_of
+
+from harness.io import config
+from harness.papers.paper import load_paper, paper_names
+
+
+@pytest.mark.slow
+def test_values_that_two_papers_print_for_one_run_stand_side_by_side() -> None:
+    for key, first, second in (("mirmu-msm", "0.511", "0.504"), ("mathamr-plus", "0.504", "0.511")):
+        rows = grid(table_of(report_of(key), "twice"))[1:]
+        (found,) = (row for row in rows if row[2] == "nDCG′ arqmath-3" and "msm 1" in row[0] + row[1])
+        assert found[3:5] == [first, second]
+        assert found[0].startswith(f"{key}, Table ")
+        assert not found[1].startswith(f"{key}, ")
+
+
+def test_papers_agree_on_what_they_print_twice() -> None:
+    pairs = {
+        (here.paper, there.paper, here, there)
+        for key in paper_names()
+        for here, there in load_paper(key).twice
+        if here.paper != there.paper
+    }
+    assert len(pairs) == 12
+    assert pairs == {(second, first, there, here) for first, second, here, there in pairs}
+
+
+def test_only_values_that_differ_are_shown(tiny: Tiny) -> None:
+    entries = [
+        {"here": {"table": "1", "system": "Base", "group": "ours"}, "there": {"table": "1", "system": "Short"}},
+        {"here": {"table": "1", "system": "Base"}, "there": {"table": "1", "system": "Base"}},
+    ]
+    table = table_of(report_of(tiny(yaml.safe_dump({"printed_twice": entries}))), "twice")
+    assert grid(table)[1:] == [
+        ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "p2 c1", "0.50", "0.52", "-0.02"],
+        ["tiny, Table 1, ours, Base", "tiny, Table 1, ours, Short", "rr c1", "0.83", "0.60", "0.23"],
+    ]
+    assert table.notes == ("Values as published; 4 further values that are published twice agree.",)
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("{here: {table: 1, system: Base}}", "key 'there' is missing"),
+        (
+            "{here: {table: 1, system: Base}, there: {table: 1, system: Base, sytem: Base}}",
+            "there: key 'sytem' is unknown",
+        ),
+        ("{here: {table: 1}, there: {table: 1, system: Base}}", "here: key 'system' is missing"),
+        (
+            "{here: {table: 1, system: Base}, there: {paper: crosmath, table: 1, system: Base}}",
+            "paper 'crosmath' is unknown; did you mean 'crossmath'?",
+        ),
+        (
+            "{here: {table: 1, system: Base}, there: {table: 1, system: Absnt}}",
+            "{'table': 1, 'system': 'Base'} and {'table': 1, 'system': 'Absnt'} share no measure on a collection",
+        ),
+    ],
+)
+def test_faults_of_what_is_printed_twice(tiny: Tiny, entry: str, fault: str) -> None:
+    key = tiny(f"printed_twice: [{entry}]\n")
+    found = message(lambda: load_paper(key))
+    where = f"{config.names('paper')[key]}: printed_twice: "
+    assert found.startswith(where)
+    assert found.removeprefix(where).startswith(fault)
