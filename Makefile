@@ -24,7 +24,7 @@ demo: $(VENV)/core.done
 	@if $(BIN)/harness fetch --probe crossmath; then \
 		$(BIN)/harness reproduce paper=crossmath; \
 	else \
-		echo "so the small collections of this repository instead"; \
+		echo "CrossMath is not available; evaluating the small collections of this repository instead"; \
 		$(BIN)/harness reproduce; \
 	fi
 
