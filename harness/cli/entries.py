@@ -240,6 +240,9 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
 
 def rows(group: str) -> list[Row]:
     """Returns the facts about every configuration of a group, sorted by name; of one with a fault, the fault."""
+    from harness.sources.cache import mirror_root
+
+    mirror_root()  # a wrong HARNESS_MIRROR is one fault, not one of each row
     return [_row(group, name) for name in sorted(config.names(GROUPS[group].folder))]
 
 

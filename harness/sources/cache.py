@@ -77,14 +77,18 @@ def put(resource: Resource, content: IO[bytes], source: str) -> None:
         VERIFIED.add(stamp_of(resource))
 
 
+def mirror_root() -> Path | None:
+    """Returns the folder `HARNESS_MIRROR`, None if it is not set; raises HarnessError if there is no such folder."""
+    named = os.environ.get("HARNESS_MIRROR")
+    if named and not Path(named).is_dir():
+        raise HarnessError(f"HARNESS_MIRROR: no such folder: {Path(named)}")
+    return Path(named) if named else None
+
+
 def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
     """Returns the paths in the mirror of the file, and of the archive that contains it; None if missing."""
-    named = os.environ.get("HARNESS_MIRROR")
-    if not named:
+    if (mirror := mirror_root()) is None:
         return None, None
-    mirror = Path(named)
-    if not mirror.is_dir():
-        raise HarnessError(f"HARNESS_MIRROR: no such folder: {mirror}")
     plain = mirror / resource._folder / resource.path
     archive = mirror / f"{resource._folder}.tar.xz"
     return plain if plain.is_file() else None, archive if archive.is_file() else None

@@ -360,8 +360,10 @@ NESTED = {
 def test_nesting_without_end(place: Place, kind: str) -> None:
     text, line, fault = NESTED[kind]
     place.write("conf/system/ours.yaml", text)
-    for arguments in (("list", "systems"), ("show", "ours"), (*RUN[:3], "system=ours")):
+    for arguments in (("show", "ours"), (*RUN[:3], "system=ours")):
         refused(place, arguments, f"{{here}}/conf/system/ours.yaml:{line}: {fault}")
+    (row,) = (row for row in json.loads(place.good("list", "systems", "--json")) if row["name"] == "ours")
+    assert row == {"name": "ours", "state": "broken", "title": f"{place.here}/conf/system/ours.yaml:{line}: {fault}"}
 
 
 def test_aliases_that_are_meant(place: Place) -> None:
@@ -384,14 +386,14 @@ def test_a_configuration_without_its_name(place: Place, group: str) -> None:
 def test_needs_that_name_nothing(place: Place, needs: str) -> None:
     place.write("conf/system/ours.yaml", f"{SYSTEM}needs: {needs}\n")
     expected = "the name of a module, or a file's path (with a /), or a list of such; functions are not called"
-    for command in (("list", "systems"), ("doctor",), (*RUN[:3], "system=ours")):
+    fault = rf"{re.escape(str(place.here))}/conf/system/ours.yaml: key 'needs' is .*, expected {re.escape(expected)}"
+    for command in (("doctor",), (*RUN[:3], "system=ours")):
         done = place.run(*command)
-        assert re.fullmatch(
-            rf"harness: {re.escape(str(place.here))}/conf/system/ours.yaml: key 'needs' is .*, expected "
-            rf"{re.escape(expected)}\n",
-            done.err,
-        )
+        assert re.fullmatch(rf"harness: {fault}\n", done.err)
         assert (done.code, done.out) == (2, "")
+    (row,) = (row for row in json.loads(place.good("list", "systems", "--json")) if row["name"] == "ours")
+    assert row["state"] == "broken"
+    assert re.fullmatch(fault, row["title"])
 
 
 @pytest.mark.slow
