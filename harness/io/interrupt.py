@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 CODE = 130
+_PATIENCE = 20.0  # seconds for an orderly end
 _LINE = b"harness: stopped; what was written is whole\n"
 _told = False
 _stopping = False
@@ -30,7 +31,7 @@ def begin() -> bool:
 
 
 def work() -> None:
-    """Makes an interrupt raise KeyboardInterrupt, for an orderly end; a second one ends the program at once.
+    """Makes an interrupt raise KeyboardInterrupt, for an orderly end; a second one, or 20 s, ends the program at once.
 
     Forked processes end silently at an interrupt, because this process reports it.
     """
@@ -110,7 +111,17 @@ def _stop(_: int, frame: FrameType | None) -> None:
             leave()  # libraries convert or swallow exceptions raised while they are imported
         frame = frame.f_back
     _end_workers()
+    _leave_later()
     raise KeyboardInterrupt
+
+
+def _leave_later() -> None:
+    """Ends the program some time later: a pool of multiprocessing waits forever for a lock that a killed worker held."""
+    import threading
+
+    timer = threading.Timer(_PATIENCE, leave)
+    timer.daemon = True
+    timer.start()
 
 
 def _end_workers() -> None:

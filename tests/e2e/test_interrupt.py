@@ -64,7 +64,7 @@ class Deaf(Overlap):
             wait(self.depth)
         except KeyboardInterrupt:
             Path("ready", "again").touch()
-            time.sleep(60)
+            time.sleep(600)
 
 class Forking(Overlap):
     def __call__(self, *arguments, **named):
@@ -194,6 +194,16 @@ def test_a_second_interrupt_ends_what_swallows_the_first(place: Place) -> None:
     ready(place, process, 1)
     process.send_signal(signal.SIGINT)
     ready(place, process, 2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, faults(said)) == (130, LINE)
+
+
+@pytest.mark.slow
+def test_what_never_ends_is_left(place: Place) -> None:
+    """As a pool does whose killed worker held a lock: it swallows the interrupt, and nobody sends a second one."""
+    process = start(place, -1, *RUN[:3], "system=deaf")
+    ready(place, process, 1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, faults(said)) == (130, LINE)
