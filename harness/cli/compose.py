@@ -116,7 +116,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
         if said.startswith("Error parsing override"):
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
         if said.startswith("Ambiguous value"):
-            said += "; several values are a sweep (-m), a list stands in [], a text with a comma in quotes"
+            said += "; for a sweep over values add -m, put a list in [], quote a text that contains a comma"
         raise HarnessError(f"{command}: {said}") from error
     sys.argv = told
     if stopped is not None:

@@ -42,10 +42,13 @@ def _remedy(state: str, name: str) -> str:
 
 
 def _system(name: str) -> Row:
+    from harness.papers.rehearsed import of_system
     from harness.systems.states import system_state
 
     mapping, _ = config.load("system", name)
     kind, state = system_state(mapping, name)
+    if kind == "needs" and (version := of_system(name)):
+        state += f" (rehearsed at {version})"
     return {
         "name": name,
         "state": kind,
@@ -109,14 +112,20 @@ def _source(name: str) -> Row:
 
 
 def _sweep(name: str) -> Row:
-    values = {key: str(text) for key, text in swept(config.load("sweep", name)[0]).items()}
+    mapping, where = config.load("sweep", name)
+    values = {key: str(text) for key, text in swept(mapping, where).items()}
     counted = {key: text if "(" in text else f"{text.count(',') + 1} values" for key, text in values.items()}
     return {"name": name, "varies": "; ".join(f"{key}: {text}" for key, text in counted.items())}
 
 
-def swept(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns parameter -> values of the configuration of a sweep."""
-    found: Mapping[str, Any] = mapping.get("hydra", {}).get("sweeper", {}).get("params", {})
+def swept(mapping: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Returns parameter -> values of the configuration of a sweep; raises HarnessError if it is not a mapping."""
+    found = mapping
+    for depth, key in enumerate(keys := ("hydra", "sweeper", "params"), 1):
+        inner = found.get(key, {})
+        if not isinstance(inner, Mapping):
+            raise HarnessError(f"{where}: key '{'.'.join(keys[:depth])}' is {inner!r}, expected a mapping")
+        found = inner
     return found
 
 

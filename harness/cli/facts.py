@@ -289,7 +289,7 @@ def _of_protocol(name: str, mapping: Mapping[str, Any]) -> Facts:
 
 
 def _of_sweep(name: str, mapping: Mapping[str, Any]) -> Facts:
-    return {key: str(values) for key, values in entries.swept(mapping).items()}
+    return {key: str(values) for key, values in entries.swept(mapping, config.load("sweep", name)[1]).items()}
 
 
 def _of_experiment(name: str, mapping: Mapping[str, Any]) -> Facts:

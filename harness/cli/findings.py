@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import HarnessError
@@ -87,10 +88,15 @@ def _extras() -> Iterator[list[str]]:
     """
     lack: dict[str, list[str]] = {}
     for name in config.names("system"):
-        mapping, _ = config.load("system", name)
-        found = list(parts(mapping))
-        skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
-        for line in [] if skipped else module_lines(found) or filter(None, by_language(found).values()):
+        try:
+            mapping, _ = config.load("system", name)
+            found = list(parts(mapping))
+            skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
+            lines = [] if skipped else module_lines(found) or [*filter(None, by_language(found).values())]
+        except HarnessError as error:
+            yield [f"system {name}", error.lines[0], "correct this file"]
+            continue
+        for line in lines:
             lack.setdefault(line, []).append(name)
     for line, (first, *more) in lack.items():
         what, _, command = line.partition(": ")
@@ -105,7 +111,10 @@ def _models() -> Iterator[list[str]]:
         here = []
     if here:
         yield ["models", ", ".join(here), ""]
-    configurations = [config.load("system", name)[0] for name in config.names("system")]
+    configurations = []
+    for name in config.names("system"):
+        with suppress(HarnessError):  # it has a line of its own
+            configurations.append(config.load("system", name)[0])
     brought = by_hand(configurations)
     for model in needed_models(configurations):
         try:

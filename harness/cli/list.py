@@ -53,7 +53,7 @@ def list_(
         shown = "systems"
     if paper:
         if shown != "systems":
-            raise HarnessError(f"--paper: {shown} are of no paper; only systems are")
+            raise HarnessError(f"--paper: {shown} do not belong to a paper; use it with systems")
         if paper not in (known := config.names("paper")):
             raise HarnessError(f"paper {paper!r} is unknown; {suggestion(paper, known)}")
     if as_json:
@@ -79,7 +79,7 @@ def _overview() -> None:
         known = config.names(group.folder)
         own = [each for each, path in known.items() if not path.is_relative_to(config.folders()[0])]
         used = [*own[:3], *(each for each in group.used if each in known)]
-        while len(", ".join(used)) > longest:
+        while used and len(", ".join(used)) > longest:
             used.pop()
         table.append([name, str(len(known)), ", ".join(used) + (", ..." if len(used) < len(known) else "")])
     out_left(table, cut=True)
@@ -102,7 +102,8 @@ def _brief(row: Row) -> Row:
     """
     if row.get("state") != "needs":
         return {**row, "state": _BRIEF.get(row.get("state", ""), row.get("state", ""))}
-    lacks = [what for what, pattern in _LACKS.items() if re.search(pattern, row.get("missing", ""))]
+    missing = row.get("missing", "").partition(": harness ")[0]  # not the command
+    lacks = [what for what, pattern in _LACKS.items() if re.search(pattern, missing)]
     return {**row, "state": f"no {lacks[0]}{'+' * (len(lacks) > 1)}" if lacks else "needs"}
 
 
@@ -120,6 +121,8 @@ def _print(found: Sequence[Row], group: str, wide: bool) -> None:
     out_left(lines, cut=True)
     if first != columns or sum(max(map(len, column)) + 2 for column in zip(*lines, strict=True)) - 2 > whole:
         out("")
-        if any("no " in field for row in lines for field in row[1:2]):
-            out("no code: not implemented; +: several resources are missing")
+        states = [row[first.index("state")] for row in lines[1:]] if "state" in first else []
+        legend = {"no code": "no code: not implemented", "+": "+: several resources are missing"}
+        if said := [meaning for sign, meaning in legend.items() if any(sign in state for state in states)]:
+            out("; ".join(said))
         out(f"all columns, not cut: harness list {group} --wide")

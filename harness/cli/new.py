@@ -48,7 +48,7 @@ def collection(
         _of_data_set(name, conf, beir, revision, split or "test", subset or "")
         return
     if revision or split or subset:
-        raise HarnessError("--revision, --split and --subset: are of a data set, which --beir names")
+        raise HarnessError("--revision, --split and --subset: need --beir, which names the data set")
     _write(
         name,
         ("collection", "corpus"),

@@ -160,9 +160,7 @@ def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[s
     if settings.training:
         remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
     if produced.run.name.endswith(MARK):
-        said = (
-            "Something here was learnt from judgments of the very topics that are ranked: every number is optimistic."
-        )
+        said = "Trained on judgments of the ranked topics: every number is optimistic."
         remarks = (said, *remarks)
     if settings.rerank:
         remarks = ("The system ranked the judged documents of each topic, nothing else.", *remarks)

@@ -148,6 +148,8 @@ class Collection:
     def state(self) -> str:
         """Returns the worst state of its files: `here`, `fetchable`, `manual download: ...` or `needs ...`."""
         states = [state(entry) for entry in self.files()]
+        states += [f"needs {entry}" for entry in self.located() if isinstance(entry, Path) and not entry.is_file()]
+        states += ["needs the private judgments, which the organisers have"] * any(map(self.withheld, self.editions))
         by_hand = [entry for entry in states if entry not in ("here", "fetchable")]
         return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
 
@@ -161,7 +163,7 @@ class Collection:
         chosen = self.edition(edition)
         if self.withheld(edition):
             private = f"the judgments of {self.name}, edition {chosen.name}, are private"
-            only = "without them, 'harness run' makes a run, which only the organisers can score"
+            only = "only the organisers can score; without judgments, 'harness run' makes runs of single configurations"
             raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}")
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
@@ -198,7 +200,7 @@ class Collection:
         if listed and known is not None and known.isdisjoint(listed):
             raise HarnessError(
                 f"collection {self.name}: nothing is excluded: {min(listed)!r} and the other topics with excluded "
-                f"documents ({len(listed):,} in all) are no topics of it"
+                f"documents ({len(listed):,} in all) are not topics of this collection"
             )
         return Exclusions(
             protocol.exclude,

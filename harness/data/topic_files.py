@@ -113,6 +113,7 @@ def trec(data: bytes, path: str, language: str = "eng") -> Topics:
 
     The labels that TREC puts before the texts (`Number:`, `Description:`) are removed. Description and narrative are
     the body, a line each; other fields of early TRECs (`<dom>`, `<con>`, ...) are ignored.
+    Entities such as `&lt;` are kept as they are.
     """
     text = _text(data, path)
     topics: list[tuple[int, Topic]] = []
@@ -172,7 +173,9 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
     for number, line in numbered_lines(data, path):
         if line.lstrip()[0] not in "{[":
-            raise format_error(path, number, "is no JSON object; other forms have other readers, such as tsv and trec")
+            raise format_error(
+                path, number, "expected a JSON object on each line; for other formats set reader: tsv or trec"
+            )
         try:
             row = json.loads(line)
             if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):

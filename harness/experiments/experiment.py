@@ -421,7 +421,8 @@ class Experiment:
         HarnessError
             There is no such axis, label or seed, or no cell has them all.
         """
-        only, known = dict(only or {}), () if self.seeds is None or SEED in self.axes else self.seeds.values
+        cells, only = tuple(cells), dict(only or {})
+        known = () if SEED in self.axes else tuple(dict.fromkeys(cell.seed for cell in cells if cell.seed is not None))
         seeds = only.pop(SEED, ()) if known else ()
         strange = [f"run: key 'only': no seed is {each}; {suggestion(each, known)}" for each in {*seeds} - {*known}]
         refuse(self._unknown_labels(only, "run: key 'only'", self.coordinates) + strange)

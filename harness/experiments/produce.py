@@ -133,7 +133,7 @@ def make(
         path, run_before = before
         say(f"{path}: reused, same configuration")
         return Produced(run_before, path, work.key, reused=True, basis=work.basis)
-    if replaced := _replaced(work, runs):
+    if work.named and (replaced := _replaced(work, runs / collection / f"{_name(work, work.named)}.run")):
         say(replaced)
     say(f"running {built.name} on {collection}")
     excluded = task.scorer.exclusions
@@ -144,12 +144,14 @@ def make(
         run = _in_pool(run, work.pool, meter, say)
     if excluded is not None:
         run = _without(run, excluded, meter, say)
-    marked = run.name.endswith(MARK)
     # The configured name, by which an earlier run is found; a system without one names its runs itself.
-    name = f"{(work.named or run.name).removesuffix(MARK)}{suffix}{MARK if work.shared or marked else ''}"
-    layout = "trec" if run.context is None else "arqmath-task2"
-    # The run is parsed before anything is written, so that an invalid run never replaces a valid one.
+    name = _name(work, work.named or run.name, marked=run.name.endswith(MARK))
     path = runs / collection / f"{name}.run"
+    layout = "trec" if run.context is None else "arqmath-task2"
+    if not work.named and (replaced := _replaced(work, path)):
+        _check_same_system(work, path)
+        say(replaced)
+    # The run is parsed before anything is written, so that an invalid run never replaces a valid one.
     content = guarded(f"system {built.name}", lambda: run_text(replace(run, name=name), format=layout))
     read_back = parse_run(content.encode(), str(path), format=layout)
     if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
@@ -251,10 +253,23 @@ def _before(work: _Work, runs: Path, say: Say) -> tuple[Path, Run] | None:
     return None
 
 
-def _replaced(work: _Work, runs: Path) -> str:
+def _name(work: _Work, name: str, *, marked: bool = False) -> str:
+    return f"{name.removesuffix(MARK)}{work.suffix}{MARK if work.shared or marked else ''}"
+
+
+def _check_same_system(work: _Work, path: Path) -> None:
+    """Raises HarnessError if a system that names its runs itself would replace the run of another system."""
+    before = sidecar.said(sidecar.beside(path)) if sidecar.beside(path).is_file() else None
+    if before is None or (before.system or {}).get("_target_") != (work.spec["system"] or {}).get("_target_"):
+        raise HarnessError(
+            f"{path}: is a run of another system, and system {work.built.name} names its run so; "
+            "use runs=FOLDER, or system.name=NAME"
+        )
+
+
+def _replaced(work: _Work, path: Path) -> str:
     """Returns the sentence on the run of another configuration that this one replaces; empty if there is none."""
-    path = runs / work.task.collection.name / f"{work.named}{work.suffix}{MARK if work.shared else ''}.run"
-    if not work.named or not path.is_file():
+    if not path.is_file():
         return ""
     side = sidecar.beside(path)
     if not side.is_file():
@@ -279,7 +294,7 @@ def _differences(before: sidecar.Said, work: _Work) -> list[str]:
     for name, what in (("training", "training judgments"), ("excluded", "excluded documents")):
         if now[name] != then[name]:
             found.append(f"{'no' if then[name] is None else 'other'} {what}")
-    for key, value in changed(before.system, work.spec["system"]).items():
+    for key, value in changed(before.system, work.spec["system"] or {}).items():
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
         found.append(f"the default of {key}" if value is MISSING else f"{key}={text[:40]}{'...' * (len(text) > 40)}")
     return found

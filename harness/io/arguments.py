@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import cache, wraps
 from numbers import Integral, Real
 from pathlib import Path
@@ -29,6 +29,7 @@ _NAMES: Mapping[object, str] = {
     Collection: "a list",
     Mapping: "a mapping",
 }
+_EACH: Mapping[object, str] = {str: "texts", Path: "paths", int: "whole numbers", float: "numbers"}
 
 
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -86,12 +87,18 @@ class _Names(dict[str, Any]):
 def _fits(value: object, kind: object) -> bool:
     """Returns whether a value has a type; True for types that cannot be checked."""
     origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in arguments)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
     if origin in _LISTS:
-        return isinstance(value, Iterable) and not isinstance(value, bytes | Mapping)
+        if not isinstance(value, Iterable) or isinstance(value, bytes | Mapping):
+            return False
+        if not isinstance(value, Sequence | Set) or not arguments:  # an iterator can be read only once
+            return True
+        return all(_fits(each, arguments[0]) for each in value)
     if origin is Mapping:
         return isinstance(value, Mapping)
     if kind in (None, NoneType):
@@ -111,4 +118,6 @@ def _name(kind: object) -> str:
         return " or ".join(dict.fromkeys(_name(each) for each in arguments))
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
+    if origin in _LISTS and arguments and arguments[0] in _EACH:
+        return f"a list of {_EACH[arguments[0]]}"
     return _NAMES.get(origin or kind, getattr(kind, "__name__", str(kind)))

@@ -21,7 +21,7 @@ _TICK = 2_000_000_000  # nanoseconds; the coarsest resolution of file times
 _DEEPEST = 50  # maximum nesting of a configuration; ours have six levels
 _MOST_BYTES = 1 << 22
 _MOST = 100_000  # maximum number of nodes after expanding aliases
-_WITH_PATHS = ("path", "runs", "first", "training_runs")  # settings of systems that name run files
+_WITH_PATHS = ("path", "runs", "first", "system", "training_runs")  # settings of systems that name run files
 _NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
 _REHEARSAL = "the rehearsal"  # owner of the configurations that replace ours: of resources, nothing else
 _REPLACED = ("source", "llm")
@@ -259,12 +259,17 @@ def anchored(name: str, composed: Mapping[str, Any]) -> dict[str, Any]:
     for file in _lineage("system", known[name], ()):
         plain = _merged(plain, _read(file))
     loaded = _composed("system", known[name])
-    for key in _WITH_PATHS:
-        if key in found and found[key] == plain.get(key):
-            found[key] = loaded[key]
+    found |= {key: _as_loaded(found[key], plain.get(key), loaded.get(key)) for key in _WITH_PATHS if key in found}
     if found.get("name") == plain.get("name") and "name" in loaded:
         found["name"] = loaded["name"]
     return found
+
+
+def _as_loaded(value: object, plain: object, loaded: object) -> object:
+    """Returns the values of `loaded` where an override did not change those of the files, `plain`, key by key."""
+    if isinstance(value, dict) and isinstance(plain, dict) and isinstance(loaded, dict):
+        return {key: _as_loaded(each, plain.get(key), loaded.get(key)) for key, each in value.items()}
+    return loaded if value == plain else value
 
 
 def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -284,18 +284,20 @@ def out_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fold: bool = False) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     if not on_terminal():
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         for row in rows:
             fields = zip(row, widths, strict=True)
             out("  ".join(f.rjust(w) if right and i else f.ljust(w) for i, (f, w) in enumerate(fields)).rstrip())
         return
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
+    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(rows[0]))]  # Han letters take two cells
     if fold:
-        words = [max(len(word) for row in rows for word in (row[i].split() or [""])) for i in range(len(widths))]
+        words = [max(cell_len(word) for row in rows for word in (row[i].split() or [""])) for i in range(len(widths))]
         # Only words longer than `WORD` are broken.
         for least in (words, [min(word, WORD) for word in words]):
             widths = fitted(widths, console.width, least=least)

@@ -116,7 +116,7 @@ def _stop(_: int, frame: FrameType | None) -> None:
 
 
 def _leave_later() -> None:
-    """Ends the program some time later: a pool of multiprocessing waits forever for a lock that a killed worker held."""
+    """Ends the program some time later: multiprocessing may wait forever for a lock that a killed worker held."""
     import threading
 
     timer = threading.Timer(_PATIENCE, leave)

@@ -178,7 +178,9 @@ class Lab:
             reason = "the reason may reveal private judgments; organisers see it with 'harness lab check'"
             with suppress(HarnessError):
                 if load_collection(self.collection).withheld(self.edition):
-                    reason = "the judgments are private and not here; send your run to the organisers, who submit it"
+                    reason = (
+                        "the judgments are private and not here; only the organisers can score runs, so send them yours"
+                    )
             raise HarnessError(f"{self.folder}: runs cannot be scored at present; {reason}") from None
 
 

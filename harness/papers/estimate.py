@@ -26,7 +26,7 @@ from harness.systems.states import by_hand, needed_models, parts
 
 _COMMANDS = {  # source of runs that are no experiment -> where their commands are
     "rows": "commands of the rows, listed by harness reproduce paper={key}",
-    "systems": "commands of the systems, listed by harness list systems --paper {key}",
+    "systems": "commands of the systems, listed by harness list systems --paper {key} --wide",
 }
 _EITHER_WAY = Range(1 / SPREAD, SPREAD)
 
@@ -114,7 +114,7 @@ def estimates(paper: Paper) -> tuple[Estimate, ...]:
 
 
 def order(found: Sequence[Estimate], key: str) -> tuple[str, ...]:
-    """Returns what to do, in order: installation, files, models, keys, then the tables by their known hours."""
+    """Returns what to do, in order: manual downloads, models last, then the tables by their known hours."""
     once: dict[str, Needed] = {each.name: each for estimate in found for each in estimate.needed}
     ranked = sorted(once.values(), key=lambda each: ("--from" not in each.where, each.name in data().models))
     lines = [f"get {each.name}: {each.where}" for each in ranked]

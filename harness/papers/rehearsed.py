@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from harness.io import config
 from harness.io.files import read_bytes, write_atomic
 from harness.version import __version__
 
-HEADER = ("tables", "row", "version", "scale", "digest")
+HEADER = ("tables", "row", "version", "scale", "digest", "systems")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Rehearsed:
     tables : of the paper, joined by `, `; empty for a system that is rehearsed by its own recipe.
     digest : of the command and all configurations that it names; a row whose digest has changed has to be rehearsed
         again.
+    systems : names in `conf/system/` of the systems that its commands run, separated by blanks.
     """
 
     tables: str
@@ -33,6 +34,7 @@ class Rehearsed:
     version: str
     scale: str
     digest: str
+    systems: str
 
 
 def read(paper: str) -> tuple[Rehearsed, ...]:
@@ -73,7 +75,7 @@ def write(path: Path, rows: Iterable[Rehearsed], tried: Iterable[tuple[str, str]
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
-    writer.writerows((row.tables, row.row, row.version, row.scale, row.digest) for _, row in sorted(kept.items()))
+    writer.writerows(astuple(row) for _, row in sorted(kept.items()))
     write_atomic(path, text.getvalue())
 
 
@@ -94,12 +96,26 @@ def version(paper: str, table: str, labels: Iterable[str]) -> str:
     return next(filter(None, found), "")
 
 
-def now(tables: str, row: str, scale: str, digest: str) -> Rehearsed:
+@cache
+def _systems() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for paper in config.names("paper"):
+        for row in read(paper):
+            found |= dict.fromkeys(row.systems.split(), row.version)
+    return found
+
+
+def of_system(name: str) -> str:
+    """Returns at which version a recipe that runs a system was rehearsed; empty if none was."""
+    return _systems().get(name, "")
+
+
+def now(tables: str, row: str, scale: str, digest: str, systems: Iterable[str]) -> Rehearsed:
     """Returns the record of a row that passes with this version.
 
     Examples
     --------
-    >>> now("4", "Moogle", "tiny", "0" * 16).version == __version__
+    >>> now("4", "Moogle", "tiny", "0" * 16, ["e5-mistral"]).version == __version__
     True
     """
-    return Rehearsed(tables, row, __version__, scale, digest)
+    return Rehearsed(tables, row, __version__, scale, digest, " ".join(sorted(set(systems))))

@@ -102,8 +102,9 @@ def passed(steps: Sequence[Step], rows: Mapping[Row, Result], scale: str) -> lis
     """Returns the records of the rows all of whose commands passed, with the digest of these commands together."""
     named = {step.name for step in steps}
     digests = row_digests(steps)
+    systems = row_systems(steps)
     return [
-        rehearsed.now(row.table, row.label, scale, digests[row])
+        rehearsed.now(row.table, row.label, scale, digests[row], systems[row])
         for row, result in rows.items()
         if result.passed and result.step in named
     ]
@@ -117,6 +118,16 @@ def row_digests(steps: Sequence[Step]) -> dict[Row, str]:
         for row in step.rows:
             found.setdefault(row, []).append(digest)
     return {row: artefacts.key({"commands": digests})[:16] for row, digests in found.items()}
+
+
+def row_systems(steps: Sequence[Step]) -> dict[Row, set[str]]:
+    """Returns row -> names of the systems that its commands run."""
+    found: dict[Row, set[str]] = {}
+    for step in steps:
+        for part in step.parts or (step,):
+            for row in part.rows:
+                found.setdefault(row, set()).update(part.chosen("system"))
+    return found
 
 
 def _code() -> str:

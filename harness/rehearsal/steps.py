@@ -39,12 +39,14 @@ class Step:
     words : of the command, without `harness`.
     rows : that need its runs.
     parts : the same in smaller commands, which are run if it fails, to find the rows that fail.
+    condition : of an experiment, if the command is limited to one.
     """
 
     name: str
     words: tuple[str, ...]
     rows: tuple[Row, ...]
     parts: tuple[Step, ...] = ()
+    condition: str = ""
 
     @property
     def command(self) -> str:
@@ -75,11 +77,13 @@ class Step:
                     )
             yield from states.parts(mapping)
 
+    def chosen(self, group: str) -> set[str]:
+        """Returns the names of a group's configurations that its words, or its experiment's cells, choose."""
+        return {name for words in self._composed() for kind, name in _choices(words) if kind == group}
+
     def corpora(self) -> set[str]:
         """Returns the corpora and collections whose files it reads, by name."""
-        found = set()
-        for words in self._composed():
-            found |= {name for group, name in _choices(words) if group in ("corpus", "collection")}
+        found = self.chosen("corpus") | self.chosen("collection")
         for part in self.systems():
             found |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
             found |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
@@ -90,7 +94,9 @@ class Step:
         if "experiment" not in choice:
             yield self.words
             return
-        yield from (cell.overrides for cell in load_experiment(choice["experiment"]).cells())
+        for cell in load_experiment(choice["experiment"]).cells():
+            if self.condition in ("", cell.labels[0]):
+                yield cell.overrides
 
 
 def _choices(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -217,6 +223,7 @@ def _of_experiments(paper: Paper) -> list[Step]:
                 f"{name} {condition}",
                 (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
                 tuple(dict.fromkeys(rows[found.row(cell.labels)] for cell in cells if cell.labels[0] == condition)),
+                condition=condition,
             )
             for condition in found.conditions
         )

@@ -45,8 +45,8 @@ def amount(found: Range | None) -> str:
 
 
 def _rounded(value: float) -> str:
-    if value >= 100:
-        digits = len(str(int(value))) - 2
+    if value >= 99.5:  # two digits of what is below
+        digits = len(f"{value:.0f}") - 2
         return f"{round(value, -digits):,.0f}"
     return f"{value:.2g}"
 

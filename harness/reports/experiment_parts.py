@@ -110,7 +110,7 @@ def costs(results: Results) -> Section | None:
         rows.append((*row_cells(row), Cell(str(runs), runs), *shown))
     titles = (Column(COLUMNS[name].title, kind="number") for name in results.experiment.costs)
     notes = [
-        "Measured when the runs were made, on the machines in their side files; for a cached training, when it was "
+        "Measured when the runs were made, on the machines in their metadata files; for a cached training, when it was "
         "trained. n/a: not measured.",
         "Over several runs, times are means, the query time is the median of all, and memory, index and vectors are "
         "maxima. Memory is that of the process that made the run: it excludes building a cached index and may include "

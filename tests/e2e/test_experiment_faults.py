@@ -200,8 +200,8 @@ CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
     "an open quote": (("experiment=mini", "output='here"), "run: output='here: a quote is not closed"),
     "two values": (
         ("experiment=mini", "scale=full,here"),
-        "run: Ambiguous value for argument 'scale=full,here'; several values are a sweep (-m), a list stands in [], a "
-        "text with a comma in quotes",
+        "run: Ambiguous value for argument 'scale=full,here'; for a sweep over values add -m, put a list in "
+        "[], quote a text that contains a comma",
     ),
     "nothing to scale": (
         ("collection=mini-task1", "system=overlap", "scale=here"),

@@ -112,7 +112,7 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
             "-t",
             "A",
         ): "lab: runs cannot be scored at present; the judgments "
-        "are private and not here; send your run to the organisers, who submit it",
+        "are private and not here; only the organisers can score runs, so send them yours",
     }
     for arguments, fault in faults.items():
         done = place.run(*arguments)

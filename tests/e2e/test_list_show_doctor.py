@@ -65,6 +65,7 @@ def test_every_configuration_is_in_a_list(everything: dict[str, list[dict[str, s
 def test_the_overview_fits_a_screen(place: Place) -> None:
     lines = place.good("list").splitlines()
     assert len(lines) <= 40
+    assert on_terminal(place, 22, "list").startswith("group")
     assert max(map(len, lines)) <= 120
     counts = {row[0]: row[1] for row in table("\n".join(lines)) if row and row[0] in GROUPS}
     assert counts == {name: str(len(config.names(group.folder))) for name, group in GROUPS.items()}
@@ -167,6 +168,25 @@ def test_what_is_broken_is_listed_with_its_fault(tmp_path: Path) -> None:
     assert (found["gone"]["state"], found["gone"]["missing"], found["here"]["state"]) == ("broken", missing, "ready")
     done = place.run("show", "torn")
     assert (done.code, done.err) == (2, f"harness: {fault}\n")
+    place.write("conf/system/torn.yaml", "title: [\n")
+    assert "system/torn.yaml:2: not valid YAML" in place.good("doctor")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("hydra:\n", "key 'hydra' is None, expected a mapping"),
+        ("hydra: [x]\n", "key 'hydra' is ['x'], expected a mapping"),
+        ("hydra: {sweeper: {params: ''}}\n", "key 'hydra.sweeper.params' is '', expected a mapping"),
+    ],
+)
+def test_a_sweep_without_parameters_is_broken(tmp_path: Path, content: str, fault: str) -> None:
+    place = Place(tmp_path)
+    file = place.write("conf/sweep/torn.yaml", content)
+    (row,) = (row for row in json.loads(place.good("list", "sweeps", "--json")) if row["name"] == "torn")
+    assert row == {"name": "torn", "state": "broken", "title": f"{file}: {fault}"}
+    done = place.run("show", "torn")
+    assert (done.code, done.err) == (2, f"harness: {file}: {fault}\n")
 
 
 def test_every_name_can_be_shown(place: Place) -> None:
@@ -254,7 +274,7 @@ def test_files_of_ones_own_collections_are_shown(tmp_path: Path) -> None:
         (("show", "crossmath"), "'crossmath' names 3 things: harness show protocol crossmath or harness show paper "),
         (("show", "a", "b", "c"), "Invalid value: expected [GROUP] NAME"),
         (("list", "sytems"), "group 'sytems' is unknown; did you mean 'systems'?"),
-        (("list", "corpora", "--paper", "mirmu-msm"), "--paper: corpora are of no paper; only systems are"),
+        (("list", "corpora", "--paper", "mirmu-msm"), "--paper: corpora do not belong to a paper; use it with systems"),
         (("list", "--paper", "mirmu"), "paper 'mirmu' is unknown; did you mean 'mirmu-msm'?"),
         (("run", "-c", "mini-task1"), "run: give the collection as collection=NAME "),
     ],

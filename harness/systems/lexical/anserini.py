@@ -148,7 +148,7 @@ def find_jar(named: str | None = None) -> Path:
     if named:
         path = Path(named).expanduser()
         if not path.is_file():
-            raise HarnessError(f"{path} is no file, expected Anserini's jar: {GET_JAR}")
+            raise HarnessError(f"{path}: no such file; expected Anserini's jar: {GET_JAR}")
         return path
     spec = importlib.util.find_spec("pyserini")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():

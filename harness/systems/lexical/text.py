@@ -298,6 +298,6 @@ def _function(name: str) -> FormulaTokens:
     except (ImportError, AttributeError, ValueError):
         raise HarnessError(f"key 'view.formulas' is {name!r}, expected the dotted name of a function") from None
     if not callable(function):
-        raise HarnessError(f"key 'view.formulas': {name} is no function")
+        raise HarnessError(f"key 'view.formulas': {name} is not a function")
     found: FormulaTokens = function
     return found

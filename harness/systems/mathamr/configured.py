@@ -17,7 +17,7 @@ PRECISIONS = (*search.SEARCHES, "qdrant")
 DIFFERENCES = (
     "Trees of formulas are read from LaTeX by our parsers; the thesis had them from MathML by Tangent-S.",
     "The learned temperature stays between 0.01 and 100; the thesis sets it no bounds.",
-    "In a batch, other answers of a question and equal posts are no negatives; the thesis does not speak of them.",
+    "In a batch, other answers of a question and equal posts are not negatives; the thesis does not mention them.",
 )
 
 

@@ -336,7 +336,7 @@ def test_faults_of_our_own_form_name_the_line(line: str, expected: str) -> None:
 
 
 def test_lines_of_another_form_are_said_to_be_no_json() -> None:
-    expected = "f:1: is no JSON object; other forms have other readers, such as tsv and trec"
+    expected = "f:1: expected a JSON object on each line; for other formats set reader: tsv or trec"
     assert fault(lambda: jsonl(b"M.1\tWhat is $i$?\n", "f")) == expected
 
 

@@ -115,6 +115,11 @@ def test_a_restriction_keeps_what_is_tested_against(conf: Conf) -> None:
     assert [cell.labels for cell in second if cell.seed] == list(
         dict.fromkeys(c.labels for c in found.cells() if c.seed)
     )
+    small = loaded(conf, without(scale={"here": {"says": "smaller", "seeds": [5]}}))
+    cells = small.cells(scale="here")
+    assert {cell.seed for cell in small.restricted(cells, {"seed": ("5",)})} == {None, "5"}
+    with pytest.raises(HarnessError, match="no seed is 2; known: 5"):
+        small.restricted(cells, {"seed": ("2",)})
     for only, said in (
         ({"seed": ("7",)}, "run: key 'only': no seed is 7; known: 1, 2, 3"),
         ({"langage": ("Czech",)}, "run: key 'only': no axis is called 'langage'; did you mean 'language'?"),

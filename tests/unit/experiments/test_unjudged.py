@@ -66,9 +66,12 @@ def test_only_private_judgments_may_be_missing(conf: Conf, tmp_path: Path, priva
     )
     club = load_collection("club")
     assert club.withheld() is private
+    absent = "needs the private judgments, which the organisers have" if private else f"needs {qrels}"
+    assert club.state() == absent
     said = "cannot be read: the judgments of club, edition first, are private; " if private else "no such file"
     with pytest.raises(HarnessError, match=f"judgments.txt: {said}"):
         club.qrels()
     qrels.write_text("M.1 0 a 1\n")
     assert not club.withheld()
+    assert club.state() == "here"
     assert club.qrels().to_dict() == {"M.1": {"a": 1}}

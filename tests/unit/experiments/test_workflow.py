@@ -16,10 +16,12 @@ from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
 from harness.experiments.demo import demonstrate
 from harness.experiments.evaluate import evaluate, inputs, read_runs
+from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config
 from harness.scoring.compare import compare
 from harness.store.provenance import provenance
+from harness.systems.build import load_system
 from harness.systems.fusion.candidates import fuse
 from harness.systems.fusion.methods import rrf
 
@@ -258,3 +260,20 @@ def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     for what in ("reading runs: 3 of 3", "scoring runs: 3 of 3", "ties of runs: 3 of 3", "significance tests: 6 of 6"):
         assert f"{what} in " in said.err
     assert said.out == ""
+
+
+def test_a_system_that_names_its_runs_does_not_replace_those_of_others(tmp_path: Path) -> None:
+    bench = task("mini-task1", "mini-answers")
+    path = make(load_system("overlap"), bench, runs=tmp_path).path
+    before = path.read_bytes()
+    run = Run.from_dict("overlap", {"M.1": {"a1088": 1.0}})
+    with pytest.raises(HarnessError, match=r"overlap\.run: is a run of another system, and system .* names its run so"):
+        make(lambda request: run, bench, runs=tmp_path)
+    assert path.read_bytes() == before
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.run").write_text("M.1 Q0 a1088 1 1.0 tag\n")
+    said: list[str] = []
+    for name in ("a", "a", "b"):
+        make(load_system("external", path=str(tmp_path / f"{name}.run")), bench, runs=tmp_path, say=said.append)
+    (line,) = (line for line in said if line.startswith("replaces"))
+    assert line.startswith(f"replaces {tmp_path}/mini-task1/tag.run, made with path={tmp_path}"[:90])

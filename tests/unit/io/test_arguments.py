@@ -75,7 +75,10 @@ def test_a_line_names_function_argument_value_and_type(evaluation: h.Evaluation)
     face: Any = h
     calls: dict[str, Callable[[], object]] = {
         "load_corpus: argument 'name' is None, expected text": lambda: face.load_corpus(None),
-        "task: argument 'measures' is 7, expected a list": lambda: face.task("mini-task1", measures=7),
+        "task: argument 'measures' is 7, expected a list of texts": lambda: face.task("mini-task1", measures=7),
+        "produce: argument 'training' is [3], expected a list of texts": lambda: face.produce(
+            "overlap", evaluation.task, training=[3]
+        ),
         "compare: argument 'baseline' is 5, expected text or None": lambda: face.compare(evaluation, 5),
         "evaluate: argument 'runs' is 7, expected Run or text or a path": lambda: face.evaluate(evaluation.task, 7),
         "compare: argument 'test' is 'z', expected one of 't', 'randomization'": lambda: face.compare(

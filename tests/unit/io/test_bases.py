@@ -95,6 +95,12 @@ def test_paths_of_run_files_begin_at_the_file_that_names_them(here: Path, monkey
     plain = {"runs": ["bm25", "../../a.run", {"runs": ["b.run"]}], "path": "a.run", "model": "e.run"}
     assert config.anchored("own", plain) == plain | {"runs": expected["runs"], "name": "own"}
     assert config.anchored("own", plain | {"name": "other"})["name"] == "other"
+    (here / "pool.yaml").write_text("system: {path: a.run, format: null}\nfirst: bm25\n")
+    nested = {"path": "conf/system/a.run", "format": None}
+    assert config.load("system", "pool")[0] == {"system": nested, "first": "bm25", "name": "pool"}
+    for changed, where in (({"format": "trec"}, "conf/system/a.run"), ({"path": "mine.run"}, "mine.run")):
+        composed = {"system": {"path": "a.run", "format": None} | changed, "first": "bm25"}
+        assert config.anchored("pool", composed)["system"] == nested | changed | {"path": where}
     (here.parents[1] / "below").mkdir()
     monkeypatch.setenv("HARNESS_CONF", str(here.parent))
     monkeypatch.chdir(here.parents[1] / "below")

@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations, product
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,6 @@ from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison, Row, compare, from_json, groups_not_different, to_json
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
-from harness.scoring.seeds import aggregate_seeds
 
 NAN = float("nan")
 TASK1 = Protocol("arqmath-task1", ("AP",), prime=True)
@@ -310,7 +309,6 @@ def test_runs_must_be_scored_alike(change: dict[str, Any], words: str) -> None:
     runs = [ap("x", [0.1, 0.2]), ap("y", [0.1, 0.3]), replace(ap("z", [0.2, 0.4]), **change)]
     expected = f"runs x and z cannot be compared: {words}"
     assert message(lambda: compare(runs, pairs=[("x", "y")])) == expected
-    assert message(lambda: aggregate_seeds(runs, "AP", True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -402,32 +400,6 @@ def test_broken_json_rows() -> None:
     assert message(lambda: from_json(data)) == "comparison: key 'power' is missing"
     wrong: Any = [1]
     assert message(lambda: from_json(wrong)) == "comparison: schema is None, expected 'mathir-harness/comparison'"
-
-
-def test_seeds_by_hand() -> None:
-    runs = [
-        scores("s2", {"AP": [0.2, 0.4], "nDCG": [0.5, 0.5]}),
-        scores("s1", {"AP": [0.4, 0.4], "nDCG": [0.5, 0.5]}),
-        scores("s3", {"AP": [0.5, NAN], "nDCG": [0.2, 0.2]}),
-    ]
-    summary = aggregate_seeds(runs, "AP", selected_on_evaluation=True)
-    first, second = summary.rows
-    assert (summary.runs, summary.by, summary.best) == (("s2", "s1", "s3"), "AP", "s3")
-    assert summary.selected_on_evaluation is True
-    assert (summary.collection, summary.protocol, summary.qrels_sha256) == ("arqmath-3-task1", "arqmath-task1", "ab12")
-    assert (first.measure, second.measure) == ("AP", "nDCG")
-    assert list(asdict(first).values())[1:] == pytest.approx([0.4, 0.1, 0.3, 0.5, 0.5])
-    assert list(asdict(second).values())[1:] == pytest.approx([0.4, math.sqrt(0.03), 0.2, 0.5, 0.2])
-    tied = aggregate_seeds(runs, "nDCG", selected_on_evaluation=False)
-    assert (tied.best, tied.selected_on_evaluation) == ("s1", False)
-    assert aggregate_seeds(runs[:1], "AP", False).rows[0].sd is None  # one seed has no spread
-
-
-def test_bad_seeds() -> None:
-    a = scores("s1", {"AP": [0.1, 0.2], "nDCG": [NAN, NAN]})
-    assert message(lambda: aggregate_seeds([a], "APP", True)) == "unknown measure 'APP'; did you mean 'AP'?"
-    assert message(lambda: aggregate_seeds([a], "AP", True)) == "run s1 has no topics that count for nDCG"
-    assert message(lambda: aggregate_seeds([a, a], "AP", True)) == "2 runs are named 's1'; give each its own name"
 
 
 def judged(means: Mapping[str, float], different: set[frozenset[str]], otherwise: bool | None = False) -> Comparison:

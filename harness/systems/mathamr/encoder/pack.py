@@ -34,7 +34,7 @@ MAGIC = b"MathAMR\x01"
 _FOOTER = struct.Struct("<QQQQI32s8s")  # posts; bytes of records, ids and meta; checksum of the index; SHA-256; MAGIC
 _COUNTS = 7  # index entries per post: nodes, content, edges, content edges, vectors, formulas, checksum
 _SEPARATOR = "\0"
-_REMEDY = "make it anew"
+_REMEDY = "create it again"
 
 Item = tuple[str, Encoded | HarnessError]
 

@@ -354,7 +354,7 @@ def _is_there(path: Path, header: str) -> bool:
     except (ValueError, KeyError, TypeError, RecursionError):
         found = ""
     if first != _checked(found, lines):
-        say(f"{path}: damaged; its graphs are made again")
+        say(f"{path}: damaged; rebuilding its graphs")
         return False
     if found != header:
         raise format_error(

@@ -142,7 +142,7 @@ def test_a_damaged_shard_is_made_again(tmp_path: Path, line: int, capsys: pytest
     for at in (begin, (begin + end) // 2, end - 1, end):
         shard.write_bytes(kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1 :])
         assert build.build_graphs(POSTS, Words(), tmp_path, batch=10).reused == 2
-        assert capsys.readouterr().err == f"{shard}: damaged; its graphs are made again\n"
+        assert capsys.readouterr().err == f"{shard}: damaged; rebuilding its graphs\n"
         assert _shards(tmp_path) == before
 
 
