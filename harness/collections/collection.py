@@ -148,8 +148,8 @@ class Collection:
     def state(self) -> str:
         """Returns the worst state of its files: `here`, `fetchable`, `manual download: ...` or `needs ...`."""
         states = [state(entry) for entry in self.files()]
-        states += [f"needs {entry}" for entry in self.located() if isinstance(entry, Path) and not entry.is_file()]
         states += ["needs the private judgments, which the organisers have"] * any(map(self.withheld, self.editions))
+        states += [f"needs {entry}" for entry in self.located() if isinstance(entry, Path) and not entry.is_file()]
         by_hand = [entry for entry in states if entry not in ("here", "fetchable")]
         return by_hand[0] if by_hand else "fetchable" if "fetchable" in states else "here"
 

@@ -272,8 +272,8 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "several without -m": (
         ("reproduce", "paper=demo,crossmath"),
-        "reproduce: Ambiguous value for argument 'paper=demo,crossmath'; several values are a sweep (-m), a list "
-        "stands in [], a text with a comma in quotes",
+        "reproduce: Ambiguous value for argument 'paper=demo,crossmath'; for a sweep over values add -m, put a "
+        "list in [], quote a text that contains a comma",
     ),
     "interpolation": ((*RUN, "output=${nowhere}"), "run: key 'output': Interpolation key 'nowhere' not found"),
     "alpha text": (("reproduce", "alpha=abc"), "reproduce: key 'alpha' is 'abc', expected a number between 0 and 1"),
