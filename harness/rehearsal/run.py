@@ -169,7 +169,7 @@ def _command(made: World, step: Step, environment: Mapping[str, str], code: str)
     """Runs one command; nothing that it prints of values is kept, and its reports are removed."""
     logs = made.folder / "logs"
     logs.mkdir(exist_ok=True)
-    log = logs / f"{_plain(step.name)}.txt"
+    log = logs / f"{log_name(step.name)}.txt"
     size, start = _size(made.folder), time.monotonic()
     try:
         with log.open("wb") as stream:
@@ -229,7 +229,14 @@ def _last(said: str) -> str:
     return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")[:300]
 
 
-def _plain(name: str) -> str:
+def log_name(name: str) -> str:
+    """Returns the name of a step's log file, without its ending.
+
+    Examples
+    --------
+    >>> log_name("2 mirmu 1: Base arqmath-1-task1")
+    '2-mirmu-1-Base-arqmath-1-task1'
+    """
     return re.sub(r"[^\w.+-]+", "-", name).strip("-")[:120]
 
 

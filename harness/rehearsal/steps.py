@@ -54,13 +54,17 @@ class Step:
         return shlex.join(["harness", *self.words])
 
     def digest(self) -> str:
-        """Returns a hash of the command and of all configurations that it names; for records of what was rehearsed."""
+        """Returns a hash of the command and of all configurations that it names; for records of what was rehearsed.
+
+        Keys that only describe, such as titles and licences, are left out.
+        """
         named = {
-            f"{group}/{name}": config.load(group, name)[0]
+            f"{group}/{name}": _acting(config.load(group, name)[0])
             for group, name in _choices(self.words)
             if name in config.names(group)
         }
-        return sha256(json.dumps([self.words, named, list(self.systems())], sort_keys=True, default=str).encode())[:16]
+        content = [self.words, named, [_acting(part) for part in self.systems()]]
+        return sha256(json.dumps(content, sort_keys=True, default=str).encode())[:16]
 
     def systems(self) -> Iterator[Mapping[str, Any]]:
         """Yields the configurations of its systems and of their parts, with the overrides of the command."""
@@ -97,6 +101,10 @@ class Step:
         for cell in load_experiment(choice["experiment"]).cells():
             if self.condition in ("", cell.labels[0]):
                 yield cell.overrides
+
+
+def _acting(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key not in (*states.ABOUT, "licence", "link", "notes")}
 
 
 def _choices(words: Sequence[str]) -> list[tuple[str, str]]:
