@@ -23,7 +23,7 @@ from harness.systems.crosslingual.scripts import name_of
 ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand", "example")
 Kind = Literal["ready", "needs", "not implemented", "blocked", "broken"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_WITH_MODELS = ("harness.systems.dense.", "harness.systems.crosslingual.")
+_WITH_MODELS = ("harness.systems.dense.", "harness.systems.crosslingual.", "harness.systems.mathamr.linearised.")
 
 
 @dataclass(frozen=True)
