@@ -34,7 +34,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic
-from harness.systems.lexical import anserini, text
+from harness.systems.lexical import anserini, runtime, text
 from harness.systems.lexical.system import BM25
 from harness.systems.ranking import Ranker
 
@@ -132,7 +132,7 @@ def side_bm25s(documents: Path, folder: Path) -> Answer:
 
 def side_anserini(documents: Path, folder: Path) -> Answer:
     """Anserini as system anserini-latex uses it."""
-    engine = anserini.engine()
+    engine = runtime.engine()
     anserini.build(engine, read(documents), folder, tokens=True)
 
     def answer(queries: Mapping[str, str], depth: int) -> Rankings:

@@ -16,7 +16,7 @@ from harness.sources.catalogue import model_names
 from harness.sources.network import address, offline, reachable
 from harness.store.llm import load_endpoint
 from harness.systems.dense import models
-from harness.systems.lexical import anserini
+from harness.systems.lexical import runtime
 from harness.systems.states import by_hand, by_language, model_lines, module_lines, needed_models, parts, registered
 
 
@@ -62,10 +62,10 @@ def _conf() -> list[str]:
 
 def _anserini() -> Iterator[list[str]]:
     """Checks the Java runtime and the jar that Anserini's systems need."""
-    lacking = anserini.missing()
+    lacking = runtime.missing()
     if not lacking:
-        _, version = anserini.find_java()
-        yield ["Anserini", f"Java {version}, {anserini.find_jar().name}", ""]
+        _, version = runtime.find_java()
+        yield ["Anserini", f"Java {version}, {runtime.find_jar().name}", ""]
     for line in lacking:
         what, _, command = line.partition(": ")
         yield ["Anserini", what, command]
@@ -91,7 +91,7 @@ def _extras() -> Iterator[list[str]]:
         try:
             mapping, _ = config.load("system", name)
             found = list(parts(mapping))
-            skipped = registered(found, f"system {name}") or mapping.get("needs") == anserini.__name__
+            skipped = registered(found, f"system {name}") or mapping.get("needs") == runtime.__name__
             lines = [] if skipped else module_lines(found) or [*filter(None, by_language(found).values())]
         except HarnessError as error:
             yield [f"system {name}", error.lines[0], "correct this file"]

@@ -14,10 +14,10 @@ from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.systems.base import Request, System
 from harness.systems.build import load_system
-from harness.systems.lexical import anserini
+from harness.systems.lexical import runtime
 from harness.systems.lexical.anserini import Anserini
 
-LACKING = anserini.missing()
+LACKING = runtime.missing()
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,

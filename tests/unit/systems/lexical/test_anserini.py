@@ -20,8 +20,9 @@ from harness.io.console import Progress, progress
 from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.build import load_system
-from harness.systems.lexical import anserini
-from harness.systems.lexical.anserini import GET_JAR, GET_JAVA, Anserini, Engine
+from harness.systems.lexical import anserini, runtime
+from harness.systems.lexical.anserini import Anserini
+from harness.systems.lexical.runtime import GET_JAR, GET_JAVA, Engine
 from harness.systems.lexical.system import BM25
 
 # Stands in Java's place: keeps what it was called with, then does as Anserini was seen to do.
@@ -105,19 +106,19 @@ def calls(engine: Engine) -> list[str]:
 @pytest.mark.parametrize("version", ["21", "21-ea", "21.0.2", "25.0.2"])
 def test_a_runtime_new_enough(fake: Make, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     java = fake(version=version).java
-    assert anserini.find_java(str(java)) == (java, version)
+    assert runtime.find_java(str(java)) == (java, version)
     # It is called from other folders.
     monkeypatch.chdir(java.parent.parent)
-    assert anserini.find_java("bin/java") == (java, version)
+    assert runtime.find_java("bin/java") == (java, version)
     monkeypatch.setenv("PATH", str(java.parent))
-    assert anserini.find_java("java") == (java, version)
+    assert runtime.find_java("java") == (java, version)
 
 
 @pytest.mark.parametrize("version", ["1.8.0_292", "11.0.1", "17.0.15", "20", "unknown"])
 def test_a_runtime_too_old(fake: Make, version: str) -> None:
     java = fake(version=version).java
     expected = f"{java} is Java {version}, Anserini needs Java 21 or newer: {GET_JAVA}"
-    assert message(lambda: anserini.find_java(str(java))) == expected
+    assert message(lambda: runtime.find_java(str(java))) == expected
 
 
 def test_a_runtime_that_is_none(tmp_path: Path) -> None:
@@ -126,15 +127,15 @@ def test_a_runtime_that_is_none(tmp_path: Path) -> None:
     silent.chmod(0o755)
     for path in (silent, tmp_path, tmp_path / "absent"):
         expected = f"{path} is no Java runtime, Anserini needs Java 21 or newer: {GET_JAVA}"
-        assert message(lambda path=path: anserini.find_java(str(path))) == expected  # type: ignore[misc]
+        assert message(lambda path=path: runtime.find_java(str(path))) == expected  # type: ignore[misc]
 
 
 @pytest.mark.usefixtures("bare")
 def test_where_a_runtime_is_looked_for(fake: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert message(anserini.find_java) == f"no Java runtime is found, Anserini needs Java 21 or newer: {GET_JAVA}"
+    assert message(runtime.find_java) == f"no Java runtime is found, Anserini needs Java 21 or newer: {GET_JAVA}"
     java = fake(version="17.0.15").java
     monkeypatch.setenv("PATH", str(java.parent))
-    assert message(anserini.find_java).startswith(f"{java} is Java 17.0.15, ")
+    assert message(runtime.find_java).startswith(f"{java} is Java 17.0.15, ")
     # One that is new enough is taken, wherever it is.
     home = tmp_path / "home"
     (home / "bin").mkdir(parents=True)
@@ -142,12 +143,12 @@ def test_where_a_runtime_is_looked_for(fake: Make, monkeypatch: pytest.MonkeyPat
     newer.write_text(java.read_text().replace("17.0.15", "22.0.1"))
     newer.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert anserini.find_java() == (newer, "22.0.1")
+    assert runtime.find_java() == (newer, "22.0.1")
 
 
 @pytest.mark.usefixtures("bare")
 def test_what_is_missing_is_named_with_its_remedy(fake: Make, tmp_path: Path) -> None:
-    java, jar = anserini.missing()
+    java, jar = runtime.missing()
     assert java == f"no Java runtime is found, Anserini needs Java 21 or newer: {GET_JAVA}"
     assert jar == f"Anserini's jar is not installed: {GET_JAR}"
     rows = [row[1:] for row in findings.findings() if row[0] == "Anserini"]
@@ -164,24 +165,24 @@ def test_the_jar_of_an_installed_pyserini(monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "site" / "pyserini" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delitem(sys.modules, "pyserini", raising=False)
-    assert message(anserini.find_jar) == f"Anserini's jar is not installed: {GET_JAR}"
+    assert message(runtime.find_jar) == f"Anserini's jar is not installed: {GET_JAR}"
     (jars / "anserini-9.9-fatjar.jar").write_bytes(b"")
-    assert anserini.find_jar() == jars / "anserini-9.9-fatjar.jar"
-    monkeypatch.setattr(anserini, "find_java", lambda: (Path("java"), "21.0.2"))
+    assert runtime.find_jar() == jars / "anserini-9.9-fatjar.jar"
+    monkeypatch.setattr(runtime, "find_java", lambda: (Path("java"), "21.0.2"))
     rows = [row for row in findings.findings() if row[0] == "Anserini"]
     assert rows == [["Anserini", "Java 21.0.2, anserini-9.9-fatjar.jar", ""]]
 
 
 def test_another_jar_than_the_checksum_says(fake: Make) -> None:
     made = fake()
-    assert anserini.engine(str(made.java), str(made.jar), made.sha256) == made
+    assert runtime.engine(str(made.java), str(made.jar), made.sha256) == made
     made.jar.write_bytes(b"another")
     other = hashlib.sha256(b"another").hexdigest()
     expected = f"{made.jar}: its SHA-256 is {other}, expected {made.sha256} ({GET_JAR})"
-    assert message(lambda: anserini.engine(str(made.java), str(made.jar), made.sha256)) == expected
+    assert message(lambda: runtime.engine(str(made.java), str(made.jar), made.sha256)) == expected
     made.jar.unlink()
-    expected = f"{made.jar} is no file, expected Anserini's jar: {GET_JAR}"
-    assert message(lambda: anserini.engine(str(made.java), str(made.jar), made.sha256)) == expected
+    expected = f"{made.jar}: no such file; expected Anserini's jar: {GET_JAR}"
+    assert message(lambda: runtime.engine(str(made.java), str(made.jar), made.sha256)) == expected
 
 
 # ---- what a process says
@@ -395,7 +396,7 @@ def test_shipped_configurations_agree_with_bm25_where_they_should() -> None:
 
 # ---- the real one
 
-LACKING = anserini.missing()
+LACKING = runtime.missing()
 real_java = pytest.mark.skipif(bool(LACKING), reason="; ".join(LACKING) or "nothing is missing")
 DOCUMENTS = {
     'odd"id#é': "even number",
