@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from harness.collections.load import load_collection
@@ -11,9 +10,9 @@ from harness.papers.claims import Claim, check_claims
 from harness.papers.estimate import estimates
 from harness.papers.reproduce import Reproduction
 from harness.papers.translations import Translation
-from harness.render import figures
-from harness.render.model import Block, Cell, Column, Facts, Figure, Records, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Facts, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
+from harness.reports.breakdown import breakdown_section
 from harness.reports.brought import brought_data, brought_section
 from harness.reports.claims import claim_records, claims_section
 from harness.reports.estimates import cost_section
@@ -67,7 +66,7 @@ def paper_report(
         _costs(reproduction),
         claims_section(claims, _run_notes(reproduction), labels),
         _translations(reproduction),
-        _breakdown(reproduction),
+        breakdown_section(reproduction),
         _rerun(reproduction),
         *_other_protocols(reproduction),
         _per_topic(reproduction, titles),
@@ -385,46 +384,6 @@ def _translations(reproduction: Reproduction) -> Section | None:
     return Section(
         "Check of translated topics", (Text(text), Table("translations", "Translated topics", columns, rows))
     )
-
-
-def _breakdown(reproduction: Reproduction) -> Section | None:
-    entry = reproduction.paper.config.breakdown
-    if entry is None or not reproduction.scores:
-        return None
-    attribute, measure, values, runs = entry.attribute, entry.measure, entry.values, entry.runs
-    parts: dict[str, dict[str, list[str]]] = {}
-    for collection, topics in reproduction.topics.items():
-        judged = set(next(s for (c, _), s in reproduction.scores.items() if c == collection).topics)
-        for topic in topics:
-            if topic.id in judged and topic.attributes.get(attribute) in values:
-                parts.setdefault(collection, {}).setdefault(topic.attributes[attribute], []).append(topic.id)
-    rows, means = [], []
-    for value in values:
-        cells, bars = [], []
-        ids = {collection: set(found.get(value, ())) for collection, found in parts.items()}
-        n = sum(len(found) for found in ids.values())
-        for run in runs:
-            numbers = [
-                x
-                for collection, found in ids.items()
-                for x in reproduction.scores[(collection, run)].select(found).column(measure)
-                if not math.isnan(x)
-            ]
-            mean = math.fsum(numbers) / len(numbers) if numbers else math.nan
-            bars.append(mean)
-            cells.append(number_cell(mean, 3))
-        rows.append((Cell(value), Cell(str(n), n), *cells))
-        means.append(bars)
-    columns = (Column(attribute), Column("n", kind="number"), *(Column(run, kind="number") for run in runs))
-    without = [collection for collection in reproduction.topics if collection not in parts]
-    judged_in = {c: len(s.topics) for (c, _), s in reproduction.scores.items() if c in parts}
-    labelled = {c: sum(len(found) for found in values_of.values()) for c, values_of in parts.items()}
-    covered = ", ".join(f"{labelled[c]} of the {judged_in[c]} topics of {c}" for c in parts)
-    note = f"Labels exist for {covered}" + (f"; {', '.join(without)} has none" if without else "") + "."
-    table = Table("breakdown", entry.title, columns, tuple(rows), (note,))
-    label = next(iter(reproduction.scores.values())).protocol.label(measure)
-    svg = figures.grouped_bars(values, runs, means, label)
-    return Section("Distribution of differences", (Figure("breakdown-figure", entry.title, svg, table),))
 
 
 def _rerun(reproduction: Reproduction) -> Section | None:
