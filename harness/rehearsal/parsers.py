@@ -11,7 +11,6 @@ from pathlib import Path
 
 from harness.io.files import write_atomic
 
-MODEL = "amrlib-model"  # the folder of a model for amrlib, in the folder of the packages
 _HERE = Path(__file__).resolve().parent
 _PACKAGES = _HERE / "packages"
 
@@ -31,6 +30,11 @@ def make(folder: Path, seed: int) -> Path:
         write_atomic(package / module, written.replace("SEED = 0", f"SEED = {seed}"))
         write_atomic(package / "amr_text.py", graphs)
     write_atomic(folder / "transition_amr_parser" / "__init__.py", '"""A stand-in for the transition parser."""\n')
-    (folder / MODEL).mkdir(exist_ok=True)
-    write_atomic(folder / MODEL / "amrlib_meta.json", '{"model_type": "stog", "inference_module": "stand-in"}\n')
+    return folder
+
+
+def make_model(folder: Path) -> Path:
+    """Writes the folder of a model for amrlib, and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / "amrlib_meta.json", '{"model_type": "stog", "inference_module": "stand-in"}\n')
     return folder

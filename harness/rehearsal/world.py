@@ -142,8 +142,11 @@ def make(folder: Path, steps: Sequence[Step], scale: Scale, seed: int, real: Seq
     if "mathlib" in given:
         _overlay_source(folder, "mathlib", given["mathlib"], "derived")
     _make_models(folder, sorted(wanted - set(real)), seed, say)
-    if any(str(part.get("parser", "")).startswith(("transition-amr", "amrlib")) for part in parts):
+    used = {str(part.get("parser", "")).partition(":")[::2] for part in parts}
+    if any(name in ("transition-amr", "amrlib") for name, _ in used):
         parsers.make(folder / "packages", seed)
+    for model in sorted(model for name, model in used if name == "amrlib"):
+        parsers.make_model(folder / "work" / model)
     asked = {str(part.get(key)) for part in parts for key in ("llm", "augment_llm", "model")}
     return World(folder, scale, seed, given, bool(asked & set(config.names("llm"))))
 

@@ -216,7 +216,7 @@ def test_weights(folder: Path, tmp_path: Path) -> None:
 def test_amrlib(folder: Path) -> None:
     package = module("amrlib")
     assert Path(str(package.__file__)).is_relative_to(folder)
-    model = package.load_stog_model(model_dir=str(folder / parsers.MODEL))
+    model = package.load_stog_model(model_dir=str(parsers.make_model(folder / "amrlib-model")))
     (plain,) = model.parse_sents(["We prove FORMULA_0."], add_metadata=False)
     (said,) = model.parse_sents(["We prove FORMULA_0."])
     assert said == f"# ::snt We prove FORMULA_0.\n{plain}"
@@ -265,7 +265,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_texts(package: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is broken or missing is counted; all other graphs are connected and hold every placeholder."""
     name, _, model = package.partition(":")
-    model = model or (str(folder / parsers.MODEL) if name == "amrlib" else amr.DOCUMENT_MODEL)
+    model = model or (str(parsers.make_model(folder / "amrlib-model")) if name == "amrlib" else amr.DOCUMENT_MODEL)
     given = ["\n".join(" ".join(tokens) for tokens in document) for document in texts(200, 4)]
     found = amr.AMRParser(name, model)(given)
     assert len(found) == 200
