@@ -228,8 +228,6 @@ def remove(holder: Holder) -> None:
             path.unlink()
             return
         for each in list(path.iterdir()):
-            if each.name == holder.owner:
-                each.unlink()
-            elif not OWNER.fullmatch(each.name):
+            if each.name == holder.owner or not OWNER.fullmatch(each.name):
                 shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
         path.rmdir()

@@ -82,9 +82,14 @@ class Lease:
             return error.errno not in holders.VANISHED
         return True
 
-    def note(self, text: str) -> None:
-        """Adds a line to the lease, which other processes find in `Holder.uses`."""
-        self._append(f"use {text}\n")
+    def is_ours(self) -> bool:
+        """Returns whether this process made the lease; False in a forked child."""
+        return self._process == os.getpid()
+
+    def note(self, *uses: str) -> None:
+        """Adds lines to the lease, which other processes find in `Holder.uses`."""
+        if uses:
+            self._append("".join(f"use {use}\n" for use in uses))
 
     def beat(self) -> None:
         """Shows other processes that the owner runs."""
@@ -113,7 +118,7 @@ class Lease:
 
     def drop(self) -> None:
         """Ends the lease, if this process is the one that made it."""
-        if self._process == os.getpid():
+        if self.is_ours():
             for path in filter(None, (self._prepared, self.path)):
                 with suppress(OSError):
                     (path / self.owner).unlink()
@@ -152,7 +157,7 @@ class Lease:
 
     def _append(self, line: str) -> None:
         path = self.path
-        if path is None or self._process != os.getpid():
+        if path is None or not self.is_ours():
             return
         try:
             handle = os.open(path / self.owner, os.O_WRONLY | os.O_APPEND)
