@@ -45,6 +45,33 @@ def test_the_store_is_listed_and_emptied(place: Place) -> None:
     assert place.run("store", "gc", "--days", "-1").code == 2
 
 
+def test_leases_are_listed(place: Place) -> None:
+    for number, (key, name, text) in enumerate(
+        (
+            (
+                "0" * 64,
+                "1" * 16,
+                {"host": "far", "machine": "node7", "process": 7, "user": "ann", "what": "makes index"},
+            ),
+            ("f" * 64, "2" * 16, {}),
+        )
+    ):
+        folder = place.cache / "store" / "index" / f".{key}.{number + 1}.lease"
+        folder.mkdir(parents=True)
+        (folder / name).write_text(json.dumps({**text, "start": "1", "every": 10}) + "\n.\n.\n")
+    rows = table(place.good("store", "ls"))
+    assert rows[:2] == [
+        ["being made", "key", "machine", "process", "user", "beats", "owner"],
+        ["index", "0" * 12, "node7", "7", "ann", "2", "not known here"],
+    ]
+    assert [field for field in rows[2] if field] == ["index", "f" * 12, "0", "not known here"]
+    assert rows[-1][0].startswith("0 artifacts, 0 B in ")
+    done = place.run("store", "gc", environment={"HARNESS_LEASE_SECONDS": "0.2"})
+    assert (done.code, done.out) == (0, "0 artifacts deleted, 0 B freed\n")
+    assert done.err == "watching 2 leases of other machines for up to 0 s\n"
+    assert not list((place.cache / "store" / "index").iterdir())
+
+
 @pytest.mark.slow
 def test_a_file_brought_by_hand(place: Place) -> None:
     place.write("posts.xml", POSTS)
