@@ -254,7 +254,8 @@ def damage(folder: Path, kind: str, name: str = "") -> str:
         if expected is None:
             return f"damaged: {SPEC} differs from what was written"
         found = _files(folder)
-        found.pop(SPEC)
+        if found.pop(SPEC, None) is None:  # deleted since it was looked for
+            return f"damaged: it has no {SPEC}" if os.path.lexists(folder) else ABSENT
         for file in sorted(expected.keys() ^ found.keys()):
             return f"damaged: {file!r} is {'missing' if file in expected else 'no file of it'}"
         for file, path in found.items():

@@ -315,30 +315,49 @@ def test_a_process_of_this_machine_that_is_stopped_loses_its_lease_after_the_tim
             assert 1060 <= clock.now <= 1062
 
 
-GARBAGE: tuple[Callable[[Path], object], ...] = (
-    lambda path: path.write_bytes(b"\0"),
-    lambda path: path.mkdir() or (path / "x").write_text("x"),
-    lambda path: path.mkdir() or (path / "x").mkdir(),
-    lambda path: path.mkdir() or (path / ("0" * 16)).write_bytes(b"\xff\xfe{"),
-    lambda path: path.mkdir() or (path / ("0" * 16)).write_bytes(b"[" * 100_000),
-    lambda path: path.mkdir() or (path / ("0" * 16)).write_text('{"host": "x", "process": -1}\n'),
-    lambda path: path.mkdir() or (path / ("0" * 16)).write_text('{"host": 1e999}\n'),
-    lambda path: path.mkdir() or (path / ("0" * 16)).mkdir(),
-    lambda path: path.mkdir() or os.mkfifo(path / ("0" * 16)),
-    lambda path: path.symlink_to("/nowhere"),
+OWNER = "0" * 16
+# Name in the folder -> content; None: a folder. Without a name: the content of a file in the place of the folder.
+GARBAGE: tuple[tuple[str, bytes | None], ...] = (
+    ("", b"\0"),
+    ("x", b"x"),
+    ("x", None),
+    (OWNER, b"\xff\xfe{"),
+    (OWNER, b"[" * 100_000),
+    (OWNER, b'{"host": "x", "process": -1}\n'),
+    (OWNER, b'{"host": 1e999}\n'),
+    (OWNER, None),
 )
 
 
-@pytest.mark.parametrize("number", range(len(GARBAGE)))
-def test_garbage_in_the_place_of_a_lease_stops_nobody_for_longer_than_a_dead_owner(
-    number: int, tmp_path: Path, clock: Clock
-) -> None:
-    path = tmp_path / ".a.3.lease"
-    GARBAGE[number](path)
-    with held(tmp_path, "a", "makes index"):
+def free_after_the_time(folder: Path, clock: Clock) -> None:
+    with held(folder, "a", "makes index"):
         assert 1060 <= clock.now <= 1062
-    with held(tmp_path, "a", wait=False):  # it was deleted
+    with held(folder, "a", wait=False):  # what was there is deleted
         pass
+
+
+@pytest.mark.parametrize(("name", "content"), GARBAGE)
+def test_garbage_in_the_place_of_a_lease_stops_nobody_for_longer_than_a_dead_owner(
+    name: str, content: bytes | None, tmp_path: Path, clock: Clock
+) -> None:
+    path = tmp_path / ".a.3.lease" / name
+    path.parent.mkdir(exist_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    free_after_the_time(tmp_path, clock)
+
+
+def test_links_and_pipes_in_the_place_of_a_lease_neither_block_nor_are_followed(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "x").touch()
+    (tmp_path / ".a.3.lease").symlink_to(tmp_path / "there")
+    (tmp_path / ".a.4.lease").mkdir()
+    os.mkfifo(tmp_path / ".a.4.lease" / OWNER)
+    free_after_the_time(tmp_path, clock)
+    assert names(tmp_path) == ["there"]
+    assert names(tmp_path / "there") == ["x"]
 
 
 def test_a_lease_that_is_being_released_or_was_left_empty_is_free(tmp_path: Path, clock: Clock) -> None:
