@@ -106,8 +106,9 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
                 return
             if found != ABSENT:
                 say(f"{folder}: {found}; rebuilding it")
-            _MAKING[lease.owner] = (lease, set(_USED))
-            lease.note(*_USED)
+            used = list(_USED)
+            _MAKING[lease.owner] = (lease, set(used))
+            lease.note(*used)
             try:
                 if found != ABSENT:
                     _discard(folder, kind, lease)

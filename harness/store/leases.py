@@ -36,7 +36,8 @@ class ArtefactBusy(HarnessError):  # noqa: N818  (a state, not a fault)
 def without_waiting() -> Iterator[None]:
     """Makes requests for artifacts in the block raise `ArtefactBusy` instead of waiting for another process.
 
-    It holds for this thread only. Whether an owner on another machine still runs is known only after
+    It holds for this thread only. A build in the block that asks for a busy artifact is given up, and starts again with
+    the next request. Whether an owner on another machine still runs is known only after
     `HARNESS_LEASE_SECONDS`; until then it counts as running. This process remembers what it saw, so that a request that
     is repeated succeeds in the end; a scheduler that starts a new process for each request, and has nothing else to do,
     should let the last ones wait.
