@@ -249,6 +249,27 @@ def test_remains_of_any_age_and_version_are_collected() -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_what_is_collected_is_moved_away_first_so_that_nobody_finds_or_publishes_a_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = get_or_build("index", SPEC, writes("1"))
+    making = made.parent / f".abc.{'0' * 16}.making"
+    making.mkdir()
+    (making / "half").write_text("x")
+    deleted: list[Path] = []
+    rmtree = shutil.rmtree
+
+    def watched(path: Path, ignore_errors: bool) -> None:
+        deleted.append(path)
+        rmtree(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    assert [gone.path for gone in collect(0)] == [made]
+    assert {path.suffix for path in deleted} == {".gone"}
+    assert len(deleted) >= 2
+    assert list(made.parent.iterdir()) == []
+
+
 def test_an_artifact_used_since_the_list_was_made_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made = get_or_build("index", SPEC, writes("1"))
     os.utime(made / artefacts.SPEC, (time.time() - 10 * 86400,) * 2)
