@@ -153,7 +153,8 @@ class Case:
                 folder = root / kind / artefacts.key(spec(number))
                 if folder in before:
                     artefacts.get_or_build(kind, spec(number), built.append)
-                    if any((folder / name).read_bytes() != data for name, data in content(kind, number).items()):
+                    files = {folder / name: data for name, data in content(kind, number).items()}
+                    if any(not path.is_file() or path.read_bytes() != data for path, data in files.items()):
                         faults.append(f"{folder} is damaged")
         return faults + [f"{path} was built again" for path in built]
 
