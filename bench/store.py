@@ -49,9 +49,9 @@ def measured(system: str, collection_name: str, corpus_name: str, folder: Path) 
     read: dict[Path, int] = {}
     damage = artefacts.damage
 
-    def checked(folder: Path, kind: str) -> str:
+    def checked(folder: Path, kind: str, name: str = "") -> str:
         begin = time.perf_counter()
-        found = damage(folder, kind)
+        found = damage(folder, kind, name)
         spent[0] += time.perf_counter() - begin
         read[folder] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         return found

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 from harness.errors import LONGEST_LINE, HarnessError
 from harness.io import console
 from harness.io.files import sha256_file
-from harness.io.temporary import lock, new_file
+from harness.io.temporary import new_file
 from harness.sources.resource import Resource
 
 if TYPE_CHECKING:
@@ -92,17 +92,6 @@ def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
     plain = mirror / resource._folder / resource.path
     archive = mirror / f"{resource._folder}.tar.xz"
     return plain if plain.is_file() else None, archive if archive.is_file() else None
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Locks a folder, so that only one process at a time downloads into it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        lock(handle)
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import IO
 
 from harness.io import console
 from harness.io.files import sha256_file
+from harness.io.temporary import fetching
 from harness.sources import archives, cache, network
 from harness.sources.resource import Folder
 
@@ -20,7 +21,7 @@ def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) 
     part = folder.cached.parent / f".{folder.sha256}.part"
     with cache.reported(folder.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
-        with cache.locked(part.parent):
+        with fetching(part.parent):
             if _is_cached_folder(folder, progress or cache.LOG.warning):
                 return None
             say = progress or cache.LOG.info

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from harness.io import console
+from harness.io.temporary import fetching
 from harness.sources import cache
 from harness.sources.cache import (
     Progress,
     is_cached,
-    locked,
     mismatch,
     one_line,
     put,
@@ -95,7 +95,7 @@ def download(resource: Resource, say: Progress, timeout: float) -> None:
     part = resource.cached.parent / f".{resource.sha256}.part"
     with reported(resource.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
-        with locked(part.parent):
+        with fetching(part.parent):
             # Another process may have finished the file while this one waited.
             if is_cached(resource, say):
                 return

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.io.files import cache_root, sha256_file
+from harness.io.temporary import fetching
 from harness.sources import archives, cache, network
 from harness.sources.resource import Resource
 
@@ -67,7 +68,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
     with cache.reported(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-        with cache.locked(folder):
+        with fetching(folder):
             # Another process may have finished while this one waited.
             if not (wanted := [resource for resource in wanted if not cache.is_cached(resource, say)]):
                 return

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
+import math
 import os
+import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,14 @@ from harness.errors import HarnessError
 from harness.io import temporary
 from harness.io.console import progress, say
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
-from harness.store import cost
+from harness.io.leases import HeldError, Lease, held
+from harness.store import cost, leases
 
 SPEC = "spec.json"
 ABSENT = "not there"
 LARGE = 1 << 20  # bytes; larger files are verified once per process, unless they change
+_RECENT = 64  # artifacts that this process asked for last, which a lease names
+_TRIES = 5  # to replace a damaged artifact
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,15 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
     """Returns the folder of an artifact; builds it if it is missing or damaged.
 
     `build` fills a given empty folder, which gets its final name only when it is complete: a killed process leaves no
-    partial artifact, and concurrent processes build an artifact once. Files are verified at every request; a damaged
-    artifact is reported and rebuilt. A complete store is only read, so it may be read-only.
+    partial artifact, and concurrent processes, also of several machines that share the store, build an artifact once.
+    `build` is called a second time if this process was paused for so long that another one took over (see
+    `harness.io.leases`). Files are verified at every request; a damaged artifact is reported and rebuilt. A complete
+    store is only read, so it may be read-only.
+
+    Raises
+    ------
+    ArtefactBusy
+        Another process makes the artifact, and this one does not wait (see `harness.store.leases.without_waiting`).
     """
     name = key(spec)
     folder = store_root() / kind / name
@@ -80,35 +93,128 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
         _build(folder, kind, name, spec, build)
     with suppress(OSError):  # the store may be read-only
         os.utime(folder / SPEC)  # time of last use, for `collect`
+    _note_use(kind, name)
     cost.artefact(folder)
     return folder
 
 
 def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: Callable[[Path], None]) -> None:
-    with _locked(folder.parent, name, damage(folder, kind)):
-        if not (found := damage(folder, kind)):  # another process built it meanwhile
-            return
-        if found != ABSENT:
-            say(f"{folder}: {found}; rebuilding it")
-        making = folder.parent / f".{name}.making"
+    while found := damage(folder, kind):
+        why = "" if found == ABSENT else f"; {name} there is {found}, and has to be rebuilt"
+        with leases.making(folder.parent, name, bury=partial(_bury, folder), why=why) as lease:
+            if not (found := damage(folder, kind)):  # another process built it meanwhile
+                return
+            if found != ABSENT:
+                say(f"{folder}: {found}; rebuilding it")
+            used = list(_USED)
+            _MAKING[lease.owner] = (lease, set(used))
+            lease.note(*used)
+            try:
+                if found != ABSENT:
+                    _discard(folder, kind, lease)
+                _make(folder, kind, spec, build, lease)
+                return
+            except OSError as error:
+                if lease.holds():
+                    # NumPy reports the number of bytes written, but not the reason of the failure.
+                    why = error.strerror or f"disk full, or files may not grow so large ({error})"
+                    raise HarnessError(f"{error.filename or folder}: {why}") from None
+            except Exception:
+                if lease.holds():
+                    raise
+            finally:
+                del _MAKING[lease.owner]
+        say(f"{folder}: this process was paused, and another one took over its work")
+
+
+def _make(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], lease: Lease) -> None:
+    making = folder.parent / f".{folder.name}.{lease.owner}.making"
+    try:
+        making.mkdir()
+        handle = os.open(making, os.O_RDONLY)  # keeps the number of the folder from being used again
         try:
-            shutil.rmtree(making, ignore_errors=True)  # remains of a killed process
-            if os.path.lexists(folder):  # renamed first, so that no process finds a partial artifact
-                folder.rename(making)
-                shutil.rmtree(making) if making.is_dir() else making.unlink()
-            making.mkdir(parents=True)
             with progress(f"making {kind}"):
                 build(making)
             write_atomic(making / SPEC, _manifest(making, kind, spec))
+            # `collect` moves the folder of a paused process away; what was written afterwards may be in a new one.
+            if not os.path.samestat(os.fstat(handle), making.stat()):
+                raise FileNotFoundError(errno.ENOENT, "deleted while it was made", str(making))
+        finally:
+            os.close(handle)
+        _publish(making, folder, kind, lease)
+    finally:
+        if lease.is_ours():  # not in a child that was forked by `build`
+            shutil.rmtree(making, ignore_errors=True)
+
+
+def _publish(making: Path, folder: Path, kind: str, lease: Lease) -> None:
+    """Gives an artifact its final name; if an intact one is there, which another process made, it is kept."""
+    for tries in range(_TRIES):
+        try:
             making.rename(folder)
+            return
         except OSError as error:
-            shutil.rmtree(making, ignore_errors=True)
-            # NumPy reports the number of bytes written, but not the reason of the failure.
-            why = error.strerror or f"disk full, or files may not grow so large ({error})"
-            raise HarnessError(f"{error.filename or folder}: {why}") from None
-        except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            raise
+            if not damage(folder, kind):
+                return
+            if tries == _TRIES - 1 or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            _discard(folder, kind, lease)
+
+
+def _discard(folder: Path, kind: str, lease: Lease) -> None:
+    """Deletes a damaged artifact."""
+    away = folder.parent / f".{folder.name}.{lease.owner}.damaged"
+    if not lease.holds():
+        return
+    with suppress(FileNotFoundError):
+        folder.rename(away)  # first, so that no process finds a part of it
+        if not damage(away, kind, folder.name):  # another process has just replaced it
+            with suppress(OSError):
+                away.rename(folder)
+                return
+        _delete(away)
+
+
+def _bury(folder: Path, owner: str) -> None:
+    """Deletes the unfinished artifact of a killed process."""
+    for end in ("making", "damaged"):
+        _remove(folder.parent / f".{folder.name}.{owner}.{end}")
+
+
+def _remove(path: Path) -> None:
+    """Deletes a file or folder that another process may be using; renames it first, so that nobody finds a part."""
+    gone = path.parent / f".{secrets.token_hex(8)}.gone"
+    try:
+        path.rename(gone)
+    except FileNotFoundError:
+        return
+    _delete(gone)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# ---- use --------------------------------------------------------------------------------------------------------
+
+_USED: dict[str, None] = {}  # `KIND/KEY` of artifacts that this process asked for, the last ones
+_MAKING: dict[str, tuple[Lease, set[str]]] = {}  # by owner, with what was noted
+
+
+def _note_use(kind: str, name: str) -> None:
+    """Notes in the leases of this process that it reads an artifact, which `collect` then keeps."""
+    use = f"{kind}/{name}"
+    _USED.pop(use, None)
+    _USED[use] = None
+    for old in list(_USED)[:-_RECENT]:
+        _USED.pop(old, None)
+    for lease, noted in list(_MAKING.values()):
+        if use not in noted:
+            noted.add(use)
+            lease.note(use)
 
 
 # ---- verification -----------------------------------------------------------------------------------------------
@@ -128,8 +234,12 @@ def _text(content: Mapping[str, Any]) -> str:
     return json.dumps({**plain, "sha256": key(plain)}, indent=1, sort_keys=True)
 
 
-def damage(folder: Path, kind: str) -> str:
+def damage(folder: Path, kind: str, name: str = "") -> str:
     """Checks an artifact by sizes and fast checksums; returns its fault, `ABSENT` if missing, or "" if intact.
+
+    Parameters
+    ----------
+    name : key of the artifact; by default the name of its folder.
 
     Raises
     ------
@@ -141,16 +251,17 @@ def damage(folder: Path, kind: str) -> str:
             return ABSENT
         if not (folder / SPEC).is_file():
             return f"damaged: it has no {SPEC}"
-        expected = _expected(folder, kind)
+        expected = _expected(folder, kind, name or folder.name)
         if expected is None:
             return f"damaged: {SPEC} differs from what was written"
         found = _files(folder)
-        found.pop(SPEC)
-        for name in sorted(expected.keys() ^ found.keys()):
-            return f"damaged: {name!r} is {'missing' if name in expected else 'no file of it'}"
-        for name, path in found.items():
-            if not _is_whole(path, expected[name]):
-                return f"damaged: {name!r} differs from what was written"
+        if found.pop(SPEC, None) is None:  # deleted since it was looked for
+            return f"damaged: it has no {SPEC}" if os.path.lexists(folder) else ABSENT
+        for file in sorted(expected.keys() ^ found.keys()):
+            return f"damaged: {file!r} is {'missing' if file in expected else 'no file of it'}"
+        for file, path in found.items():
+            if not _is_whole(path, expected[file]):
+                return f"damaged: {file!r} differs from what was written"
     except PermissionError as error:
         raise HarnessError(f"{error.filename or folder}: cannot be read: {error.strerror}") from None
     except OSError as error:  # a disk fault, or concurrent deletion
@@ -158,14 +269,14 @@ def damage(folder: Path, kind: str) -> str:
     return ""
 
 
-def _expected(folder: Path, kind: str) -> dict[str, Mapping[str, Any]] | None:
+def _expected(folder: Path, kind: str, name: str) -> dict[str, Mapping[str, Any]] | None:
     """Returns the files listed in an artifact's `spec.json`; None if that file was changed."""
     try:
         written = (folder / SPEC).read_text(encoding="utf-8")
         content = json.loads(written)
         checksum = content.pop("sha256")
         right = key(content) == checksum and _text(content) == written
-        right = right and (content["kind"], key(content["spec"])) == (kind, folder.name)
+        right = right and (content["kind"], key(content["spec"])) == (kind, name)
         return dict(content["files"]) if right else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, HarnessError):
         return None
@@ -202,23 +313,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-# ---- locks and garbage collection -------------------------------------------------------------------------------
-
-
-@contextmanager
-def _locked(folder: Path, name: str, found: str = ABSENT) -> Iterator[None]:
-    """Locks an artifact for one process at a time; the lock ends with the process."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        why = "" if found == ABSENT else f"; {name} there is {found}, and has to be rebuilt"
-        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}{why}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+# ---- list and garbage collection --------------------------------------------------------------------------------
 
 
 def artefacts() -> list[Artefact]:
@@ -226,33 +321,72 @@ def artefacts() -> list[Artefact]:
     out = []
     for folder in (folder for folder in store_root().glob("*/[!.]*") if folder.is_dir()):
         path = folder / SPEC
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        try:
+            size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        except FileNotFoundError:  # deleted by another process
+            continue
         try:
             spec = dict(json.loads(read_bytes(path))["spec"])
         except (HarnessError, ValueError, KeyError, TypeError, RecursionError):
             spec = {"damaged": str(path)}  # listed and deleted like any other
-        used = (path if path.exists() else folder).stat().st_mtime
-        out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, used))
+        if (used := _last_use(folder)) is not None:
+            out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, used))
     return sorted(out, key=lambda artefact: (artefact.used, artefact.key))
 
 
 def collect(days: float) -> list[Artefact]:
     """Deletes artifacts unused for some days and remains of killed processes; returns the deleted artifacts.
 
-    Interrupted downloads are kept for the same time, because they can be resumed.
+    Artifacts that are being made, and those that their makers have read, are kept. Whether a process of another machine
+    still runs takes `HARNESS_LEASE_SECONDS` to find out. Interrupted downloads are kept for the same number of days,
+    because they can be resumed.
     """
-    limit = time.time() - days * 86400
+    limit = time.time() - days * 86400 if days else math.inf  # clocks of machines that share a store may differ
     temporary.clear(limit)
-    old = [artefact for artefact in artefacts() if artefact.used <= limit]
-    for artefact in old:
-        with _locked(artefact.path.parent, artefact.key):
-            # Renamed first, so that no process finds a partially deleted artifact.
-            gone = artefact.path.parent / f".{artefact.key}.making"
-            shutil.rmtree(gone, ignore_errors=True)
-            artefact.path.rename(gone)
-            shutil.rmtree(gone, ignore_errors=True)
-    for making in store_root().glob("*/.*.making"):
-        name = making.name[1 : -len(".making")]
-        with _locked(making.parent, name):
-            shutil.rmtree(making, ignore_errors=True)
-    return old
+    used = {use for *_, holder in leases.found(store_root()) for use in holder.uses}
+    gone = []
+    for artefact in artefacts():
+        if artefact.used <= limit and f"{artefact.kind}/{artefact.key}" not in used and _collected(artefact, limit):
+            gone.append(artefact)
+    for left in store_root().glob("*/.*"):
+        if left.suffix in (".making", ".damaged"):
+            _collect_remains(left)
+        elif left.suffix in (".gone", ".lock"):  # `.lock`: of versions before leases
+            _delete(left)
+    return gone
+
+
+def _collected(artefact: Artefact, limit: float) -> bool:
+    """Deletes an artifact, unless it is being made or was used meanwhile."""
+    folder = artefact.path.parent
+    try:
+        with held(folder, artefact.key, f"deletes {artefact.kind}", wait=False):
+            if (used := _last_use(artefact.path)) is None or used > limit:
+                return False
+            _remove(artefact.path)
+            return True
+    except HeldError:
+        return False
+    except OSError as error:
+        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
+
+
+def _collect_remains(path: Path) -> None:
+    """Deletes an unfinished artifact, unless its owner still makes it."""
+    name = path.name[1:].partition(".")[0]
+    try:
+        with held(path.parent, name, "deletes an unfinished artifact", wait=False):
+            _remove(path)
+    except HeldError as error:
+        if f".{error.holder.owner}." not in path.name:  # of an owner before this one
+            _remove(path)
+    except OSError as error:
+        raise HarnessError(f"{path.parent}: cannot be written: {error.strerror or error}") from None
+
+
+def _last_use(folder: Path) -> float | None:
+    """Returns the time of an artifact's last use; None if it was deleted."""
+    for path in (folder / SPEC, folder):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return path.stat().st_mtime
+    return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,52 @@ def test_the_store_is_listed_and_emptied(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]", "reuse=false")
     assert place.good("store", "gc", "--days", "0").startswith("1 artifact deleted")
     assert place.run("store", "gc", "--days", "-1").code == 2
+
+
+def test_leases_are_listed(place: Place) -> None:
+    for number, (key, name, text) in enumerate(
+        (
+            (
+                "0" * 64,
+                "1" * 16,
+                {"host": "far", "machine": "node7", "process": 7, "user": "ann", "what": "makes index"},
+            ),
+            ("f" * 64, "2" * 16, {}),
+        )
+    ):
+        folder = place.cache / "store" / "index" / f".{key}.{number + 1}.lease"
+        folder.mkdir(parents=True)
+        (folder / name).write_text(json.dumps({**text, "start": "1", "every": 10}) + "\n.\n.\n")
+    rows = table(place.good("store", "ls"))
+    assert rows[:2] == [
+        ["being made", "key", "machine", "process", "user", "beats", "owner"],
+        ["index", "0" * 12, "node7", "7", "ann", "2", "not known here"],
+    ]
+    assert [field for field in rows[2] if field] == ["index", "f" * 12, "0", "not known here"]
+    assert rows[-1][0].startswith("0 artifacts, 0 B in ")
+    done = place.run("store", "gc", environment={"HARNESS_LEASE_SECONDS": "0.2"})
+    assert (done.code, done.out) == (0, "0 artifacts deleted, 0 B freed\n")
+    assert done.err == "watching 2 leases of other machines for up to 0 s\n"
+    assert not list((place.cache / "store" / "index").iterdir())
+
+
+def test_who_waits_for_another_machine_can_be_stopped(place: Place) -> None:
+    place.good("run", *MINI, "system=bm25", "formats=[json]")
+    (spec,) = place.cache.rglob("spec.json")
+    made = spec.parent
+    shutil.rmtree(made)
+    lease = made.parent / f".{made.name}.1.lease" / ("1" * 16)
+    lease.parent.mkdir()
+    text = {"host": "far", "machine": "node7", "process": 7, "start": "1", "user": "ann", "what": "makes tokens"}
+    lease.write_text(json.dumps({**text, "every": 10}) + "\n")
+    with place.start("run", *MINI, "system=bm25", "formats=[json]", "reuse=false") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "running bm25 on mini-task1\n"
+        assert process.stderr.readline() == "waiting for node7, process 7, which makes tokens\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "harness: stopped; what was written is whole\n"
+        assert process.wait() == 130
+    assert [path.name for path in made.parent.iterdir()] == [lease.parent.name]
 
 
 @pytest.mark.slow

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from threading import Condition
 from time import sleep
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.io.files import cache_root, write_atomic
+from harness.io.leases import held
 from harness.store import artefacts
 
-_LOCK = ".lock"
-_AGAIN = 0.05  # seconds between attempts to get a lock held by another process
+_LEASES = ".leases"  # folder of the leases of requests that are being paid for
 
 
 @dataclass(frozen=True)
@@ -100,58 +96,20 @@ class Kept:
 
     @contextmanager
     def locked(self, request: Mapping[str, Any], pause: Callable[[float], object] = sleep) -> Iterator[None]:
-        """Locks a request for one thread of one process, so that it is not paid for twice.
+        """Locks a request for one thread of one process, on any machine, so that it is not paid for twice.
 
-        The lock ends with the process, however that ends.
+        The lock ends with the process, however that ends (see `harness.io.leases`).
 
         Parameters
         ----------
         pause : function that sleeps for some seconds while another process has the lock; its exceptions end the wait.
         """
-        with _BUSY_CHANGED:  # otherwise two threads could open the file twice and lock separate handles
-            handle = _handle(self.folder.absolute())
-        place = int(artefacts.key(request)[:15], 16)  # byte offset below 2^60; locks may be beyond the end of the file
-        with _BUSY_CHANGED:  # file locks exclude processes; this excludes other threads
-            _BUSY_CHANGED.wait_for(lambda: (handle, place) not in _BUSY)
-            _BUSY.add((handle, place))
-        try:
-            while not _taken(handle, place):
-                pause(_AGAIN)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(self.folder / _LEASES, artefacts.key(request), pause=pause))
+            except OSError as error:
+                raise HarnessError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
             yield
-        finally:
-            with suppress(OSError):
-                fcntl.lockf(handle, fcntl.LOCK_UN, 1, place)
-            with _BUSY_CHANGED:
-                _BUSY.discard((handle, place))
-                _BUSY_CHANGED.notify_all()
-
-
-_BUSY: set[tuple[int, int]] = set()
-_BUSY_CHANGED = Condition()
-
-
-def _taken(handle: int, place: int) -> bool:
-    """Tries to take a lock; returns False if another process has it.
-
-    Does not wait in the kernel, whose deadlock detection fails the lock when threads of two processes wait for each
-    other.
-    """
-    try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES, by POSIX
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
-
-
-@cache  # never closed, because closing a file releases all locks of the process on it
-def _handle(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Reply] | None:

@@ -322,10 +322,10 @@ def test_damage_where_nothing_can_be_written_says_both(monkeypatch: pytest.Monke
     made = artefacts.get_or_build("index", {"a": 1}, small)
     flip(made / "part" / "data")
 
-    def refuse(*_: object) -> int:
+    def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "mkdir", refuse)
     with pytest.raises(HarnessError) as caught:
         artefacts.get_or_build("index", {"a": 1}, small)
     assert str(caught.value) == (
