@@ -71,6 +71,7 @@ def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> 
     order = sorted(range(len(planned)), key=lambda at: [places[_scored_by(planned[at])], at])
     tasks: dict[str, Task] = {}
     written: dict[Path, str] = {}
+    launch.clear_remains(Path(planned[0].settings.runs))
     ended = {} if launch.chosen() == BASIC else _launched([planned[at] for at in order], measures, tasks, name)
     made: set[_Run] = set()
     found: dict[int, Outcome] = {}

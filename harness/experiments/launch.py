@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import HarnessError, SystemRaisedError, one_line, system_raised
@@ -35,6 +36,7 @@ Content = Mapping[str, Any]  # of a job, in plain values
 Work = Callable[[Content], Content]  # makes the run of a job, says which; a HarnessError is its failure
 _POLL = 0.25  # seconds between two looks at the folder
 _TRIES = 2  # how often a job is handed over that was never started, or whose process died
+_PLACE = "launched"  # folder below that of runs
 _ALONE = "joblib"  # of its processes, all are killed when one of them dies
 
 
@@ -100,23 +102,27 @@ class Worker:
     folder : where jobs and their results are.
     waits : whether a job may wait for an artifact that another process is making.
     command : the command line, for the provenance of runs.
+    local : whether its process is a child of the driver that waits for further jobs.
     """
 
     folder: Path
     work: Work
     waits: bool
     command: tuple[str, ...]
+    local: bool = False
 
     def __call__(self, _: DictConfig) -> dict[str, Any]:
         """Runs the job that Hydra's configuration names; returns its end in plain values."""
         from hydra.core.hydra_config import HydraConfig
 
         interrupt.in_worker()
+        if self.local:
+            _end_with(os.getppid())
         sys.argv = list(self.command)
         name = HydraConfig.get().job.name
         content = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
         write_atomic(self.folder / f"{name}.started", f"{socket.gethostname()} {os.getpid()}\n")
-        with _printing_to(self.folder / f"{name}.log"):
+        with _BUSY, _printing_to(self.folder / f"{name}.log"):
             ended = self._ended(content)
         plain = {"state": ended.state, "lines": list(ended.lines), "lacking": ended.lacking, "made": dict(ended.made)}
         write_atomic(self.folder / f"{name}.ended", json.dumps(plain))
@@ -137,6 +143,22 @@ class Worker:
             raised = system_raised("the harness", error)
             tell(raised.trace)
             return Ended("failed", raised.lines)
+
+
+_BUSY = Lock()  # held while a job runs
+
+
+@cache  # once for a process
+def _end_with(driver: int) -> None:
+    """Ends this process after its job if the driver was killed; joblib's processes would wait for minutes."""
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(1)
+        with _BUSY:
+            os._exit(1)
+
+    Thread(target=watch, name="driver", daemon=True).start()
 
 
 @contextmanager
@@ -178,9 +200,8 @@ def launch(jobs: Sequence[Job], work: Work, folder: Path) -> list[Ended]:
     folder : for jobs, results and logs; it must be the same on all machines. The logs of failed jobs stay there.
     """
     folder = folder.resolve()
-    _clear_remains(folder.parent)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / "owner", _owner())
+    write_atomic(folder / "owner", f"{socket.gethostname()} {os.getpid()}")
     for number, job in enumerate(jobs):
         write_atomic(folder / f"{_name(number)}.json", json.dumps(job.content))
     ended: dict[int, Ended] = {}
@@ -225,7 +246,7 @@ def _waves(jobs: Sequence[Job], work: Work, folder: Path) -> Iterator[tuple[int,
             wave = wave[:1]
         left = [number for number in waiting if number not in wave]
         died = [number for number in died if number not in wave]
-        faults = _hand_over(Worker(folder, work, waits, tuple(sys.argv)), wave, jobs)
+        faults = _hand_over(Worker(folder, work, waits, tuple(sys.argv), _ALONE in chosen()), wave, jobs)
         waiting, came = left, False
         for number in wave:
             end = _end_of(folder, number)
@@ -389,23 +410,21 @@ def _tidy(folder: Path, failed: Iterable[int]) -> None:
             place.rmdir()
 
 
-def _owner() -> str:
-    return f"{socket.gethostname()} {os.getpid()}"
-
-
-def _clear_remains(above: Path) -> None:
+def clear_remains(runs: Path) -> None:
     """Removes folders of drivers on this machine that were killed, and logs that are a month old."""
+    above = runs / _PLACE
     for folder in above.iterdir() if above.is_dir() else ():
-        owner = folder / "owner"
         try:
-            host, process = owner.read_text().split()
-            dead = host == socket.gethostname() and not Path(f"/proc/{process}").exists() and Path("/proc").is_dir()
-        except (OSError, ValueError):
+            host, process = (folder / "owner").read_text().split()
+            dead = host == socket.gethostname() and Path("/proc").is_dir() and not Path(f"/proc/{process}").exists()
+        except (OSError, ValueError):  # only logs are left
             dead = time.time() - folder.stat().st_mtime > 30 * 86400
         if dead:
             shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # not empty, or not there
+        above.rmdir()
 
 
 def place_of(runs: Path, name: str) -> Path:
     """Returns the folder for the jobs of this process below the folder of runs."""
-    return runs / "launched" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    return runs / _PLACE / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
