@@ -163,6 +163,7 @@ def test_a_lost_node_of_slurm(cluster: slurm.Cluster, tmp_path: Path) -> None:
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     (node,) = (word.partition(b"=")[2].decode() for word in variables if word.startswith(b"SLURMD_NODENAME="))
     cluster.lose(node)
+    time.sleep(0.5)
     assert not alive(pid)
     (place.here / "../told/do-1").unlink()
     try:
