@@ -326,13 +326,13 @@ def _configuration(folder: Path) -> DictConfig:
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
-    found = copy.deepcopy(HydraConfig.instance().cfg)
-    assert found is not None  # noqa: S101  (Hydra has set it)
+    found: Any = copy.deepcopy(HydraConfig.instance().cfg)
     OmegaConf.set_readonly(found.hydra, False)
     for key, value in (("dir", str(folder)), ("subdir", ".")):
         found.hydra.sweep[key] = value
         found.hydra.overrides.hydra.append(f"hydra.sweep.{key}='{value}'")
-    return found
+    made: DictConfig = found
+    return made
 
 
 @contextmanager

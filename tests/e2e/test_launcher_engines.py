@@ -51,14 +51,14 @@ def ray_nodes() -> Iterator[Any]:
         pytest.skip("ray is not installed: pip install 'mathir-harness[ray]'")
     from ray.cluster_utils import Cluster
 
-    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "RAY_DISABLE_MEMORY_MONITOR")}
-    os.environ["PYTHONPATH"] = CODE
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = CODE  # of this tree, for the processes of the nodes
+    made: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     made.add_node(num_cpus=1)
     yield made
     made.shutdown()
-    for name, value in before.items():
-        os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    del os.environ["PYTHONPATH"]
+    os.environ.update({} if before is None else {"PYTHONPATH": before})
 
 
 @pytest.fixture(params=["submitit_local", "submitit_slurm", "ray"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_joblib_launcher.joblib_launcher import JoblibLauncher
@@ -31,6 +32,8 @@ class Joblib(Engine, JoblibLauncher):  # type: ignore[misc]
     Jobs of equal resources run side by side. A process has as many threads as there are cores for it. Jobs that need a
     GPU run one at a time, because nothing would tell two processes to take different GPUs.
     """
+
+    joblib: dict[str, Any]  # arguments of `joblib.Parallel`
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Runs the jobs; returns their results in order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.singleton import Singleton
@@ -47,8 +47,10 @@ class Engine:
     def _of_point(self, words: Sequence[str]) -> Resources:
         assert self.config is not None and self.hydra_context is not None  # noqa: S101  (Hydra has called `setup`)
         composed = self.hydra_context.config_loader.load_sweep_config(self.config, list(words))
-        system = OmegaConf.to_container(composed.system) if composed.get("system") else None
-        return declared(states.parts(system), "run: system") if isinstance(system, dict) else Resources()
+        if not composed.get("system"):
+            return Resources()
+        system = cast("dict[str, Any]", OmegaConf.to_container(composed.system))
+        return declared(states.parts(system), "run: system")
 
 
 def groups(needed: Sequence[Resources]) -> Iterator[tuple[Resources, list[int]]]:

@@ -47,7 +47,7 @@ class Ray(Engine, Launcher):
         init: Mapping[str, Any] | None = None,
     ) -> None:
         self.address, self.max_retries, self.init = address, max_retries, dict(init or {})
-        self.default = Resources(num_cpus, num_gpus, memory)  # type: ignore[arg-type]  (Ray takes halves of a GPU)
+        self.defaults = {"cpus": num_cpus, "gpus": num_gpus, "memory": memory}  # Ray takes a part of a GPU, too
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Takes what Hydra gives every launcher."""
@@ -86,8 +86,8 @@ class Ray(Engine, Launcher):
         return [found[at] for at in range(len(job_overrides))]
 
     def _options(self, need: Resources) -> dict[str, Any]:
-        chosen = {name: getattr(need, name) for name in ("cpus", "gpus", "memory")}
-        cpus, gpus, memory = (getattr(self.default, name) if n is None else n for name, n in chosen.items())
+        declared = {name: getattr(need, name) for name in self.defaults}
+        cpus, gpus, memory = (self.defaults[name] if n is None else n for name, n in declared.items())
         found = {"num_cpus": cpus, "num_gpus": gpus}
         return found if memory is None else found | {"memory": int(memory * 1e9)}
 
