@@ -73,7 +73,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
     whole = any(argument.startswith("experiment=") for argument in arguments)
     if multirun and whole:
         raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
-    engines.register()
+    if multirun or whole:
+        engines.register()
     launcher = next((a.partition("=")[2] for a in arguments[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
     engines.check(launcher, _other_launchers())
     if launcher != engines.BASIC and not (multirun or whole):

@@ -23,7 +23,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import HarnessError, SystemRaisedError, one_line, system_raised
-from harness.experiments.engines import BASIC, ENGINES
+from harness.experiments.engines import BASIC
 from harness.io import interrupt
 from harness.io.console import Progress, progress, say, tell
 from harness.io.files import write_atomic
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 
 Content = Mapping[str, Any]  # of a job, in plain values
 Work = Callable[[Content], Content]  # makes the run of a job, says which; a HarnessError is its failure
-_POLL = 0.25  # seconds between two looks at the folder
+_POLL = 0.5  # seconds between two looks at the folder
 _TRIES = 2  # how often a job is handed over that was never started, or whose process died
 _PLACE = "launched"  # folder below that of runs
-_ALONE = "joblib"  # of its processes, all are killed when one of them dies
 
 
 # A request for an artifact that another process is making; `harness.store.leases` raises it under `without_waiting`.
@@ -191,6 +190,13 @@ def chosen() -> str:
     return str(HydraConfig.get().runtime.choices.get("hydra/launcher", BASIC))
 
 
+def _one_kills_all() -> bool:
+    """Returns whether the launcher is joblib, which ends all of its processes when one of them dies."""
+    from hydra.core.hydra_config import HydraConfig
+
+    return str(HydraConfig.get().launcher.get("_target_", "")).endswith((".Joblib", ".JoblibLauncher"))
+
+
 def launch(jobs: Sequence[Job], work: Work, folder: Path) -> list[Ended]:
     """Runs jobs on the chosen launcher; returns how each ended.
 
@@ -241,12 +247,12 @@ def _waves(jobs: Sequence[Job], work: Work, folder: Path) -> Iterator[tuple[int,
     waits = False
     while waiting or died:
         # Those whose process died come last: one of them may be what killed the others.
-        wave = waiting or (died[:1] if _ALONE in chosen() else died)
+        wave = waiting or (died[:1] if _one_kills_all() else died)
         if waits:  # all of them wait for another program: one does so in its process, the others in none
             wave = wave[:1]
         left = [number for number in waiting if number not in wave]
         died = [number for number in died if number not in wave]
-        faults = _hand_over(Worker(folder, work, waits, tuple(sys.argv), _ALONE in chosen()), wave, jobs)
+        faults = _hand_over(Worker(folder, work, waits, tuple(sys.argv), _one_kills_all()), wave, jobs)
         waiting, came = left, False
         for number in wave:
             end = _end_of(folder, number)
@@ -289,8 +295,8 @@ def _hand_over(worker: Worker, wave: Sequence[int], jobs: Sequence[Job]) -> dict
     launcher = Plugins.instance().instantiate_launcher(
         hydra_context=context, task_function=worker, config=configuration
     )
-    if chosen() in ENGINES or hasattr(launcher, "asked"):
-        launcher.asked = [jobs[number].resources for number in wave]  # type: ignore[attr-defined]
+    if hasattr(launcher, "asked"):  # a launcher of ours
+        launcher.asked = [jobs[number].resources for number in wave]
     try:
         returned = launcher.launch([[f"hydra.job.name={_name(number)}"] for number in wave], wave[0])
     except Exception as error:  # of the engine; the jobs catch theirs

@@ -7,6 +7,7 @@ processes at once. These collect every job, start as many as fit, and cancel all
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hydra.core.singleton import Singleton
-from hydra.core.utils import JobReturn
+from hydra.core.utils import JobReturn, JobStatus
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import LocalLauncher, SlurmLauncher
 
 from harness.experiments.engines.processes import at_once
@@ -66,8 +67,10 @@ class _Submitit(Engine):
                 if not ended:
                     time.sleep(0.1 if self._EXECUTOR == "local" else 0.5)
         finally:
-            for job in running.values():
-                self._cancel(job)
+            if running:
+                self._cancel(list(running.values()))
+        if all(job.status == JobStatus.COMPLETED for job in found.values()):
+            shutil.rmtree(Path(str(self.params["submitit_folder"]).partition("%")[0]), ignore_errors=True)
         return [found[at] for at in range(len(arguments))]
 
     def _executor(self, need: Resources) -> Any:  # noqa: ANN401  (submitit is imported where it is used)
@@ -103,7 +106,8 @@ class _Submitit(Engine):
         """Returns the state in which a job ended; None if it has not."""
         raise NotImplementedError
 
-    def _cancel(self, job: Any) -> None:  # noqa: ANN401
+    def _cancel(self, jobs: Sequence[Any]) -> None:
+        """Ends jobs, also those that wait."""
         raise NotImplementedError
 
     def _result(self, job: Any, state: str) -> JobReturn:  # noqa: ANN401
@@ -141,12 +145,13 @@ class Local(_Submitit, LocalLauncher):  # type: ignore[misc]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def _cancel(self, job: Any) -> None:  # noqa: ANN401
-        controller = job.job_id  # which has the process of the job as its child
-        children = Path(f"/proc/{controller}/task/{controller}/children")
-        for process in (controller, *(children.read_text().split() if children.exists() else ())):
-            with suppress(ProcessLookupError):
-                os.kill(int(process), signal.SIGKILL)
+    def _cancel(self, jobs: Sequence[Any]) -> None:
+        for job in jobs:
+            controller = job.job_id  # which has the process of the job as its child
+            children = Path(f"/proc/{controller}/task/{controller}/children")
+            for process in (controller, *(children.read_text().split() if children.exists() else ())):
+                with suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
 
 
 class Slurm(_Submitit, SlurmLauncher):  # type: ignore[misc]
@@ -185,5 +190,5 @@ class Slurm(_Submitit, SlurmLauncher):  # type: ignore[misc]
             self._states = {line.split()[0]: line.split()[-1] for line in listed.splitlines() if line.strip()}
             self._missed = {job: 0 if job in self._states else n + 1 for job, n in self._missed.items()}
 
-    def _cancel(self, job: Any) -> None:  # noqa: ANN401
-        subprocess.run(["scancel", job.job_id], check=False, capture_output=True)
+    def _cancel(self, jobs: Sequence[Any]) -> None:
+        subprocess.run(["scancel", *(job.job_id for job in jobs)], check=False, capture_output=True)

@@ -61,7 +61,7 @@ def waves(monkeypatch: pytest.MonkeyPatch) -> Waves:
         return dict.fromkeys(wave, "the engine says so")
 
     monkeypatch.setattr(launch, "_hand_over", hand_over)
-    monkeypatch.setattr(launch, "chosen", lambda: "ray")
+    monkeypatch.setattr(launch, "_one_kills_all", lambda: False)
     return seen
 
 
@@ -97,7 +97,7 @@ def test_if_all_wait_one_of_them_waits_for_the_others(tmp_path: Path, waves: Wav
 def test_what_was_lost_is_tried_once_more(
     tmp_path: Path, waves: Waves, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(launch, "chosen", lambda: name)
+    monkeypatch.setattr(launch, "_one_kills_all", lambda: name == "joblib")
     found = ended(tmp_path, {"killed": 1}, {}, {"killed": 9}, {"unstarted": 9})
     assert [end.state for end in found] == ["made", "made", "lost", "lost"]
     assert found[2].lines == ("its process or machine was lost (the engine says so); the same command tries it again",)
