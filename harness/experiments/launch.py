@@ -36,6 +36,7 @@ Content = Mapping[str, Any]  # of a job, in plain values
 Work = Callable[[Content], Content]  # makes the run of a job, says which; a HarnessError is its failure
 _POLL = 0.5  # seconds between two looks at the folder
 _TRIES = 2  # how often a job is handed over that was never started, or whose process died
+_LIMITS = ("TIMEOUT", "OUT_OF_MEMORY", "timed-out")  # what a job would meet again
 _PLACE = "launched"  # folder below that of runs
 
 
@@ -264,12 +265,11 @@ def _waves(jobs: Sequence[Job], work: Work, folder: Path) -> Iterator[tuple[int,
                 waiting.append(number)
             else:
                 tries[number] += 1
-                if tries[number] < _TRIES:
-                    came = True
+                fault, came = faults.get(number, ""), True
+                if tries[number] < _TRIES and not any(limit in fault for limit in _LIMITS):
                     (died if began else waiting).append(number)
                 else:
-                    came = True
-                    yield number, Ended("lost", (_lost(faults.get(number, ""), began),), log=_log(folder, number))
+                    yield number, Ended("lost", (_lost(fault, began),), log=_log(folder, number))
             _forget(folder, number)
         waits = not came
 
@@ -336,7 +336,8 @@ def _configuration(folder: Path) -> DictConfig:
     OmegaConf.set_readonly(found.hydra, False)
     for key, value in (("dir", str(folder)), ("subdir", ".")):
         found.hydra.sweep[key] = value
-        found.hydra.overrides.hydra.append(f"hydra.sweep.{key}='{value}'")
+        quoted = value.replace("\\", "\\\\").replace("'", "\\'")
+        found.hydra.overrides.hydra.append(f"hydra.sweep.{key}='{quoted}'")
     made: DictConfig = found
     return made
 
