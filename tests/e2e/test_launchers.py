@@ -84,6 +84,18 @@ def test_failures_are_listed_with_their_logs(place: Place) -> None:
     assert len(calls(place.here)) == 5
 
 
+def test_a_run_that_needs_what_another_one_is_making(place: Place) -> None:
+    """It ends at once, and is made in the next wave."""
+    prepared(place)
+    place.write("../told/do-1", "make")
+    for depth in (2, 3, 4):
+        place.write(f"../told/do-{depth}", "need")
+    place.good(*NOTED, *JOBLIB)
+    assert len(runs_in(place.here)) == 4
+    count = [depth for depth, *_ in calls(place.here)]
+    assert (count.count("1"), count.count("2")) == (1, 2)
+
+
 def test_reuse_false_makes_each_run_once(place: Place) -> None:
     prepared(place, 3)
     for count in (3, 6):

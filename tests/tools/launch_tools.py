@@ -32,6 +32,7 @@ import signal
 import time
 from pathlib import Path
 
+from harness.experiments.launch import ArtefactBusy
 from harness.systems.baselines import Overlap
 
 class Noted(Overlap):
@@ -48,6 +49,11 @@ class Noted(Overlap):
                     path.unlink()
                 time.sleep(0.5)
                 os.kill(os.getpid(), signal.SIGKILL)
+            if what == "make":
+                time.sleep(1)
+                (told_in / "made").touch()
+            if what == "need" and not (told_in / "made").exists():
+                raise ArtefactBusy("an index is being made")
             if what == "raise":
                 raise ValueError("as told")
             while path.exists() and what == "wait":
