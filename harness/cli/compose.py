@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
 from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError
+from harness.experiments import engines
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
 from harness.io.console import tell
@@ -69,12 +70,21 @@ def main(command: str, arguments: Sequence[str]) -> None:
     multirun = bool(_MULTIRUN & set(arguments))
     if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
         multirun, arguments = True, ["--multirun", *arguments]
-    if multirun and any(argument.startswith("experiment=") for argument in arguments):
+    whole = any(argument.startswith("experiment=") for argument in arguments)
+    if multirun and whole:
         raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
+    if multirun or whole:
+        engines.register()
+    launcher = next((a.partition("=")[2] for a in arguments[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
+    engines.check(launcher, _other_launchers())
+    if launcher != engines.BASIC and not (multirun or whole):
+        raise HarnessError(f"{command}: hydra/launcher={launcher} is for experiments and sweeps; this is a single run")
     words, added = _words(command, arguments, sweep) if sweep or multirun else checked
+    # Whatever runs them, results are the same: the launcher is no part of their names and reports.
+    lasting = [word for word in arguments if not word.lstrip("+~").startswith(("hydra/launcher", "hydra.launcher"))]
     # The points of a sweep find each other by this.
-    kept = content_key({"command": command, "arguments": sorted(arguments), "sweep": sweep})[:12]
-    told = [f"harness {command}", *arguments]
+    kept = content_key({"command": command, "arguments": sorted(lasting), "sweep": sweep})[:12]
+    told = [f"harness {command}", *lasting]
     sys.argv = [told[0], *words, *(_for_points(arguments, kept, added) if multirun else ())]
     ours = str(config.folders()[0].resolve())
     task = _task(command)
@@ -123,6 +133,15 @@ def main(command: str, arguments: Sequence[str]) -> None:
         raise stopped
     if command == "run" and multirun:
         _summarise(arguments, kept)
+
+
+def _other_launchers() -> dict[str, object]:
+    """Returns the launchers of Hydra's other plugins, and those in the user's folders."""
+    from hydra.core.config_store import ConfigStore
+
+    stored = ConfigStore.instance().repo.get("hydra", {}).get("launcher", {})
+    own = [path for folder in config.folders() for path in (folder / "hydra" / "launcher").glob("*.yaml")]
+    return {Path(name).stem: None for name in (*stored, *own)}
 
 
 def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> tuple[list[str], list[str]]:

@@ -35,6 +35,7 @@ from harness.store.provenance import provenance
 from harness.systems import states
 from harness.systems.base import MARK
 from harness.systems.build import Built, build_system
+from harness.systems.resources import RESOURCES
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -246,6 +247,8 @@ def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
     """
     parts = []
     for name, value in overrides.items():
+        if name.startswith(f"system.{RESOURCES}"):  # a run is the same whatever it was given
+            continue
         if "." in name or name not in {*fixed, "system", "collection"}:
             plain = value if TAG.fullmatch(f"x{value}") else key({"value": value})[:8]
             parts.append(f"-{name.rpartition('.')[2]}={plain}")

@@ -184,6 +184,22 @@ def made_before(
     return None if before is None else before[0]
 
 
+def made_elsewhere(path: Path, key: str, basis: str) -> Produced:
+    """Returns a run that another process has made, read from its file.
+
+    Its key is not computed again, because it may say on which kind of processor the run was made.
+
+    Raises
+    ------
+    HarnessError
+        The file is not that of this run.
+    """
+    run = _run_at(path, key, quiet)
+    if run is None:
+        raise HarnessError(f"{path}: replaced or damaged after its run was made; run the same command again")
+    return Produced(run, path, key, reused=True, basis=basis)
+
+
 @dataclass(frozen=True)
 class _Work:
     """Input of a system, and the fingerprint of its run.

@@ -34,6 +34,7 @@ class Outcome:
     run, sha256 : file of the run, and its checksum; task : the task that scored it.
     notes : remarks on its numbers, one sentence each; cautions : warnings.
     costs : costs from its metadata file; see `harness.experiments.costs`.
+    log : what the process of a launcher printed, if there is no run.
     """
 
     cell: Cell
@@ -47,6 +48,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     costs: Mapping[str, Any] = field(default_factory=dict)
+    log: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from harness.io import config, interrupt
 from harness.io.arguments import checked_arguments
 from harness.io.console import NO_READER
 from harness.systems.base import Request, System
+from harness.systems.resources import declared
 from harness.systems.states import ABOUT, check_registered, missing_modules
 
 T = TypeVar("T")
@@ -134,6 +135,7 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
         The module or the class raises an exception.
     """
     check_registered(mapping, where)
+    declared([mapping], where)
     target = str(mapping.get("_target_", ""))
     # Our own systems report missing modules when they run; others would end in a traceback.
     if not target.startswith("harness.") and (lacking := missing_modules([mapping])):

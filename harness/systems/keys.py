@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.errors import HarnessError, suggestion
 from harness.store.code import OURS, TARGET
+from harness.systems.resources import RESOURCES, Resources
 
 Factory = Callable[..., Any]
 
@@ -94,6 +95,8 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
         known = None if factory is None else defaults(factory)
         listed = node is not None and name in node and first is None
         if not listed:
+            if end == 1 and known is not None:
+                known = {RESOURCES: None, **known}
             choices = {**(node or {}), **(known or {})}
             if name not in choices and (known is not None or (end == 1 and TARGET not in configuration)):
                 raise HarnessError(f"{where}: key {key!r} is unknown; {suggestion(name, choices)}")
@@ -104,7 +107,8 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
                 first = Unlisted(".".join(names[:end]) if kept else "", kept)
         else:
             value = (node or {})[name]
-        factory, node = _class_of(value, _nested(factory, name)), value
+        inner = Resources if end == 1 and name == RESOURCES else _nested(factory, name)
+        factory, node = _class_of(value, inner), value
     return first
 
 

@@ -18,9 +18,10 @@ from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
 from harness.systems.crosslingual.scripts import name_of
+from harness.systems.resources import RESOURCES
 
 # Keys of a system's configuration that are not parameters.
-ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand", "example")
+ABOUT = ("title", "extra", "needs", "paper", "recipe", "by_hand", "example", RESOURCES)
 Kind = Literal["ready", "needs", "not implemented", "blocked", "broken"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _WITH_MODELS = ("harness.systems.dense.", "harness.systems.crosslingual.", "harness.systems.mathamr.linearised.")

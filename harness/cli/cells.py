@@ -1,0 +1,265 @@
+"""Cells of an experiment: their runs, made one after the other or by a launcher, and their outcomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.cli.run import name_of, produced_by, said_of, task_of
+from harness.cli.settings import RunSettings, import_from_here
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.errors import HarnessError, SystemRaisedError
+from harness.experiments import costs, launch
+from harness.experiments import experiment as plan
+from harness.experiments.engines import BASIC
+from harness.experiments.evaluate import Evaluation, cautions
+from harness.experiments.experiment import Cell
+from harness.experiments.produce import Produced, made_before, made_elsewhere
+from harness.experiments.results import Outcome
+from harness.experiments.task import Task
+from harness.io.checks import typed
+from harness.io.console import say, tell, track
+from harness.store.code import TARGET
+from harness.systems import states
+from harness.systems.build import Built, build_system
+from harness.systems.keys import decisive
+from harness.systems.resources import RESOURCES, declared
+
+# Keys of the command line that are said of the whole experiment, not of its cells.
+OF_ALL = ("experiment", "only", "scale", "dry", "output", "runs", "formats", "reuse", "alpha", "seed")
+_NO_RUN = ("edition", "protocol", "tune", *OF_ALL)
+_Run = tuple[str, str]  # what decides the content of a run, and the suffix of its name
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell with its composed settings; `suffix` is appended to the name of its run."""
+
+    cell: Cell
+    settings: RunSettings
+    suffix: str
+
+    @property
+    def run(self) -> _Run:
+        """The run of the cell, which may be that of other cells, too."""
+        return run_content(self.settings), self.suffix
+
+
+def run_content(settings: RunSettings) -> str:
+    """Returns all keys that decide the content of a run."""
+    spec = {name: value for name, value in vars(settings).items() if name not in _NO_RUN}
+    spec["system"] = {name: value for name, value in decisive(settings.system or {}).items() if name != RESOURCES}
+    if settings.rerank:  # what is judged is what is ranked
+        spec |= {"edition": settings.edition, "protocol": settings.protocol}
+    return repr(spec)
+
+
+def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> tuple[Outcome, ...]:
+    """Runs the cells, grouped so that each collection and corpus is read once; returns outcomes in the cells' order.
+
+    With a launcher, the runs that are missing are made by it; what follows is the same.
+
+    Parameters
+    ----------
+    name : of the experiment.
+    """
+    places = {name: at for at, name in enumerate(dict.fromkeys(map(_scored_by, planned)))}
+    order = sorted(range(len(planned)), key=lambda at: [places[_scored_by(planned[at])], at])
+    tasks: dict[str, Task] = {}
+    written: dict[Path, str] = {}
+    launch.clear_remains(Path(planned[0].settings.runs))
+    ended = {} if launch.chosen() == BASIC else _launched([planned[at] for at in order], measures, tasks, name)
+    made: set[_Run] = set()
+    found: dict[int, Outcome] = {}
+    for at in track(order, "cells"):
+        each = planned[at]
+        say(f"cell {len(found) + 1} of {len(order)}: {in_words(each.cell)}")
+        if each.run in made:  # with reuse=false, too, one run serves several editions
+            each = replace(each, settings=replace(each.settings, reuse=True))
+        found[at] = _outcome(each, measures, tasks, written, ended.get(each.run))
+        made.add(each.run)
+    return tuple(found[at] for at in range(len(planned)))
+
+
+def _launched(
+    planned: Sequence[Planned], measures: Sequence[str], tasks: dict[str, Task], name: str
+) -> dict[_Run, launch.Ended]:
+    """Makes the runs that are not finished by the launcher; returns how each ended.
+
+    Cells with a fault that is seen here are left to `_outcome`, which reports it.
+    """
+    jobs: dict[_Run, launch.Job] = {}
+    finished: set[_Run] = set()
+    for each in track(planned, "finished cells"):
+        settings, system = each.settings, each.settings.system or {}
+        if each.run in jobs or each.run in finished or missing_requirement(settings):
+            continue
+        try:
+            if finished_run(each, measures, tasks) is not None:
+                finished.add(each.run)
+                continue
+            need = declared(states.parts(system), "run: system")
+        except HarnessError:
+            continue
+        content = {"settings": asdict(settings), "suffix": each.suffix, "measures": list(measures)}
+        alike = json.dumps([system.get(TARGET), name_of(settings.corpus), settings.training])
+        jobs[each.run] = launch.Job(content, in_words(each.cell), need, alike)
+    if not jobs:
+        return {}
+    said = f"; {len(finished)} are finished" if finished else ""
+    say(f"{len(jobs)} runs by hydra/launcher={launch.chosen()}{said}")
+    folder = launch.place_of(Path(planned[0].settings.runs), name)
+    return dict(zip(jobs, launch.launch(list(jobs.values()), make_run, folder), strict=True))
+
+
+def make_run(content: Mapping[str, Any]) -> dict[str, str]:
+    """Makes the run of a cell in a process of a launcher; returns its file, key and basis.
+
+    Raises
+    ------
+    HarnessError
+        The run cannot be made.
+    """
+    import_from_here()
+    settings = typed(RunSettings, content["settings"], "run")
+    try:
+        found = task_of(settings, name_of(settings.collection), settings.edition, _TASKS, content["measures"])
+        system = build_system(settings.system or {}, "run: system")
+        produced = produced_by(settings, system, found, content["suffix"])
+    except (SystemRaisedError, launch.ArtefactBusy):
+        raise
+    except HarnessError as error:
+        if fetchable_missing(settings):
+            raise launch.MissingResourceError(*error.lines) from None
+        raise
+    return {"path": str(produced.path), "key": produced.key, "basis": produced.basis}
+
+
+_TASKS: dict[str, Task] = {}  # of the jobs that a process has done
+
+
+def finished_run(each: Planned, measures: Sequence[str], tasks: dict[str, Task]) -> Path | None:
+    """Returns the file of the run that a cell would reuse, else None; raises HarnessError if the cell has a fault."""
+    settings = each.settings
+    path = made_before(
+        build_system(settings.system or {}, "run: system"),
+        task_of(settings, name_of(settings.collection), settings.edition, tasks, measures),
+        runs=Path(settings.runs),
+        training=settings.training or (),
+        rerank=settings.rerank,
+        allow_test_judgments=settings.allow_test_judgments,
+        suffix=each.suffix,
+    )
+    return path if settings.reuse else None
+
+
+def _scored_by(each: Planned) -> tuple[str, ...]:
+    """Returns corpus, collection, protocol and edition of a cell."""
+    settings = each.settings
+    groups = (settings.corpus, settings.collection, settings.protocol)
+    return (*(name_of(group) for group in groups), settings.edition or "")
+
+
+def _outcome(
+    each: Planned,
+    measures: Sequence[str],
+    tasks: dict[str, Task],
+    written: dict[Path, str],
+    ended: launch.Ended | None,
+) -> Outcome:
+    """Runs and scores one cell.
+
+    Parameters
+    ----------
+    written : run file -> key of the run, of the cells so far.
+    ended : how the run was made by a launcher; None if it was not.
+    """
+    settings = each.settings
+    configuration = settings.system or {}
+    try:
+        if lacking := missing_requirement(settings):
+            return Outcome(each.cell, configuration, reason=lacking, lacking=True)
+        if ended is not None and ended.state != "made":
+            return Outcome(each.cell, configuration, reason=ended.lines[0], lacking=ended.lacking, log=ended.log)
+        found = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
+        system = build_system(configuration, "run: system")
+        produced = _produced(each, system, found, ended)
+        if written.setdefault(produced.path, produced.key) != produced.key:
+            raise HarnessError(f"{produced.path}: is the run of another cell, too; give each system a name of its own")
+        scores = found.scorer(produced.run)
+        warned = cautions(Evaluation(found, (produced.run,), (scores,), {}))
+        notes = said_of(settings, system, produced)
+    except HarnessError as error:
+        if isinstance(error, SystemRaisedError):
+            tell(error.trace)
+        return Outcome(each.cell, configuration, reason=error.lines[0], lacking=fetchable_missing(settings))
+    return Outcome(
+        each.cell,
+        configuration,
+        run=produced.path,
+        sha256=produced.run.sha256,
+        task=found,
+        scores=scores,
+        notes=notes,
+        cautions=warned,
+        costs=costs.of_run(produced.path),
+    )
+
+
+def _produced(each: Planned, system: Built, found: Task, ended: launch.Ended | None) -> Produced:
+    """Returns the run of a cell: that of the launcher, else it is made or reused here."""
+    if ended is None:
+        return produced_by(each.settings, system, found, each.suffix)
+    made = ended.made
+    produced = made_elsewhere(Path(made["path"]), made["key"], made["basis"])
+    say(f"{produced.path}: made by hydra/launcher={launch.chosen()}")
+    return produced
+
+
+def missing_resource(settings: RunSettings) -> str:
+    """Returns the resource that a cell lacks, without fetching it; empty if none."""
+    if found := missing_requirement(settings):
+        return found
+    parts = list(states.parts(settings.system or {}))
+    if absent := states.missing_models(parts):
+        return states.model_lines(absent[0], states.by_hand(parts))[0]
+    collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
+    known = [("collection", collection, load_collection(collection).state())]
+    known += [("corpus", corpus, load_corpus(corpus).state())] if corpus else []
+    return next((f"needs the {what} {name} ({state})" for what, name, state in known if state != "here"), "")
+
+
+def missing_requirement(settings: RunSettings) -> str:
+    """Returns what a system needs and a run does not fetch, with the command that installs it; empty if nothing."""
+    parts = list(states.parts(settings.system or {}))
+    if (found := states.registered(parts)) is not None:
+        return " ".join(found) if found[0] == "needs" else ": ".join(found)
+    topics = load_collection(name_of(settings.collection)).topic_file
+    return states.missing_modules(parts) or states.by_language(parts).get(topics.language if topics else "", "")
+
+
+def fetchable_missing(settings: RunSettings) -> bool:
+    """Returns whether a model, the collection or the corpus is missing, which a run would have fetched if it could."""
+    collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
+    found = [load_collection(collection).state(), *([load_corpus(corpus).state()] if corpus else [])]
+    return set(found) != {"here"} or bool(states.missing_models(states.parts(settings.system or {})))
+
+
+def in_words(cell: Cell) -> str:
+    """Returns a cell in words: its labels and seed."""
+    seed = () if cell.seed is None else (f"seed {cell.seed}",)
+    return plan.said_of((*cell.labels, *seed))
+
+
+def grouped_by_reason(faults: Sequence[tuple[Cell, str]]) -> list[str]:
+    """Returns each reason once, with its first cell and the number of others."""
+    cells: dict[str, list[Cell]] = {}
+    for cell, why in faults:
+        cells.setdefault(why, []).append(cell)
+    return [
+        f"{in_words(of[0])}{f' and {len(of) - 1} more cells' if of[1:] else ''}: {why}" for why, of in cells.items()
+    ]

@@ -1,0 +1,91 @@
+"""Processes of one machine, by joblib."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hydra.core.utils import JobReturn
+from hydra_plugins.hydra_joblib_launcher.joblib_launcher import JoblibLauncher
+
+from harness.experiments.engines.shared import Engine, groups
+from harness.systems.hardware import cores
+from harness.systems.resources import Resources
+
+# Read when the libraries are loaded, so they are set before the processes start.
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+class Joblib(Engine, JoblibLauncher):  # type: ignore[misc]
+    """Hydra's launcher of joblib processes, as many as the cores and the resources of the jobs allow.
+
+    Jobs of equal resources run side by side. A process has as many threads as there are cores for it. Jobs that need a
+    GPU run one at a time, because nothing would tell two processes to take different GPUs.
+    """
+
+    joblib: dict[str, Any]  # arguments of `joblib.Parallel`
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Runs the jobs; returns their results in order."""
+        given, found = self.joblib, dict[int, JobReturn]()
+        for need, places in groups(self.needed(job_overrides)):
+            count = at_once(need, int(given.get("n_jobs") or -1))
+            # One process is a process, too: joblib would run a single job within this one.
+            settings = {"n_jobs": count} if count > 1 else {"n_jobs": 2, "pre_dispatch": 1}
+            self.joblib = {**given, **settings}
+            with _threads(max(cores() // count, 1)):
+                made = super().launch([job_overrides[at] for at in places], initial_job_idx)
+            found.update(zip(places, made, strict=True))
+        self.joblib = given
+        return [found[at] for at in range(len(job_overrides))]
+
+
+def at_once(need: Resources, slots: int) -> int:
+    """Returns how many jobs with these resources run side by side.
+
+    Parameters
+    ----------
+    slots : `n_jobs` of joblib: the number of jobs of one core each; -1 for all cores, -2 for all but one.
+
+    Examples
+    --------
+    >>> at_once(Resources(cpus=2), 8), at_once(Resources(), 3), at_once(Resources(gpus=1), 8)
+    (4, 3, 1)
+    """
+    slots = slots if slots > 0 else max(cores() + 1 + slots, 1)
+    if need.gpus:
+        return 1
+    count = slots // (need.cpus or 1)
+    if need.memory and (whole := _memory()):
+        count = min(count, int(whole // need.memory))
+    return max(count, 1)
+
+
+def _memory() -> float:
+    """Returns the gigabytes of memory of this machine; 0 if it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    except (ValueError, OSError, AttributeError):
+        return 0.0
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Sets the threads of libraries in the processes that are started meanwhile; what the user has set stays."""
+    ours = [name for name in _THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(ours, str(count)))
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)

@@ -1,0 +1,203 @@
+"""Experiments and sweeps on joblib's processes: the same runs and reports, whatever happens to a process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from launch_tools import MANY, MINI, alive, calls, experiment, report_in, runs_in, wait_for
+from tools import Place
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None,
+        reason="hydra-joblib-launcher is not installed: pip install 'mathir-harness[joblib]'",
+    ),
+]
+JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+NOTED = ("run", "experiment=noted", "formats=[json]")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def prepared(place: Place, depths: int = 4, **system: object) -> Place:
+    for name, text in experiment(depths, **system).items():
+        place.write(name, text)
+    return place
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Both experiments, run as ever."""
+    place = Place(tmp_path_factory.mktemp("calm"))
+    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
+    for name in ("mini", "many"):
+        place.good("run", f"experiment={name}", "formats=[json]")
+    return place
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_runs_and_reports_are_equal(place: Place, calm: Place, processes: int) -> None:
+    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
+    names = ("mini", "many") if processes == 2 else ("many",)
+    for name in names:
+        done = place.run(
+            "run", f"experiment={name}", "formats=[json]", "hydra/launcher=joblib", f"hydra.launcher.n_jobs={processes}"
+        )
+        assert done.code == 0, done.err
+        assert "running " not in done.err  # what the processes say is in their logs
+        assert report_in(place.here, name) == report_in(calm.here, name)
+    again = place.run("run", f"experiment={names[0]}", "formats=[json]", *JOBLIB)
+    assert "hydra/launcher" not in again.err  # nothing was left to launch
+    assert (again.code, again.err.count("reused, same configuration")) == (0, 33 if processes == 4 else 9)
+    made = runs_in(place.here)
+    assert made.keys() <= runs_in(calm.here).keys()
+    assert made == {name: content for name, content in runs_in(calm.here).items() if name in made}
+    assert len(made) == (33 if processes == 4 else 42)
+
+
+def test_failures_are_listed_with_their_logs(place: Place) -> None:
+    prepared(place)
+    place.write("../told/do-2", "raise")
+    done = place.run(*NOTED, *JOBLIB)
+    assert done.code == 2
+    line = "not run: d2: system noted: ValueError: as told\n"
+    assert line in done.err
+    (log,) = re.findall(r"^log of d2: (\S+)$", done.err, re.MULTILINE)
+    text = (place.here / log).read_text()
+    assert "a line of the system\n" in text and 'raise ValueError("as told")' in text
+    assert done.err.endswith("harness: experiment noted: 1 of 4 cells failed; see 'not run' above\n")
+    assert len(calls(place.here)) == 4  # it was not tried again
+    (place.here / "../told/do-2").unlink()
+    assert place.good(*NOTED, *JOBLIB).startswith("4 runs of experiment noted")
+    assert [depth for depth, *_ in calls(place.here)].count("2") == 2
+    assert len(calls(place.here)) == 5
+
+
+def test_a_run_that_needs_what_another_one_is_making(place: Place) -> None:
+    """It ends at once, and is made in the next wave."""
+    prepared(place)
+    place.write("../told/do-1", "make")
+    for depth in (2, 3, 4):
+        place.write(f"../told/do-{depth}", "need")
+    place.good(*NOTED, *JOBLIB)
+    assert len(runs_in(place.here)) == 4
+    count = [depth for depth, *_ in calls(place.here)]
+    assert (count.count("1"), count.count("2")) == (1, 2)
+
+
+def test_reuse_false_makes_each_run_once(place: Place) -> None:
+    prepared(place, 3)
+    for count in (3, 6):
+        place.good(*NOTED, *JOBLIB, "reuse=false")
+        assert len(calls(place.here)) == count
+
+
+def test_a_killed_worker(place: Place) -> None:
+    """joblib kills all processes with it; the others run again, and so does the one that was killed by chance."""
+    prepared(place)
+    place.write("../told/do-1", "kill once")
+    done = place.run(*NOTED, *JOBLIB)
+    assert done.code == 0, done.err
+    assert "hydra/launcher=joblib: TerminatedWorkerError: " in done.err
+    assert len(runs_in(place.here)) == 4
+    assert len(calls(place.here)) <= 6
+
+
+def test_a_run_that_kills_its_worker(place: Place) -> None:
+    """As one does that needs too much memory: the others are finished, and it is tried twice."""
+    prepared(place)
+    place.write("../told/do-1", "kill")
+    done = place.run(*NOTED, *JOBLIB)
+    assert done.code == 2
+    assert "not run: d1: its process or machine was lost (TerminatedWorkerError: " in done.err
+    assert "log of d1: " in done.err
+    assert [depth for depth, *_ in calls(place.here)].count("1") == 2
+    (place.here / "../told/do-1").unlink()
+    before = len(calls(place.here))
+    place.good(*NOTED, *JOBLIB)
+    assert len(calls(place.here)) == before + 1  # nothing that was finished is made again
+
+
+def test_a_killed_driver_resumes(place: Place) -> None:
+    prepared(place)
+    place.write("../told/do-3", "wait")
+    process = place.start(*NOTED, *JOBLIB)
+    wait_for(place.here / "../told/calls", 4)
+    deadline = time.monotonic() + 60
+    while len(list(place.here.glob("runs/mini-task1/*.run"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    workers = {int(pid) for _, pid, _ in calls(place.here)}
+    (place.here / "../told/do-3").unlink()
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))  # they end after the run that they were making
+    process.communicate()
+    place.good(*NOTED, *JOBLIB)
+    assert len(runs_in(place.here)) == 4  # and nothing of the killed driver
+    assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "4"]
+
+
+def test_an_interrupt(place: Place) -> None:
+    prepared(place, 6)
+    place.write("../told/do-3", "wait")
+    place.write("../told/do-4", "wait")
+    process = place.start(*NOTED, *JOBLIB)
+    wait_for(place.here / "../told/calls", 4)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.splitlines()[-1]) == (130, "harness: stopped; what was written is whole")
+    deadline = time.monotonic() + 30
+    while any(alive(int(pid)) for _, pid, _ in calls(place.here)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(int(pid)) for _, pid, _ in calls(place.here))
+    for depth in (3, 4):
+        (place.here / f"../told/do-{depth}").unlink()
+    place.good(*NOTED, *JOBLIB)
+    assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "3", "4", "4", "5", "6"]
+
+
+def test_threads_and_processes_follow_the_resources(place: Place) -> None:
+    prepared(place, 3, resources={"cpus": 2})
+    place.good(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    found = calls(place.here)
+    assert {threads for *_, threads in found} == {str(len(os.sched_getaffinity(0)))}
+    assert not any("resources" in path.read_text() for path in place.here.glob("runs/mini-task1/*.yml"))
+
+
+def test_a_sweep_has_the_same_points_and_folder(place: Place, tmp_path: Path) -> None:
+    words = ("run", "-m", *MINI, "system=noted", "system.depth=2,3", "system.resources.cpus=2", "formats=[json]")
+    other = prepared(Place(tmp_path / "other"))
+    prepared(place)
+    place.good(*words, *JOBLIB)
+    other.good(*words)
+    assert runs_in(place.here) == runs_in(other.here)
+    assert {Path(name).name for name in runs_in(place.here)} == {"noted-depth=2.run", "noted-depth=3.run"}
+    assert {threads for *_, threads in calls(place.here)} == {str(len(os.sched_getaffinity(0)))}
+    assert [path.name for path in (place.here / "reports/sweeps").iterdir()] == [
+        path.name for path in (other.here / "reports/sweeps").iterdir()
+    ]
+
+
+def test_wrong_launchers(place: Place) -> None:
+    prepared(place, 1, resources={"cpu": 2})
+    done = place.run(*NOTED, "hydra/launcher=jobli")
+    assert (done.code, done.err) == (2, "harness: hydra/launcher=jobli: no such launcher; did you mean 'joblib'?\n")
+    done = place.run("run", *MINI, "system=bm25", "hydra/launcher=joblib")
+    assert done.err == ("harness: run: hydra/launcher=joblib is for experiments and sweeps; this is a single run\n")
+    done = place.run(*NOTED, *JOBLIB)
+    assert "resources: key 'cpu' is unknown; did you mean 'cpus'?" in done.err
+    done = place.run(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_job=2")
+    assert done.code == 2 and "n_job" in done.err

@@ -1,0 +1,119 @@
+"""Experiments that launchers run, and what must be equal whatever ran them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MINI = ("collection=mini-task1", "corpus=mini-answers")
+GRID = [(k1, b) for k1 in (0.5, 0.8, 1.2, 1.6, 2, 3) for b in (0, 0.2, 0.4, 0.6, 0.8)]
+# Thirty settings of one system, two others, and one that ranks formulas.
+MANY: dict[str, Any] = {
+    "title": "Many cells",
+    "conditions": {
+        **{f"{k1}, {b}": {"overrides": [*MINI, "system=bm25", f"system.k1={k1}", f"system.b={b}"]} for k1, b in GRID},
+        "overlap": {"overrides": [*MINI, "system=overlap"]},
+        "tfidf": {"overrides": [*MINI, "system=tfidf-ltn"]},
+        "tree": {"overrides": ["collection=mini-task2", "corpus=mini-formulas", "system=tree"]},
+    },
+    "measures": ["nDCG", "AP"],
+}
+# A system that notes each call and the process, and does in it what a file says.
+SYSTEM = """
+import os
+import signal
+import time
+from pathlib import Path
+
+from harness.experiments.launch import ArtefactBusy
+from harness.systems.baselines import Overlap
+
+class Noted(Overlap):
+    def __call__(self, request):
+        told_in = Path("..", "told")  # elsewhere: files beside a module whose names it has are part of its code
+        with (told_in / "calls").open("a") as file:
+            file.write(f"{self.depth} {os.getpid()} {os.environ.get('OMP_NUM_THREADS')}\\n")
+        print("a line of the system", flush=True)
+        for told in (f"do-{self.depth}", "do"):
+            path = told_in / told
+            what = path.read_text() if path.exists() else ""
+            if what == "kill" or what == "kill once":
+                if what == "kill once":
+                    path.unlink()
+                time.sleep(0.5)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if what == "make":
+                time.sleep(1)
+                (told_in / "made").touch()
+            if what == "need" and not (told_in / "made").exists():
+                raise ArtefactBusy("an index is being made")
+            if what == "raise":
+                raise ValueError("as told")
+            while path.exists() and what == "wait":
+                time.sleep(0.02)
+        return super().__call__(request)
+"""
+
+
+def experiment(depths: int, **system: object) -> dict[str, str]:
+    """The files of an experiment `noted` of so many cells of the noting system; `system`: more keys of it."""
+    conf = {"title": "N", "_target_": "noted.Noted", "name": "noted", "depth": 10, **system}
+    overrides = {f"d{n}": {"overrides": [*MINI, "system=noted", f"system.depth={n}"]} for n in range(1, depths + 1)}
+    cells = {"title": "Noted", "conditions": overrides, "measures": ["nDCG"]}
+    return {
+        "noted.py": SYSTEM,
+        "../told/none": "",
+        "conf/system/noted.yaml": yaml.safe_dump(conf),
+        "conf/experiment/noted.yaml": yaml.safe_dump(cells, sort_keys=False),
+    }
+
+
+def calls(here: Path) -> list[list[str]]:
+    """Depth, process and threads of each call of the noting system."""
+    path = here.parent / "told" / "calls"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def runs_in(here: Path) -> dict[str, bytes]:
+    """The run files below a folder, and nothing else: no logs, no remains."""
+    found = {str(path.relative_to(here)): path.read_bytes() for path in sorted((here / "runs").rglob("*"))
+             if path.is_file() and not path.name.endswith(".ir-metadata.yml")}  # fmt: skip
+    assert all(name.endswith(".run") for name in found), sorted(found)
+    return found
+
+
+def report_in(here: Path, name: str) -> dict[str, Any]:
+    """The report of an experiment without the time at which it was written."""
+    found: dict[str, Any] = json.loads((here / "reports" / "experiments" / name / "report.json").read_text())
+    return found
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Fails if the block takes longer."""
+    begin = time.monotonic()
+    yield
+    assert time.monotonic() - begin < seconds
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; one that ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_for(path: Path, lines: int, seconds: float = 90) -> None:
+    """Waits until a file has so many lines."""
+    deadline = time.monotonic() + seconds
+    while not path.exists() or len(path.read_text().splitlines()) < lines:
+        assert time.monotonic() < deadline, f"{path} has no {lines} lines; {os.listdir(path.parent)}"  # noqa: PTH208
+        time.sleep(0.05)
