@@ -24,6 +24,7 @@ from harness.experiments.task import Task
 from harness.io.checks import typed
 from harness.io.console import say, tell, track
 from harness.store.code import TARGET
+from harness.store.leases import ArtefactBusy
 from harness.systems import states
 from harness.systems.build import Built, build_system
 from harness.systems.keys import decisive
@@ -130,7 +131,7 @@ def make_run(content: Mapping[str, Any]) -> dict[str, str]:
         found = task_of(settings, name_of(settings.collection), settings.edition, _TASKS, content["measures"])
         system = build_system(settings.system or {}, "run: system")
         produced = produced_by(settings, system, found, content["suffix"])
-    except (SystemRaisedError, launch.ArtefactBusy):
+    except (SystemRaisedError, ArtefactBusy):
         raise
     except HarnessError as error:
         if fetchable_missing(settings):

@@ -27,6 +27,7 @@ from harness.experiments.engines import BASIC
 from harness.io import interrupt
 from harness.io.console import Progress, progress, say, tell
 from harness.io.files import write_atomic
+from harness.store.leases import ArtefactBusy, without_waiting
 from harness.systems.resources import Resources
 
 if TYPE_CHECKING:
@@ -38,17 +39,6 @@ _POLL = 0.5  # seconds between two looks at the folder
 _TRIES = 2  # how often a job is handed over that was never started, or whose process died
 _LIMITS = ("TIMEOUT", "OUT_OF_MEMORY", "timed-out")  # what a job would meet again
 _PLACE = "launched"  # folder below that of runs
-
-
-# A request for an artifact that another process is making; `harness.store.leases` raises it under `without_waiting`.
-class ArtefactBusy(HarnessError):  # noqa: N818
-    """Another process is making an artifact that is needed."""
-
-
-@contextmanager
-def without_waiting() -> Iterator[None]:
-    """Makes requests for artifacts that another process is making raise `ArtefactBusy`."""
-    yield
 
 
 @dataclass(frozen=True)

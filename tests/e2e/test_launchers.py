@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -85,15 +86,13 @@ def test_failures_are_listed_with_their_logs(place: Place) -> None:
 
 
 def test_a_run_that_needs_what_another_one_is_making(place: Place) -> None:
-    """It ends at once, and is made in the next wave."""
+    """It ends at once, and is made in the next wave; what they share is made once."""
     prepared(place)
-    place.write("../told/do-1", "make")
-    for depth in (2, 3, 4):
-        place.write(f"../told/do-{depth}", "need")
+    place.write("../told/do", "share")
     place.good(*NOTED, *JOBLIB)
     assert len(runs_in(place.here)) == 4
-    count = [depth for depth, *_ in calls(place.here)]
-    assert (count.count("1"), count.count("2")) == (1, 2)
+    assert (place.here / "../told/built").read_text() == "once\n"
+    assert sorted(Counter(depth for depth, *_ in calls(place.here)).values()) == [1, 2, 2, 2]
 
 
 def test_reuse_false_makes_each_run_once(place: Place) -> None:

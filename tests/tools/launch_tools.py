@@ -32,8 +32,15 @@ import signal
 import time
 from pathlib import Path
 
-from harness.experiments.launch import ArtefactBusy
+from harness.store import artefacts
 from harness.systems.baselines import Overlap
+
+def build(folder):
+    with Path("..", "told", "built").open("a") as file:
+        file.write("once\\n")
+    while len(Path("..", "told", "calls").read_text().splitlines()) < 4:  # until all others have asked
+        time.sleep(0.02)
+    (folder / "index").touch()
 
 class Noted(Overlap):
     def __call__(self, request):
@@ -49,11 +56,8 @@ class Noted(Overlap):
                     path.unlink()
                 time.sleep(0.5)
                 os.kill(os.getpid(), signal.SIGKILL)
-            if what == "make":
-                time.sleep(1)
-                (told_in / "made").touch()
-            if what == "need" and not (told_in / "made").exists():
-                raise ArtefactBusy("an index is being made")
+            if what == "share":
+                artefacts.get_or_build("shared", {"of": "all"}, build)
             if what == "raise":
                 raise ValueError("as told")
             while path.exists() and what == "wait":

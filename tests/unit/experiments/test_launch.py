@@ -14,7 +14,8 @@ from harness.errors import HarnessError
 from harness.experiments import launch
 from harness.experiments.engines import ENGINES, check
 from harness.experiments.engines.processes import at_once
-from harness.experiments.launch import ArtefactBusy, Job, MissingResourceError, Worker
+from harness.experiments.launch import Job, MissingResourceError, Worker
+from harness.store.leases import ArtefactBusy
 from harness.systems.keys import unlisted
 from harness.systems.resources import Resources, declared
 
@@ -108,11 +109,11 @@ def test_what_was_lost_is_tried_once_more(
 
 def test_a_worker_defers_and_logs(tmp_path: Path) -> None:
     def busy(_: Told) -> Told:
-        raise ArtefactBusy("x is being made")
+        raise ArtefactBusy("index", "0" * 64, "node", 7)
 
     for waits in (False, True):
         end = Worker(tmp_path, busy, waits, ("harness run",))._ended({})
-        assert (end.state, end.lines) == ("busy", ("x is being made",))
+        assert (end.state, end.lines) == ("busy", ("index 000000000000 is being made by node, process 7",))
     log = tmp_path / "log"
     with launch._printing_to(log):
         work({"name": "x"})
