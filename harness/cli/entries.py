@@ -42,13 +42,13 @@ def _remedy(state: str, name: str) -> str:
 
 
 def _system(name: str) -> Row:
-    from harness.papers.rehearsed import of_system
+    from harness.papers.rehearsed import marked, of_system
     from harness.systems.states import system_state
 
     mapping, _ = config.load("system", name)
     kind, state = system_state(mapping, name)
-    if kind == "needs" and (version := of_system(name)):
-        state += f" (rehearsed at {version})"
+    if kind == "needs":
+        state = marked(state, of_system(name))
     return {
         "name": name,
         "state": kind,

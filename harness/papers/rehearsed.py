@@ -110,6 +110,18 @@ def of_system(name: str) -> str:
     return _systems().get(name, "")
 
 
+def marked(needs: str, version: str) -> str:
+    """Returns what is needed and at which version the recipe was rehearsed, before the command if there is one.
+
+    Examples
+    --------
+    >>> marked("needs the model m (hub): harness fetch m", "0.1.0")
+    'needs the model m (hub) (rehearsed at 0.1.0): harness fetch m'
+    """
+    what, colon, command = needs.partition(": ")
+    return f"{what} (rehearsed at {version}){colon}{command}" if version else needs
+
+
 def now(tables: str, row: str, scale: str, digest: str, systems: Iterable[str]) -> Rehearsed:
     """Returns the record of a row that passes with this version.
 

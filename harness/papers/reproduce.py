@@ -207,26 +207,24 @@ def _not_recomputed(paper: Paper, cell: Cell, needs: str = "") -> Verdict:
     `needs` is the missing input if the user supplied some of the runs.
     """
     if needs:
-        return Verdict(cell, "needs", cause=needs + _rehearsed(paper, cell) + _note(paper, cell))
+        return Verdict(cell, "needs", cause=_rehearsed(paper, cell, needs) + _note(paper, cell))
     if paper.available is not None and (lack := paper.available.lack(cell)):
         return Verdict(cell, lack[0], cause=lack[1] + _note(paper, cell))
     if paper.available is not None and (lacking := paper.available.lacks(cell)):
-        return Verdict(cell, "needs", cause=lacking + _rehearsed(paper, cell) + _note(paper, cell))
+        return Verdict(cell, "needs", cause=_rehearsed(paper, cell, lacking) + _note(paper, cell))
     text = paper.config.states.get(cell.table) or paper.config.state
     if not text:
         raise HarnessError(f"{paper.where}: no run recomputes {cell.place}; give the reason in key 'state'")
     kind, why = checks.state(text, paper.where)
-    tried = _rehearsed(paper, cell) if kind == "needs" else ""
-    return Verdict(cell, kind, cause=why + tried + _note(paper, cell))
+    return Verdict(cell, kind, cause=(_rehearsed(paper, cell, why) if kind == "needs" else why) + _note(paper, cell))
 
 
-def _rehearsed(paper: Paper, cell: Cell) -> str:
-    """Returns at which version the recipe of the cell's row passed on stand-ins, to append to a cause."""
+def _rehearsed(paper: Paper, cell: Cell, needs: str) -> str:
+    """Returns what a cell's row needs, and at which version its recipe passed on stand-ins."""
     labels = (cell.system, *(f"{a}{sign}{b}" for a, sign, b in (
         (cell.group, " / ", cell.system), (cell.group, ", ", cell.system), (cell.system, ", ", cell.group)
     )))  # fmt: skip
-    found = rehearsed.version(paper.key, cell.table, labels)
-    return f" (rehearsed at {found})" if found else ""
+    return rehearsed.marked(needs, rehearsed.version(paper.key, cell.table, labels))
 
 
 def _note(paper: Paper, cell: Cell) -> str:
