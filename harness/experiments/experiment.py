@@ -490,14 +490,11 @@ def load_experiment(name: str) -> Experiment:
 def _lifted(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the keys of a file, with the axes that say `numeric: true` under the key `numeric`."""
     axes = mapping.get("axes")
-    marked = [
-        axis for axis, of in (axes if isinstance(axes, Mapping) else {}).items()
-        if isinstance(of, Mapping) and of.get(NUMERIC) is True
-    ]  # fmt: skip
-    if not marked or not isinstance(axes, Mapping):
+    if not isinstance(axes, Mapping):
         return mapping
+    marked = [axis for axis, of in axes.items() if isinstance(of, Mapping) and of.get(NUMERIC) is True]
     plain = {
         axis: {label: words for label, words in of.items() if label != NUMERIC} if axis in marked else of
         for axis, of in axes.items()
     }
-    return {**mapping, "axes": plain, "numeric": marked}
+    return {**mapping, "axes": plain, "numeric": marked} if marked else mapping
