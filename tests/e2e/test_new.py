@@ -243,5 +243,5 @@ def test_a_data_set_with_a_fault_leaves_nothing_behind(tmp_path: Path) -> None:
     told = lines(place, "new", "collection", "mine", "--beir", "elsewhere")
     assert told == ["elsewhere: no such folder, and no OWNER/NAME of a data set on the hub"]
     told = lines(place, "new", "collection", "mine", "--split", "dev")
-    assert told == ["--revision, --split and --subset: are of a data set, which --beir names"]
+    assert told == ["--revision, --split and --subset: need --beir, which names the data set"]
     assert not (place.here / "conf").exists()

@@ -8,13 +8,13 @@ import pytest
 
 from harness.cli import findings
 from harness.formulas.mathml import latexml
-from harness.systems.lexical import anserini
+from harness.systems.lexical import runtime
 from harness.systems.mathamr.graphs import parsers
 
 
 def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
-    monkeypatch.setattr(anserini, "missing", lambda: ["Java is not there: make anserini"])
+    monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])
     monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
     monkeypatch.setattr(findings, "reachable", lambda: False)
     rows = findings.findings()

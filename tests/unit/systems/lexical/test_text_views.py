@@ -271,7 +271,7 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
         ({"name": "text", "lower": "yes"}, "key 'view.lower' is 'yes', expected true or false"),
         ({"formulas": "absent.function"}, "key 'view.formulas' is 'absent.function', expected the dotted name of a "),
         ({"formulas": "string.absent"}, "key 'view.formulas' is 'string.absent', expected the dotted name of a "),
-        ({"formulas": "string.digits"}, "key 'view.formulas': string.digits is no function"),
+        ({"formulas": "string.digits"}, "key 'view.formulas': string.digits is not a function"),
         ("latex", "key 'view' is 'latex', expected keys and values such as {name: latex}"),
     ],
 )
