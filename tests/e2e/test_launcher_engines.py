@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import slurm
 import yaml
-from launch_tools import MANY, MINI, alive, calls, experiment, report_in, runs_in, wait_for
+from launch_tools import MANY, MINI, alive, calls, experiment, report_in, runs_in, undisturbed, wait_for
 from tools import CODE, Place
 
 pytestmark = pytest.mark.slow
@@ -77,11 +77,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Both experiments, run in one process."""
-    place = Place(tmp_path_factory.mktemp("calm"))
-    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
-    for name in ("mini", "many"):
-        place.good("run", f"experiment={name}", "formats=[json]")
-    return place
+    return undisturbed(Place(tmp_path_factory.mktemp("calm")))
 
 
 def prepared(place: Place, depths: int = 4, **system: object) -> Place:

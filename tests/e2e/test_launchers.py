@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from launch_tools import MANY, MINI, alive, calls, experiment, report_in, runs_in, wait_for
+from launch_tools import MANY, MINI, alive, calls, experiment, report_in, runs_in, undisturbed, wait_for
 from tools import Place
 
 pytestmark = [
@@ -39,12 +39,8 @@ def prepared(place: Place, depths: int = 4, **system: object) -> Place:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """Both experiments, run as ever."""
-    place = Place(tmp_path_factory.mktemp("calm"))
-    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
-    for name in ("mini", "many"):
-        place.good("run", f"experiment={name}", "formats=[json]")
-    return place
+    """Both experiments, run in one process."""
+    return undisturbed(Place(tmp_path_factory.mktemp("calm")))
 
 
 @pytest.mark.parametrize("processes", [2, 4])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tools import Place
 
 MINI = ("collection=mini-task1", "corpus=mini-answers")
 GRID = [(k1, b) for k1 in (0.5, 0.8, 1.2, 1.6, 2, 3) for b in (0, 0.2, 0.4, 0.6, 0.8)]
@@ -121,3 +122,11 @@ def wait_for(path: Path, lines: int, seconds: float = 90) -> None:
     while not path.exists() or len(path.read_text().splitlines()) < lines:
         assert time.monotonic() < deadline, f"{path} has no {lines} lines; {os.listdir(path.parent)}"  # noqa: PTH208
         time.sleep(0.05)
+
+
+def undisturbed(place: Place) -> Place:
+    """Run both experiments in one process, for comparison with those of launchers."""
+    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
+    for name in ("mini", "many"):
+        place.good("run", f"experiment={name}", "formats=[json]")
+    return place
