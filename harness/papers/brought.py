@@ -317,7 +317,7 @@ def _fused(
     training = None
     if built.learns:
         if not before or paper.scored is None:
-            raise HarnessError(f"training judgments for its rule: the paper has no collection before {key}")
+            raise HarnessError(f"training judgments for its rule, and the paper has no collection before {key}")
         judged = paper.scored.collections[before]
         training = (inputs(before), training_judgments([f"{judged.collection}/{judged.edition}"]))
     return built.fused(inputs(key), training, name)
