@@ -324,15 +324,15 @@ def machine() -> None:
     print(f"\n{os.cpu_count()} cores of {model}, shared with other work; Python {platform.python_version()}")
 
 
-def of_minilm(folder: Path, count: int) -> tuple[Vectors, Matrix]:
+def of_minilm(count: int) -> tuple[Vectors, Matrix]:
     """The vectors of `mathlib-minilm`, of so many documents (0: all), and those of the queries."""
     given, _ = config.load("system", MINILM)
     ((_, fields),) = given["parts"].items()
     source = Source(given["model"], Settings(length=given["length"]), hardware.device(given["device"]))
     loaded = source.load()
-    every = documents.vectors_of(load_corpus(CORPUS), fields, "latex", source, lambda: loaded, folder).vectors
+    every = documents.vectors_of(load_corpus(CORPUS), fields, "latex", source, lambda: loaded).vectors
     asked = [texts.of_topic(topic, given["query"]).strip() for topic in load_collection("mathlib-qr").topics()]
-    found = topic_vectors.vectors_of(asked, source, loaded, folder).values
+    found = topic_vectors.vectors_of(asked, source, loaded).values
     if not count or count >= len(every):
         return every, found
     rows = np.sort(np.random.default_rng(0).permutation(len(every))[:count])
@@ -342,7 +342,7 @@ def of_minilm(folder: Path, count: int) -> tuple[Vectors, Matrix]:
 
 def stores(folder: Path, count: int) -> None:
     """Chroma beside exact search: what it finds of the nearest, how fast, with how much memory."""
-    made, asked = of_minilm(folder / "unfinished", count)
+    made, asked = of_minilm(count)
     made.save(folder)
     np.save(folder / "asked.npy", asked)
 

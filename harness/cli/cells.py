@@ -31,7 +31,7 @@ from harness.systems.keys import decisive
 from harness.systems.resources import RESOURCES, declared
 
 # Keys of the command line that are said of the whole experiment, not of its cells.
-OF_ALL = ("experiment", "only", "scale", "dry", "output", "runs", "formats", "reuse", "alpha", "seed")
+OF_ALL = ("experiment", "only", "scale", "dry", "output", "runs", "formats", "reuse", "alpha", "seed", "jobs")
 _NO_RUN = ("edition", "protocol", "tune", *OF_ALL)
 _Run = tuple[str, str]  # what decides the content of a run, and the suffix of its name
 

@@ -73,12 +73,12 @@ def main(command: str, arguments: Sequence[str]) -> None:
     whole = any(argument.startswith("experiment=") for argument in arguments)
     if multirun and whole:
         raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
-    if multirun or whole:
-        engines.register()
     launcher = next((a.partition("=")[2] for a in arguments[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
     engines.check(launcher, _other_launchers())
-    if launcher != engines.BASIC and not (multirun or whole):
-        raise HarnessError(f"{command}: hydra/launcher={launcher} is for experiments and sweeps; this is a single run")
+    if launcher != engines.BASIC and command != "run":
+        raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run")
+    if multirun or whole or launcher != engines.BASIC:
+        engines.register()
     words, added = _words(command, arguments, sweep) if sweep or multirun else checked
     # Whatever runs them, results are the same: the launcher is no part of their names and reports.
     lasting = [word for word in arguments if not word.lstrip("+~").startswith(("hydra/launcher", "hydra.launcher"))]

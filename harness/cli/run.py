@@ -7,6 +7,7 @@ chosen there, and the reported topics see the chosen one only.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import TAG
 from harness.errors import HarnessError, suggestion
+from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import Point, best_of, read_points, write_point
@@ -35,7 +37,7 @@ from harness.store.provenance import provenance
 from harness.systems import states
 from harness.systems.base import MARK
 from harness.systems.build import Built, build_system
-from harness.systems.resources import RESOURCES
+from harness.systems.resources import RESOURCES, declared
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -136,13 +138,15 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     collection = load_collection(name_of(settings.collection))
     if collection.withheld(settings.edition) and not settings.rerank:
         edition = collection.edition(settings.edition).name
-        made = produced_by(settings, system, unjudged(collection, *_given(settings, settings.edition)), suffix)
+        with _spread(settings):
+            made = produced_by(settings, system, unjudged(collection, *_given(settings, settings.edition)), suffix)
         out(f"run: {made.path}")
         private = f"the judgments of {collection.name}, edition {edition}, are private: the run is made and not scored"
         out(f"{private}; send it to the organisers, who submit it with 'harness submit'")
         return
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
-    produced = produced_by(settings, system, found, suffix)
+    with _spread(settings):
+        produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
     page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks))
     if said := evaluation.coverage_sentence():
@@ -153,6 +157,12 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     out(f"run: {produced.path}")
     folder = Path(settings.output) / found.collection.name / produced.run.name
     out(f"report: {first_page(write_changed(page, folder, settings.formats, say))}")
+
+
+def _spread(settings: RunSettings) -> AbstractContextManager[None]:
+    """Returns a block in which the long maps of a run are made by the chosen launcher, if there is one."""
+    need = declared(states.parts(settings.system or {}), "run: system")
+    return spread.maps(Path(settings.runs), need, settings.jobs)
 
 
 def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ import copy
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from harness.errors import HarnessError
 from harness.io import config
-from harness.io.checks import Words, typed
+from harness.io.checks import Words, typed, whole
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -80,6 +81,7 @@ class RunSettings(_Settings):
     training, tune : names of collections, each with `/EDITION` or without.
     experiment, only : what is run in place of one configuration, and the labels that it is restricted to.
     scale : of the experiment; `dry` only says what it would run.
+    jobs : number of jobs at most into which a launcher divides the long maps of one run.
     """
 
     collection: Mapping[str, object] | None = None
@@ -96,6 +98,7 @@ class RunSettings(_Settings):
     only: Mapping[str, tuple[Words, ...]] | None = None
     scale: Words | None = None
     dry: bool = False
+    jobs: Annotated[int, partial(whole, low=1)] = 64
 
 
 def import_from_here() -> None:

@@ -188,13 +188,14 @@ def _one_kills_all() -> bool:
     return str(HydraConfig.get().launcher.get("_target_", "")).endswith((".Joblib", ".JoblibLauncher"))
 
 
-def launch(jobs: Sequence[Job], work: Work, folder: Path) -> list[Ended]:
+def launch(jobs: Sequence[Job], work: Work, folder: Path, what: str = "runs") -> list[Ended]:
     """Runs jobs on the chosen launcher; returns how each ended.
 
     Parameters
     ----------
     work : a function of a module, which the workers import.
     folder : for jobs, results and logs; it must be the same on all machines. The logs of failed jobs stay there.
+    what : the jobs in words, for the progress line.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -203,7 +204,7 @@ def launch(jobs: Sequence[Job], work: Work, folder: Path) -> list[Ended]:
         write_atomic(folder / f"{_name(number)}.json", json.dumps(job.content))
     ended: dict[int, Ended] = {}
     try:
-        with progress("runs", len(jobs)) as shown:
+        with progress(what, len(jobs)) as shown:
             with _watched(folder, shown):
                 for number, end in _waves(jobs, work, folder):
                     ended[number] = end

@@ -10,8 +10,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +19,7 @@ from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.formulas.text.masking import PREFIX
-from harness.io.files import cache_root, sha256
+from harness.io.files import sha256
 from harness.papers.paper import RerunSettings
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
@@ -30,6 +28,7 @@ from harness.systems import hardware
 from harness.systems.crosslingual import authors
 from harness.systems.crosslingual.authors import Script
 from harness.systems.dense import encoder, engines, models, vectors
+from harness.systems.dense.documents import Encoding, Source
 
 Floats = npt.NDArray[np.float64]
 SAME = 0.001  # scores closer than this are considered those of the same texts
@@ -288,14 +287,7 @@ def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.N
     """Returns the vectors of texts by name, from the store or computed now."""
     settings = engines.Settings()
     device = hardware.device("auto")
-
-    @cache
-    def loaded() -> engines.Encoder:
-        return encoder.load(model, settings, device)
-
-    def encoded(some: Sequence[str]) -> engines.Encoded:
-        return loaded().encoded(some, role)
-
+    encoding = Encoding(Source(model, settings, device), role)
     spec = {
         "texts": sha256("\0".join(part for item in texts.items() for part in item).encode("utf-8", "surrogatepass")),
         "role": role,
@@ -303,7 +295,7 @@ def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.N
         "arithmetic": hardware.arithmetic(device),
         "versions": [code.of(engines.__name__), hardware.torch_version()],
     }
-    made = vectors.made(texts.items, encoded, spec, Path(cache_root()) / "unfinished").vectors
+    made = vectors.made(texts.items, encoding, spec).vectors
     rows = made.document[made.document >= 0]
     names = (name.decode() for name, row in zip(made.ids.tolist(), made.document, strict=True) if row >= 0)
     return dict(zip(names, made.take(rows), strict=True))

@@ -7,10 +7,8 @@ and vectors of queries on a plane (Figure 5). An experiment names `sections` und
 from __future__ import annotations
 
 import importlib.metadata
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,8 +96,7 @@ def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) ->
     built = build_system(config, row).system
     if not isinstance(built, BiEncoder):
         raise HarnessError("its system is not a bi-encoder")
-    with tempfile.TemporaryDirectory() as folder:
-        names, vectors = built.topic_vectors(topics, Path(folder))
+    names, vectors = built.topic_vectors(topics)
     places, perplexity = plane(vectors, seed)
     known: Mapping[str, Topic] = topics.by_id()
     group = outcome.task.collection.cluster

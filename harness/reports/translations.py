@@ -90,10 +90,9 @@ def _translation(
     system = build_system(part, "report: system").system
     if not isinstance(system, CrossLingual) or outcome.task is None or outcome.run is None:
         raise HarnessError(f"{_CLASS} made {system!r:.60}")
-    workspace = outcome.run.parent.parent / "workspace" / system.name
     topics = outcome.task.topics
     evaluated = frozenset(topic for each, _ in pairs for topic in _evaluated(each))
-    found = system.translated(topics, workspace)
+    found = system.translated(topics)
     name = outcome.task.collection.name
     return Translation(labels, said_of(labels), name, system, topics, found, frozenset(rows), evaluated)
 

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,18 +87,46 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
     ArtefactBusy
         Another process makes the artifact, and this one does not wait (see `harness.store.leases.without_waiting`).
     """
-    name = key(spec)
-    folder = store_root() / kind / name
-    if damage(folder, kind):
-        _build(folder, kind, name, spec, build)
+    folder = ensure(kind, spec, build)
     with suppress(OSError):  # the store may be read-only
         os.utime(folder / SPEC)  # time of last use, for `collect`
-    _note_use(kind, name)
+    _note_use(kind, folder.name)
     cost.artefact(folder)
     return folder
 
 
-def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: Callable[[Path], None]) -> None:
+def ensure(kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], *, quiet: bool = False) -> Path:
+    """Does what `get_or_build` does, without counting as a use of the artifact: neither in leases nor in costs.
+
+    Parameters
+    ----------
+    quiet : show no progress.
+    """
+    folder = folder_of(kind, spec)
+    if damage(folder, kind):
+        _build(folder, kind, folder.name, spec, build, quiet)
+    return folder
+
+
+def folder_of(kind: str, spec: Mapping[str, Any]) -> Path:
+    """Returns the folder of an artifact, which may not exist."""
+    return store_root() / kind / key(spec)
+
+
+def is_whole(folder: Path, kind: str) -> bool:
+    """Returns whether an artifact is in the store and intact."""
+    return not damage(folder, kind)
+
+
+def discard(folder: Path) -> None:
+    """Deletes an artifact that nobody needs any more."""
+    with suppress(OSError):
+        _remove(folder)
+
+
+def _build(
+    folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool
+) -> None:
     while found := damage(folder, kind):
         why = "" if found == ABSENT else f"; {name} there is {found}, and has to be rebuilt"
         with leases.making(folder.parent, name, bury=partial(_bury, folder), why=why) as lease:
@@ -112,7 +140,7 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
             try:
                 if found != ABSENT:
                     _discard(folder, kind, lease)
-                _make(folder, kind, spec, build, lease)
+                _make(folder, kind, spec, build, lease, quiet)
                 return
             except OSError as error:
                 if lease.holds():
@@ -127,13 +155,15 @@ def _build(folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: C
         say(f"{folder}: this process was paused, and another one took over its work")
 
 
-def _make(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], lease: Lease) -> None:
+def _make(
+    folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], lease: Lease, quiet: bool
+) -> None:
     making = folder.parent / f".{folder.name}.{lease.owner}.making"
     try:
         making.mkdir()
         handle = os.open(making, os.O_RDONLY)  # keeps the number of the folder from being used again
         try:
-            with progress(f"making {kind}"):
+            with nullcontext() if quiet else progress(f"making {kind}"):
                 build(making)
             write_atomic(making / SPEC, _manifest(making, kind, spec))
             # `collect` moves the folder of a paused process away; what was written afterwards may be in a new one.
@@ -343,10 +373,17 @@ def collect(days: float) -> list[Artefact]:
     """
     limit = time.time() - days * 86400 if days else math.inf  # clocks of machines that share a store may differ
     temporary.clear(limit)
-    used = {use for *_, holder in leases.found(store_root()) for use in holder.uses}
+    living = leases.found(store_root())
+    used = {use for *_, holder in living for use in holder.uses}
+    making = {f"{kind}/{name}" for kind, name, _ in living}
     gone = []
     for artefact in artefacts():
-        if artefact.used <= limit and f"{artefact.kind}/{artefact.key}" not in used and _collected(artefact, limit):
+        whole = artefact.spec.get("shard of")  # see `harness.store.shards`
+        if whole in making:
+            continue
+        joined = isinstance(whole, str) and (store_root() / whole / SPEC).is_file()
+        old = artefact.used <= limit and f"{artefact.kind}/{artefact.key}" not in used
+        if (joined or old) and _collected(artefact, math.inf if joined else limit):
             gone.append(artefact)
     for left in store_root().glob("*/.*"):
         if left.suffix in (".making", ".damaged"):

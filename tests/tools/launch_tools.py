@@ -67,6 +67,56 @@ class Noted(Overlap):
 """
 
 
+# A system that maps the documents in shards of four, and notes each; a file may say that a shard kills its process.
+MAPPED = """
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.store import shards
+from harness.systems.baselines import Overlap
+
+TOLD = Path("..", "told").resolve()
+
+@dataclass(frozen=True)
+class Lengths:
+    deadly: str = ""
+
+    def __call__(self, ids):
+        with (TOLD / "calls").open("a") as file:
+            file.write(f"{ids[0]} {os.getpid()} -\\n")
+        path = TOLD / "kill"
+        if path.exists() and path.read_text() in ids:
+            if (TOLD / "once").exists():
+                path.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "".join(f"{name} {len(name)}\\n" for name in ids).encode()
+
+def crashed(name):
+    return f"{name} crashed\\n".encode()
+
+class Mapped(Overlap):
+    def __call__(self, request):
+        def join(folder, of):
+            groups = shards.parts((document.id for document in request.corpus), 4)
+            task = shards.Map(of, Lengths(), None, crashed if (TOLD / "survives").exists() else None)
+            files = shards.mapped(task, groups, "measuring documents")
+            (folder / "lengths").write_bytes(b"".join(file.read_bytes() for file in files))
+            return files
+
+        folder = shards.joined("lengths", {"corpus": request.corpus.identity()}, join)
+        (TOLD / "lengths").write_bytes((folder / "lengths").read_bytes())
+        return super().__call__(request)
+"""
+
+
+def mapping() -> dict[str, str]:
+    """The files of a system `mapped`, whose documents are mapped in shards."""
+    conf = {"title": "M", "_target_": "mapped.Mapped", "name": "mapped", "depth": 10}
+    return {"mapped.py": MAPPED, "../told/none": "", "conf/system/mapped.yaml": yaml.safe_dump(conf)}
+
+
 def experiment(depths: int, **system: object) -> dict[str, str]:
     """The files of an experiment `noted` of so many cells of the noting system; `system`: more keys of it."""
     conf = {"title": "N", "_target_": "noted.Noted", "name": "noted", "depth": 10, **system}

@@ -9,7 +9,6 @@ import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from harness.data.topic_files import numbered
@@ -116,7 +115,7 @@ class CrossLingual:
         whose = f", by the function that CrossMath's authors wrote for {NAMES[self.script]}" if self.script else ""
         return f"Topics are translated by {self.made.name}, their formulas {how}{whose}."
 
-    def translated(self, topics: Iterable[Topic], workspace: Path) -> dict[str, TranslatedTopic]:
+    def translated(self, topics: Iterable[Topic]) -> dict[str, TranslatedTopic]:
         """Returns translated topics by id; translates those that are not in the store.
 
         Raises
@@ -127,7 +126,7 @@ class CrossLingual:
         made = self.made
         if isinstance(made, Control):
             return translations.of_control(topics, made)
-        return translations.translated(topics, made, self.target, workspace, masking=self.masking, how=self.pipeline)
+        return translations.translated(topics, made, self.target, masking=self.masking, how=self.pipeline)
 
     def __call__(self, request: Request) -> Run:
         """Translates the topics and runs the retriever on them.
@@ -138,7 +137,7 @@ class CrossLingual:
             The errors of translator and retriever.
         """
         with cost.phase("translation"):
-            found = self.translated(request.topics, request.workspace)
+            found = self.translated(request.topics)
         totals = {count: sum(topic.total(count) for topic in found.values()) for count in COUNTS}
         cost.note(f"{self.name}: translation", {"topics": len(found), **totals})
         topics = Topics(tuple(self._topic(topic, found[topic.id]) for topic in request.topics))

@@ -1,4 +1,4 @@
-"""Translates topics once and keeps them as an artifact; finished batches survive an interruption.
+"""Translates topics once and keeps them as an artifact; finished batches survive an interruption (see `store.shards`).
 
 Other retrievers, and other editions of the collection, reuse the translations.
 """
@@ -6,16 +6,16 @@ Other retrievers, and other editions of the collection, reuse the translations.
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.data.topics import Topic
-from harness.io.console import progress, say
-from harness.io.files import sha256, write_atomic
-from harness.store import artefacts, code
+from harness.io.console import say
+from harness.io.files import sha256
+from harness.store import code, shards
 from harness.systems.crosslingual import pipeline, scripts
 from harness.systems.crosslingual.translators import Passage, Translator
 
@@ -45,7 +45,6 @@ def translated(
     topics: Iterable[Topic],
     translator: Translator,
     target: str,
-    workspace: Path,
     *,
     masking: str | None,
     how: str = "ours",
@@ -58,7 +57,6 @@ def translated(
     ----------
     masking : prefix of the placeholders that replace formulas; None leaves formulas in the text.
     how : the pipeline: see `pipeline.translate`.
-    workspace : folder for unfinished batches.
 
     Raises
     ------
@@ -78,7 +76,7 @@ def translated(
         if language == target and script is None:
             out |= {topic.id: controlled(topic, (topic.title, topic.body)) for topic in group}
             continue
-        out |= _of_language(group, translator, language, target, workspace, masking, how)
+        out |= _of_language(group, translator, language, target, masking, how)
     return out
 
 
@@ -102,7 +100,6 @@ def _of_language(
     translator: Translator,
     source: str,
     target: str,
-    workspace: Path,
     masking: str | None,
     how: str,
 ) -> dict[str, TranslatedTopic]:
@@ -116,42 +113,39 @@ def _of_language(
         "topics": sha256(repr(texts).encode("utf-8", "surrogatepass")),
         "code": code.of(__name__, type(translator).__module__),
     }
-    waiting = workspace / f"{KIND}-{artefacts.key(spec)[:16]}"
+    task = partial(shards.Map, work=_Translate(translator, source, target, masking, how))
 
-    def translate(part: Sequence[_Texts]) -> list[TranslatedTopic]:
-        both = [text for _, title, body in part for text in (title, body)]
-        found = pipeline.translate(both, translator, source, target, masking=masking, pipeline=how)
-        return [TranslatedTopic(part[i][0], *found[2 * i : 2 * i + 2]) for i in range(len(part))]
+    def join(folder: Path, of: str) -> list[Path]:
+        groups = shards.parts(texts, BATCH[translator.whole])
+        files = shards.mapped(task(of), groups, f"translating topics ({source})", total=len(texts))
+        (folder / _FILE).write_bytes(b"".join(file.read_bytes() for file in files))
+        return files
 
-    def make(folder: Path) -> None:
-        waiting.mkdir(parents=True, exist_ok=True)
-        size, lines = BATCH[translator.whole], []
-        with progress(f"translating topics ({source})", len(texts)) as told:
-            for begin in range(0, len(texts), size):
-                part = texts[begin : begin + size]
-                lines += _batch(waiting / f"batch-{begin:06d}.json", part, translate)
-                told.add(len(part))
-        (folder / _FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-    folder = artefacts.get_or_build(KIND, spec, make)
-    shutil.rmtree(waiting, ignore_errors=True)  # safe to delete, because the artifact is complete
+    folder = shards.joined(KIND, spec, join)
     rows = (json.loads(line) for line in (folder / _FILE).read_text(encoding="utf-8").splitlines())
     return {row["id"]: TranslatedTopic(row["id"], Passage(**row["title"]), Passage(**row["body"])) for row in rows}
 
 
-def _batch(
-    path: Path, part: Sequence[_Texts], translate: Callable[[Sequence[_Texts]], Sequence[TranslatedTopic]]
-) -> list[str]:
-    """Returns the lines of a batch, from its file if it is intact and of the same texts."""
-    digest = sha256(repr(part).encode("utf-8", "surrogatepass"))
-    if path.is_file():
-        try:
-            kept: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if kept["texts"] == digest and kept["sha256"] == sha256("\n".join(kept["lines"]).encode()):
-                return [str(line) for line in kept["lines"]]
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        say(f"{path}: damaged; translating its topics again")
-    lines = [json.dumps(asdict(topic)) for topic in translate(part)]
-    write_atomic(path, json.dumps({"texts": digest, "sha256": sha256("\n".join(lines).encode()), "lines": lines}))
-    return lines
+@dataclass(frozen=True)
+class _Translate:
+    """Content of a shard: one line per topic."""
+
+    translator: Translator
+    source: str
+    target: str
+    masking: str | None
+    how: str
+
+    def __call__(self, part: Sequence[_Texts]) -> bytes:
+        both = [text for _, title, body in part for text in (title, body)]
+        found = pipeline.translate(
+            both, self.translator, self.source, self.target, masking=self.masking, pipeline=self.how
+        )
+        topics = (TranslatedTopic(name, *found[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
+        return "".join(f"{json.dumps(asdict(topic))}\n" for topic in topics).encode()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leaves a loaded model behind."""
+        whole: Any = self.translator
+        fresh = replace(whole) if is_dataclass(whole) and not isinstance(whole, type) else whole
+        return _Translate, (fresh, self.source, self.target, self.masking, self.how)

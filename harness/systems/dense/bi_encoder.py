@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -187,9 +186,9 @@ class BiEncoder:
         if self._first is not None:
             return self._reranked(heads.first(self._first, request), request, source, loaded)
         with phase("index"):
-            parts = [self._vectors(corpus, name, source, loaded, request.workspace) for name in self.parts]
+            parts = [self._vectors(corpus, name, source, loaded) for name in self.parts]
         worded = self._worded(request.topics)
-        asked = self._asked_vectors(worded, source, loaded, request.workspace)
+        asked = self._asked_vectors(worded, source, loaded)
         with phase("search"):
             found = self._search(request, [topic for topic, _ in worded], asked, parts)
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
@@ -205,7 +204,7 @@ class BiEncoder:
         found = endpoints.estimate(self.model, self._settings, self._calls, self.characters or 0, sent)
         return f"vectors of {self.model} {found}"
 
-    def topic_vectors(self, topics: Iterable[Topic], workspace: Path) -> tuple[list[str], Matrix]:
+    def topic_vectors(self, topics: Iterable[Topic]) -> tuple[list[str], Matrix]:
         """Returns the ids of those topics that have a text, and their vectors, shape (topics, dimensions).
 
         Raises
@@ -217,24 +216,22 @@ class BiEncoder:
             raise HarnessError(f"system {self.name}: its model is fine-tuned first; name the folder of the tuned one")
         source = self._source(self.model, hardware.device(self.device))
         worded = self._worded(list(topics))
-        return [topic.id for topic, _ in worded], self._asked_vectors(worded, source, source.load(), workspace)
+        return [topic.id for topic, _ in worded], self._asked_vectors(worded, source, source.load())
 
-    def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder, workspace: Path) -> vectors.Made:
+    def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder) -> vectors.Made:
         """Returns the vectors of one part of the documents, from the store or made now."""
 
         fields = self.parts[part]
         kept = documents.vectors_of(
-            corpus, fields, self.view, source, lambda: loaded, workspace, storage=self.storage, join=self.join
+            corpus, fields, self.view, source, lambda: loaded, storage=self.storage, join=self.join
         )
         self._note_cut(f"documents, {part}", kept.cut, len(kept.vectors), loaded)
         return kept
 
-    def _asked_vectors(
-        self, worded: Sequence[tuple[Topic, str]], source: Source, loaded: Encoder, workspace: Path
-    ) -> Matrix:
+    def _asked_vectors(self, worded: Sequence[tuple[Topic, str]], source: Source, loaded: Encoder) -> Matrix:
         """Returns the vectors of topics, shape (topics, dimensions)."""
         with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
-            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded, workspace)
+            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
             self._note_cut("topics", asked.cut, len(worded), loaded)
         return asked.values
 
@@ -247,11 +244,11 @@ class BiEncoder:
             parts = []
             for number, part in enumerate(self.parts):
                 named = [(name.decode(), found[name][number]) for name in names]
-                kept = documents.vectors_of_texts(named, source, loaded, request.workspace, storage=self.storage)
+                kept = documents.vectors_of_texts(named, source, loaded, storage=self.storage)
                 self._note_cut(f"documents, {part}", kept.cut, len(named), loaded)
                 parts.append(kept.vectors)
         worded = self._worded(request.topics)
-        asked = self._asked_vectors(worded, source, loaded, request.workspace)
+        asked = self._asked_vectors(worded, source, loaded)
         row_of = {topic.id: row for row, (topic, _) in enumerate(worded)}
         rows_of, weights = heads.ranked(run), [float(self.weights.get(name, 1.0)) for name in self.parts]
         score = np.full(len(run), np.nan)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +53,40 @@ class Source(NamedTuple):
         return hardware.arithmetic(self.device, self.settings.precision == "bfloat16")
 
 
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Encodes texts; another process gets it without the loaded encoder, and loads it at its first call.
+
+    Attributes
+    ----------
+    role : `query` or `document`.
+    load : returns the encoder of the source in this process.
+    """
+
+    source: Source
+    role: str
+    load: Callable[[], Encoder] | None = None
+
+    def __call__(self, some: Sequence[str]) -> Encoded:
+        """Returns the vectors of texts."""
+        loaded = self.load() if self.load is not None else _loaded(self.source)
+        return loaded.encoded(some, self.role)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Encoding, (self.source, self.role)
+
+
+_LOADED: dict[str, Encoder] = {}  # the last one of this process
+
+
+def _loaded(source: Source) -> Encoder:
+    name = repr(source)
+    if name not in _LOADED:
+        _LOADED.clear()
+        _LOADED[name] = source.load()
+    return _LOADED[name]
+
+
 def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
     """Returns an encoder that truncates inputs to so many characters, including the prefix in `settings`.
 
@@ -93,7 +126,6 @@ def vectors_of(
     view: str,
     source: Source,
     load: Callable[[], Encoder],
-    workspace: Path,
     *,
     storage: str = "float32",
     join: str = " ",
@@ -104,7 +136,7 @@ def vectors_of(
     ----------
     fields, view, join : how a document's text is built: see `text_of`.
     load : returns the encoder of `source`; called only if vectors must be computed.
-    workspace, storage : see `vectors.made`.
+    storage : see `vectors.made`.
 
     Raises
     ------
@@ -125,11 +157,11 @@ def vectors_of(
         "versions": [code.of(engines.__name__, texts.__name__), hardware.torch_version()],
     }
     spec |= {} if join == " " else {"join": join}
-    return vectors.made(documents, lambda some: load().encoded(some, "document"), spec, workspace, storage=storage)
+    return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage)
 
 
 def vectors_of_texts(
-    named: Sequence[tuple[str, str]], source: Source, loaded: Encoder, workspace: Path, *, storage: str = "float32"
+    named: Sequence[tuple[str, str]], source: Source, loaded: Encoder, *, storage: str = "float32"
 ) -> vectors.Made:
     """Returns the vectors of some documents, from the store or computed.
 
@@ -149,5 +181,4 @@ def vectors_of_texts(
         "tokens": source.tokens,
         "versions": [code.of(engines.__name__), hardware.torch_version()],
     }
-    encode = lambda some: loaded.encoded(some, "document")  # noqa: E731
-    return vectors.made(lambda: named, encode, spec, workspace, storage=storage)
+    return vectors.made(lambda: named, Encoding(source, "document", lambda: loaded), spec, storage=storage)

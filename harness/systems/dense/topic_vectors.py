@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from harness.io.files import sha256
 from harness.store import code
 from harness.systems import hardware
 from harness.systems.dense import engines, vectors
-from harness.systems.dense.documents import Source
+from harness.systems.dense.documents import Encoding, Source
 from harness.systems.dense.engines import Encoder
 
 
@@ -24,7 +23,7 @@ class Queries(NamedTuple):
     cut: int
 
 
-def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder, workspace: Path) -> Queries:
+def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder) -> Queries:
     """Returns the vectors of topics' texts, from the store or computed.
 
     Parameters
@@ -45,9 +44,8 @@ def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder, workspace:
     }
     made = vectors.made(
         lambda: ((str(number), text) for number, text in enumerate(texts)),
-        lambda some: loaded.encoded(some, "query"),
+        Encoding(source, "query", lambda: loaded),
         spec,
-        workspace,
         kind="query-vectors",
     )
     return Queries(np.asarray(made.vectors.values), made.cut)

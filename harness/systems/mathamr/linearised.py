@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from harness.collections.corpora import load_corpus
@@ -24,6 +23,7 @@ from harness.store.cost import phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import encoder, vectors
+from harness.systems.dense.documents import Encoding, Source
 from harness.systems.dense.engines import Encoder, Settings
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Query, as_run, best_among, search
@@ -160,7 +160,7 @@ class Linearised:
         parser.given()  # fails early as well
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
-            documents = self._vectors(corpus, parser, request.workspace)
+            documents = self._vectors(corpus, parser)
         with phase("search"):
             graphs = data.graphs_of([data.asked(topic, self.task) for topic in request.topics], parser)
             texts = _worded(self._asked(topic, graphs[topic.id]) for topic in request.topics if topic.id in graphs)
@@ -177,7 +177,7 @@ class Linearised:
                     found.append(best_among(query, documents, among, self.depth, "single"))
         return as_run(self.name, [topic.id for topic in asked], found, documents)
 
-    def _vectors(self, corpus: Corpus, parser: Parser, workspace: Path) -> Vectors:
+    def _vectors(self, corpus: Corpus, parser: Parser) -> Vectors:
         spec = {
             "corpus": corpus.identity(),
             "parser": dict(parser.identity),
@@ -192,24 +192,23 @@ class Linearised:
         posts: dict[str, str] = {}
 
         def documents() -> Iterator[tuple[str, str]]:
-            found, of = self._documents(corpus, parser, workspace)
+            found, of = self._documents(corpus, parser)
             posts.update(of)
             return iter(found.items())
 
         return vectors.made(
             documents,
-            lambda texts: self._encoder.encoded(texts, "document"),
+            Encoding(Source(self.model, Settings(), hardware.device(self.device)), "document", lambda: self._encoder),
             spec,
-            workspace,
             kind="linearised-vectors",
             context=(lambda ids: [posts[name] for name in ids]) if self.task == "formulas" else None,
         ).vectors
 
-    def _documents(self, corpus: Corpus, parser: Parser, workspace: Path) -> tuple[dict[str, str], dict[str, str]]:
+    def _documents(self, corpus: Corpus, parser: Parser) -> tuple[dict[str, str], dict[str, str]]:
         """Returns the text of each document, and for formulas the post that contains each."""
         workers = self.workers or hardware.cores()
         if self.task == "posts":
-            of = (self.of, parser, workspace, self.column, workers)
+            of = (self.of, parser, self.column, workers)
             found = {
                 name: linearise(restrict(graph, self.formulas)) for name, graph in read_graphs(data.graphs(corpus, *of))
             }
@@ -219,7 +218,7 @@ class Linearised:
             return _worded(found.items()), {}
         wanted = {document.id: document.columns.get("post", "") for document in corpus}
         texts: dict[str, str] = {}
-        whole = data.post_graphs(load_corpus(self.posts), parser, workspace, self.column, workers)
+        whole = data.post_graphs(load_corpus(self.posts), parser, self.column, workers)
         for post, graph in whole:
             cut = restrict(graph, self.formulas)
             for number, formula in enumerate(cut.formulas):

@@ -220,7 +220,7 @@ class Recipe:
             options.check_models(
                 self.tokens, None if self.training is None else self.teacher, self.settings(self.vocabulary).dim
             )
-            found = data.pair_graphs(self.sources, self.unseen, self.sentences, workspace, self.cores)
+            found = data.pair_graphs(self.sources, self.unseen, self.sentences, self.cores)
             if self.sample is not None:
                 found = found.sampled(self.sample, self.sample_seed)
             trainer, vocabulary = self._trainer(found, work)

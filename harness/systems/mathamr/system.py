@@ -72,7 +72,7 @@ class MathAMR(Configured):
         with phase("training"):
             trained = self.trained(request.workspace)
         with phase("index"):
-            folder = of_documents(self, corpus, trained, request.workspace)
+            folder = of_documents(self, corpus, trained)
             vectors = Vectors.load(folder)
             index = self._index(vectors, folder)
             find = partial(self._search, vectors=vectors, index=index, rough=self._rough(vectors, index))

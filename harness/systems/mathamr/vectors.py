@@ -37,7 +37,7 @@ def posts_read(system: Configured) -> list[dict[str, Any]] | None:
     return [load_corpus(name).identity() for name in (system.posts, system.unanswered) if name]
 
 
-def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace: Path) -> Path:
+def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
     """Returns the folder of document vectors; encodes them if they are not in the store.
 
     Raises
@@ -56,7 +56,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace
 
     def make(folder: Path) -> None:
         if system.task == "posts":
-            found = data.graphs(corpus, "answers", system.sentences, workspace, workers=system.cores)
+            found = data.graphs(corpus, "answers", system.sentences, workers=system.cores)
             items = build.read_graphs(found)
             maxsim.stack(_of_posts(system, items, trained, folder)).save(folder)
             pack = Pack(folder / PACK)
@@ -64,7 +64,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained, workspace
         else:
             column = system.sources.get(system.posts, "question")
             others = None if system.unanswered is None else load_corpus(system.unanswered)
-            of = (load_corpus(system.posts), system.sentences, workspace, column, system.cores, others)
+            of = (load_corpus(system.posts), system.sentences, column, system.cores, others)
             items = data.post_graphs(*of)
             wanted = {document.id: document.columns.get("post", "") for document in corpus}
             rows = list(_of_formulas(system, items, trained, folder, wanted))

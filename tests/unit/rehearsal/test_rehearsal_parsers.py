@@ -317,7 +317,7 @@ def test_posts_become_graphs(tmp_path: Path) -> None:
             assert all(
                 any(target == each.node for _, _, target in graph.edges) or count == 1 for each in graph.formulas
             )
-    built = build_graphs(SMALL, parser.parse, tmp_path / "graphs", batch=2, keep=False)
+    built, _ = build_graphs(SMALL, parser.parse, tmp_path, "graphs/key", batch=2, keep=False)
     assert (built.posts, built.graphs) == (6, 5)
     assert UNPARSED not in built.failures
 

@@ -214,7 +214,7 @@ def _similar(
     """Yields, for each text, its cosine with every document, computed by the untuned retriever."""
     loaded = encoder.load(wanted.retriever, device=device)
     source = documents.Source(wanted.retriever, Settings(), device)
-    made = documents.vectors_of(corpus, wanted.document, wanted.retriever_view, source, lambda: loaded, work).vectors
+    made = documents.vectors_of(corpus, wanted.document, wanted.retriever_view, source, lambda: loaded).vectors
     row = np.asarray(made.document)
     for query in loaded.encode(texts, "query"):
         yield np.where(row >= 0, (np.asarray(made.values) @ query)[row], np.float32(-np.inf))

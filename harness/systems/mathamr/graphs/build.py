@@ -1,35 +1,31 @@
-"""Builds the graphs of many posts in parallel; interrupted work resumes, and every failure is recorded.
+"""Builds the graphs of many posts; every failure is recorded.
 
-    graphs-000000.jsonl      a header, then one line per post in input order: its graph, or why it has none
-    graphs-000001.jsonl
-    summary.json             written last: numbers of posts, graphs, shards, and failures by kind
+    graphs.jsonl    one line per post in input order: its graph, or why it has none
+    summary.json    numbers of posts and graphs, and failures by kind
 
-Shards are written atomically, so an existing shard is complete. A resumed build keeps the shards of the same posts and
-parser, and its result is byte-identical to an uninterrupted build. A failing batch is halved until the failing post is
-found (MathAMR+ thesis, section 3.1). Only one process at a time may build in a folder.
+Posts are mapped in shards (see `harness.store.shards`), so interrupted work resumes, and the result is the same
+whatever processes made it, and in shards of any size. A failing batch is halved until the failing post is found
+(MathAMR+ thesis, section 3.1).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import islice
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, format_error
-from harness.io.console import Progress, progress, say, track
-from harness.io.files import sha256, write_atomic
+from harness.io.console import track
+from harness.io.files import write_atomic
+from harness.store import shards
 from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check, connected, from_mapping
 from harness.systems.mathamr.graphs.posts import Post, PostText, assemble, read_post
 
-VERSION = 3  # to be raised when the output for the same posts and parser changes
 NO_TEXT = "no text"
 UNPARSED = "nothing parsed"
 DISCONNECTED = "disconnected graph"
@@ -39,7 +35,7 @@ Parse = Callable[[Sequence[str]], Sequence[Sequence[Sentence] | Failure]]
 """Maps texts with placeholders to the sentences of each text, in order. It is pickled for worker processes, so it must
 be a module-level function or a dataclass. Called with no texts, it loads its dependencies or raises HarnessError."""
 
-_SUMMARY = "summary.json"
+_FILE, _SUMMARY = "graphs.jsonl", "summary.json"
 _MADE = re.compile(r'\{"id":"(?:[^"\\]|\\.)*","unknown":(\d+),"graph":')
 
 
@@ -51,15 +47,12 @@ class Built:
     ----------
     unknown : formulas in graphs that are missing from the collection, counted for posts that have collection formulas.
     failures : kind -> number of posts, most frequent first.
-    reused : number of shards kept from an earlier build.
     """
 
     posts: int
     graphs: int
     unknown: int
     failures: Mapping[str, int]
-    shards: int
-    reused: int
 
     def table(self) -> str:
         """Returns a table of the numbers of posts, graphs, and failures by kind."""
@@ -75,8 +68,7 @@ def graphs(
 
     `keep` is as in `build_graphs`.
     """
-    waiting = iter(posts)
-    while part := tuple(islice(waiting, batch)):
+    for part in shards.parts(posts, batch):
         for post, (graph, _) in zip(part, _parsed(part, parse, keep), strict=True):
             yield post.id, graph
 
@@ -85,56 +77,38 @@ def build_graphs(
     posts: Iterable[Post],
     parse: Parse,
     folder: Path,
+    of: str,
     workers: int = 1,
     batch: int = 256,
     total: int | None = None,
     keep: bool = True,
-) -> Built:
-    """Builds the graphs of all posts in a folder; finished shards are kept.
+) -> tuple[Built, list[Path]]:
+    """Builds the graphs of all posts in a folder; returns their statistics and the shards, which can be deleted.
 
     Parameters
     ----------
+    of : name of the graphs in the store, which states posts, parser and `keep`: see `shards.Map`.
     workers : number of processes; 1 works in the current process.
-    batch : posts per shard; shards of a build with another value are not kept.
+    batch : posts per shard.
     total : number of posts, if known; used for the progress display and to limit the number of processes.
     keep : keep disconnected graphs; otherwise they count as failures, as in the thesis (table 4.2).
 
     Raises
     ------
     HarnessError
-        The parser cannot be loaded, the folder holds graphs of other posts or another parser, or the disk is full.
-        Finished shards are kept.
+        The parser cannot be loaded, or the disk is full. Finished shards are kept.
     """
     if workers < 1 or batch < 1:
         raise HarnessError(f"workers and batch are {workers} and {batch}, expected 1 or more of each")
-    folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(".*.jsonl.*"):
-        left.unlink(missing_ok=True)
     if total is not None:
         workers = min(workers, -(-total // batch) or 1)
-    pool = _Pool(parse, workers, keep)
-    reused = count = 0
-    waiting: deque[tuple[int, str, tuple[Post, ...], Future[str] | None]] = deque()
-    stream = iter(posts)
-    with progress("making graphs, posts", total) as told:
-        try:
-            while part := tuple(islice(stream, batch)):
-                header = _header(count, part, parse, keep)
-                if _is_there(_shard(folder, count), header):
-                    reused += 1
-                    told.total = None if told.total is None else told.total - len(part)
-                else:
-                    waiting.append((count, header, part, pool.submit(part)))
-                count += 1
-                while len(waiting) > 2 * (workers - 1):
-                    _finish(*waiting.popleft(), pool, folder, told)
-            while waiting:
-                _finish(*waiting.popleft(), pool, folder, told)
-        finally:
-            pool.close()
-    if _shard(folder, count).exists():
-        raise HarnessError(f"{folder}: holds graphs of more posts than these; delete it or name another folder")
-    return _summarise(folder, count, reused)
+    task = shards.Map(of, partial(_content, parse, keep), partial(parse, ()), _crashed)
+    title = "making graphs, posts"
+    files = shards.mapped(task, shards.parts(posts, batch), title, total=total, workers=workers)
+    with (folder / _FILE).open("wb") as stream:
+        for file in files:
+            stream.write(file.read_bytes())
+    return _summarised(folder), files
 
 
 def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
@@ -143,7 +117,7 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
     Raises
     ------
     HarnessError
-        The folder is unfinished, or a shard is missing or damaged; the message names file and line.
+        The file of graphs is missing or damaged; the message names file and line.
     """
     for path, number, row in track(_rows(folder), "reading graphs", _posts(folder)):
         if "graph" in row:
@@ -157,90 +131,13 @@ def read_failures(folder: Path) -> Iterator[Failure]:
             yield Failure(str(row["id"]), str(row["failure"]), str(row["reason"]))
 
 
-class _Pool:
-    """Pool of worker processes that build shards; dead workers are replaced, and the post that killed one is found."""
-
-    def __init__(self, parse: Parse, workers: int, keep: bool) -> None:
-        self.parse, self.workers, self.keep = parse, workers, keep
-        self._executor: ProcessPoolExecutor | None = None
-        self._loaded = False
-
-    def submit(self, posts: tuple[Post, ...]) -> Future[str] | None:
-        """Submits a shard to the pool; returns None if the current process is to build it."""
-        self._load()
-        if self.workers == 1:
-            return None
-        try:
-            return self._processes().submit(_lines_there, posts)
-        except BrokenProcessPool:
-            self.close()
-            return self._processes().submit(_lines_there, posts)
-
-    def lines(self, posts: tuple[Post, ...], future: Future[str] | None) -> str:
-        """Returns a shard's lines."""
-        if future is None:
-            return _lines(posts, self.parse, self.keep)
-        try:
-            return future.result()
-        except (BrokenProcessPool, CancelledError):
-            # Only `submit` replaces the pool, so that shards already running in a new pool continue.
-            return self._one_by_one(posts)
-
-    def close(self) -> None:
-        """Ends the processes; `submit` starts new ones."""
-        if self._executor is not None:
-            self._executor.shutdown(cancel_futures=True)
-            self._executor = None
-
-    def _load(self) -> None:
-        """Checks once that the parser loads, so that a missing package does not make every post fail."""
-        if not self._loaded and self.workers == 1:
-            self.parse([])
-        elif not self._loaded:
-            try:
-                self._processes().submit(_probe).result()
-            except BrokenProcessPool:
-                raise HarnessError("the parser's processes end before they begin; try workers=1 to see why") from None
-        self._loaded = True
-
-    def _processes(self) -> ProcessPoolExecutor:
-        if self._executor is None:
-            context = get_context("spawn")
-            self._executor = ProcessPoolExecutor(self.workers, context, _start, (self.parse, self.keep))
-        return self._executor
-
-    def _one_by_one(self, posts: tuple[Post, ...]) -> str:
-        """Returns the lines of posts, isolating by bisection a post that crashes its process."""
-        with ProcessPoolExecutor(1, get_context("spawn"), _start, (self.parse, self.keep)) as alone:
-            try:
-                return alone.submit(_lines_there, posts).result()
-            except BrokenProcessPool:
-                pass
-        if len(posts) == 1:
-            return _line(posts[0], Failure("", CRASHED, "the process that parsed it came to an end"), 0)
-        middle = len(posts) // 2
-        return self._one_by_one(posts[:middle]) + self._one_by_one(posts[middle:])
+def _content(parse: Parse, keep: bool, posts: Sequence[Post]) -> bytes:
+    found = zip(posts, _parsed(posts, parse, keep), strict=True)
+    return "".join(_line(post, graph, unknown) for post, (graph, unknown) in found).encode()
 
 
-_PARSE: list[tuple[Parse, bool]] = []  # in a worker: its parser, and whether disconnected graphs are kept
-
-
-def _start(parse: Parse, keep: bool) -> None:
-    _PARSE[:] = [(parse, keep)]
-
-
-def _probe() -> None:
-    _PARSE[0][0]([])
-
-
-def _lines_there(posts: tuple[Post, ...]) -> str:
-    return _lines(posts, *_PARSE[0])
-
-
-def _lines(posts: tuple[Post, ...], parse: Parse, keep: bool) -> str:
-    return "".join(
-        _line(post, graph, unknown) for post, (graph, unknown) in zip(posts, _parsed(posts, parse, keep), strict=True)
-    )
+def _crashed(post: Post) -> bytes:
+    return _line(post, Failure("", CRASHED, "the process that parsed it came to an end"), 0).encode()
 
 
 def _line(post: Post, graph: Graph | Failure, unknown: int) -> str:
@@ -310,63 +207,11 @@ def _failed(error: Exception, name: str) -> Failure:
     return Failure(name, f"parser failed: {kind}", str(error) or kind)
 
 
-def _finish(
-    number: int,
-    header: str,
-    posts: tuple[Post, ...],
-    future: Future[str] | None,
-    pool: _Pool,
-    folder: Path,
-    told: Progress,
-) -> None:
-    lines = pool.lines(posts, future)
-    write_atomic(_shard(folder, number), f"{_checked(header, lines)}\n{lines}")
-    told.add(len(posts))
-
-
-def _shard(folder: Path, number: int) -> Path:
-    return folder / f"graphs-{number:06}.jsonl"
-
-
-def _header(number: int, posts: Sequence[Post], parse: Parse, keep: bool) -> str:
-    """Returns the inputs that determine a shard as JSON: the posts, the parser, and VERSION."""
-    rows = [[p.id, p.text, p.at_end, [[f.id, f.latex] for f in p.formulas]] for p in posts]
-    name = repr(parse) if not hasattr(parse, "__qualname__") else f"{parse.__module__}.{parse.__qualname__}"
-    made = {"shard": number, "posts": sha256(json.dumps(rows).encode()), "parser": name, "version": VERSION}
-    return json.dumps(made | {"disconnected": keep})
-
-
-def _checked(header: str, lines: str) -> str:
-    """Returns a shard's first line: the header, and a checksum of the header and the other lines."""
-    return json.dumps({"sha256": sha256(f"{header}\n{lines}".encode()), "made": header})
-
-
-def _is_there(path: Path, header: str) -> bool:
-    """Returns whether a shard exists and is intact; reports a damaged one, which is then rebuilt."""
-    try:
-        first, _, lines = path.read_bytes().decode("utf-8", "replace").partition("\n")
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise format_error(path, 0, f"cannot be read: {error}") from None
-    try:
-        found = str(json.loads(first)["made"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        found = ""
-    if first != _checked(found, lines):
-        say(f"{path}: damaged; rebuilding its graphs")
-        return False
-    if found != header:
-        raise format_error(
-            path, 1, f"made of other posts or by another parser; delete {path.parent} or name another folder"
-        )
-    return True
-
-
-def _summarise(folder: Path, shards: int, reused: int) -> Built:
+def _summarised(folder: Path) -> Built:
+    """Counts the graphs in a folder; writes the summary."""
     failures: Counter[str] = Counter()
     made = unknown = posts = 0
-    for path, number, line in _lines_of(folder, shards):
+    for path, number, line in _lines_of(folder):
         posts += 1
         if match := _MADE.match(line):  # parsing the graphs' JSON would be slow
             made += 1
@@ -374,13 +219,13 @@ def _summarise(folder: Path, shards: int, reused: int) -> Built:
         else:
             failures[str(_row(path, number, line)["failure"])] += 1
     ordered = dict(sorted(failures.items(), key=lambda entry: (-entry[1], entry[0])))
-    summary = {"posts": posts, "graphs": made, "unknown": unknown, "failures": ordered, "shards": shards}
+    summary = {"posts": posts, "graphs": made, "unknown": unknown, "failures": ordered}
     write_atomic(folder / _SUMMARY, json.dumps(summary, indent=1) + "\n")
-    return Built(posts, made, unknown, ordered, shards, reused)
+    return Built(posts, made, unknown, ordered)
 
 
 def _posts(folder: Path) -> int | None:
-    """Returns the number of posts in a folder's summary; None if unreadable, for which `_rows` raises an error."""
+    """Returns the number of posts in a folder's summary; None if unreadable."""
     try:
         return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -388,18 +233,9 @@ def _posts(folder: Path) -> int | None:
 
 
 def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
-    """Yields (path, line number, content) for each post of a finished folder."""
-    path = folder / _SUMMARY
-    try:
-        shards = int(json.loads(path.read_text(encoding="utf-8"))["shards"])
-    except FileNotFoundError:
-        raise HarnessError(
-            f"{folder}: its graphs are not finished (no {_SUMMARY}); build them again to continue"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise format_error(path, 0, f"not a summary of graphs: {error}") from None
-    for shard, number, line in _lines_of(folder, shards):
-        yield shard, number, _row(shard, number, line)
+    """Yields (path, line number, content) for each post of a folder."""
+    for path, number, line in _lines_of(folder):
+        yield path, number, _row(path, number, line)
 
 
 def _row(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -412,13 +248,11 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
     return row
 
 
-def _lines_of(folder: Path, shards: int) -> Iterator[tuple[Path, int, str]]:
-    for shard in range(shards):
-        path, number = _shard(folder, shard), 0
-        try:
-            with path.open(encoding="utf-8", newline="\n") as stream:
-                for number, line in enumerate(stream, 1):
-                    if number > 1:
-                        yield path, number, line
-        except (OSError, UnicodeDecodeError) as error:
-            raise format_error(path, number, f"cannot be read: {error}") from None
+def _lines_of(folder: Path) -> Iterator[tuple[Path, int, str]]:
+    path, number = folder / _FILE, 0
+    try:
+        with path.open(encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                yield path, number, line
+    except (OSError, UnicodeDecodeError) as error:
+        raise format_error(path, number, f"cannot be read: {error}") from None

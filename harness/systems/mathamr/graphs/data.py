@@ -6,7 +6,6 @@ Vocabularies, packs, models and vectors derived from graphs are likewise kept un
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
@@ -23,7 +22,7 @@ from harness.errors import HarnessError
 from harness.io import checks, config, rehearsal
 from harness.io.console import say, tell
 from harness.io.files import sha256
-from harness.store import artefacts, code
+from harness.store import code, shards
 from harness.systems.mathamr.graphs import build
 from harness.systems.mathamr.graphs.build import Parse, read_graphs
 from harness.systems.mathamr.graphs.graph import Graph
@@ -95,12 +94,10 @@ def question_id(document: Document) -> str:
     return document.columns.get("question_id") or f"q{document.id}"
 
 
-def graphs(
-    corpus: Corpus, part: str, parser: Parser, workspace: Path, column: str = "question", workers: int = 1
-) -> Path:
+def graphs(corpus: Corpus, part: str, parser: Parser, column: str = "question", workers: int = 1) -> Path:
     """Returns the folder of a corpus's graphs, in the order of `posts`; builds it if it is not in the store.
 
-    An interrupted build resumes; its shards are in the workspace until all are finished.
+    An interrupted build resumes.
     """
     spec = {
         **corpus.identity(),
@@ -110,20 +107,17 @@ def graphs(
         "disconnected": parser.keep,
         "versions": [made_by(parser)],
     }
-    making = workspace / f"graphs-{artefacts.key(spec)[:16]}"
 
-    def make(folder: Path) -> None:
+    def join(folder: Path, of: str) -> list[Path]:
         say(f"corpus {corpus.name}: making graphs of its {part} ({parser.identity['parser']})")
         count = sum(1 for _ in posts(corpus, part, column))
-        built = build.build_graphs(
-            posts(corpus, part, column), parser.parse, making, workers, total=count, keep=parser.keep
+        built, files = build.build_graphs(
+            posts(corpus, part, column), parser.parse, folder, of, workers, total=count, keep=parser.keep
         )
         tell(built.table())
-        shutil.copytree(making, folder, dirs_exist_ok=True)
+        return files
 
-    found = artefacts.get_or_build("post-graphs", spec, make)
-    shutil.rmtree(making, ignore_errors=True)
-    return found
+    return shards.joined("post-graphs", spec, join)
 
 
 def made_by(parser: Parser) -> str:
@@ -191,9 +185,7 @@ class PairGraphs:
         )
 
 
-def pair_graphs(
-    sources: Mapping[str, str], judged: Judged, parser: Parser, workspace: Path, workers: int = 1
-) -> PairGraphs:
+def pair_graphs(sources: Mapping[str, str], judged: Judged, parser: Parser, workers: int = 1) -> PairGraphs:
     """Returns the training pairs of some corpora of answers, without pairs whose posts are judged.
 
     If the documents of a corpus have a column `accepted`, only those with "yes" are used (thesis, section 3.4).
@@ -220,8 +212,8 @@ def pair_graphs(
         chapters += [chapter for _, _, chapter in taken]
         left_out += judged_here
         not_accepted += refused
-        folders.append((f"{name}/questions/", graphs(corpus, "questions", parser, workspace, column, workers)))
-        folders.append((f"{name}/answers/", graphs(corpus, "answers", parser, workspace, workers=workers)))
+        folders.append((f"{name}/questions/", graphs(corpus, "questions", parser, column, workers)))
+        folders.append((f"{name}/answers/", graphs(corpus, "answers", parser, workers=workers)))
     first = _firsts(folders, {post for pair in wanted for post in pair})
     both = [a in first and b in first for a, b in wanted]
     found = [(first[a], first[b]) for a, b in compress(wanted, both)]
@@ -331,16 +323,15 @@ def texts(ids: Sequence[str], sources: Mapping[str, str]) -> list[str]:
 def post_graphs(
     corpus: Corpus,
     parser: Parser,
-    workspace: Path,
     column: str = "question",
     workers: int = 1,
     unanswered: Corpus | None = None,
 ) -> Iterator[tuple[str, Graph]]:
     """Yields (id, graph) of a corpus's questions, then of its answers, then of unanswered questions."""
-    yield from read_graphs(graphs(corpus, "questions", parser, workspace, column, workers))
-    yield from read_graphs(graphs(corpus, "answers", parser, workspace, workers=workers))
+    yield from read_graphs(graphs(corpus, "questions", parser, column, workers))
+    yield from read_graphs(graphs(corpus, "answers", parser, workers=workers))
     if unanswered is not None:
-        yield from read_graphs(graphs(unanswered, "posts", parser, workspace, workers=workers))
+        yield from read_graphs(graphs(unanswered, "posts", parser, workers=workers))
 
 
 def asked(topic: Topic, task: str) -> Post:

@@ -22,7 +22,7 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import console
-from harness.store import code
+from harness.store import artefacts, code
 from harness.store.cost import measuring
 from harness.systems import states
 from harness.systems.base import Request
@@ -181,7 +181,7 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
         "sentences": 3,
         "untranslated": 0,
     }
-    found = made.translated(TOPICS, tmp_path)["T1"]
+    found = made.translated(TOPICS)["T1"]
     assert found.body == Passage(
         "Sea $p$ y $q$.", "Sea QZ1 y QZ2 .", "Let QZ1 and QZ1 .", "Let $p$ and $p$ . $q$", 2, 1, 1, 0, 0, 1, 1, 0
     )
@@ -225,13 +225,12 @@ def test_translations_do_not_depend_on_how_collections_are_read() -> None:
 
 PROGRAM = """
 import sys
-from pathlib import Path
 from harness.data.topics import Topic, Topics
 from harness.systems.crosslingual import translations
 from spoken import Dictionary
 topics = [Topic(f"T{n}", f"Sea {n} un primo. $x_{n}$", f"y {n} $y$", language="spa") for n in range(120)]
-spoken = Dictionary({"Sea": "Let"}, whole=False, log=sys.argv[2], pause=0.02)
-found = translations.translated(topics, spoken, "eng", Path(sys.argv[1]), masking="QZ")
+spoken = Dictionary({"Sea": "Let"}, whole=False, log=sys.argv[1], pause=0.02)
+found = translations.translated(topics, spoken, "eng", masking="QZ")
 print(len(found))
 """
 
@@ -240,15 +239,16 @@ print(len(found))
 def test_killed_while_translating_no_topic_is_translated_twice(tmp_path: Path) -> None:
     def start(name: str) -> subprocess.Popen[str]:
         environment = same_paths() | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}")}
-        command = [sys.executable, "-c", PROGRAM, str(tmp_path / f"work-{name}"), str(tmp_path / f"log-{name}")]
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path / f"log-{name}")]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def batches(name: str) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in tmp_path.glob(f"work-{name}/*/batch-*.json")}
+        found = tmp_path.glob(f"cache-{name}/store/translation-shard/[!.]*/shard")
+        return {path.parent.name: path.read_bytes() for path in found}
 
     def asked() -> Counter[str]:
         """How often each title was given to the translator by what is in finished batches, and is not asked again."""
-        done = [json.loads(line) for content in batches("killed").values() for line in json.loads(content)["lines"]]
+        done = [json.loads(line) for content in batches("killed").values() for line in content.splitlines()]
         wanted = {repr(topic["title"]["sent"].removesuffix(" QZ1")) for topic in done}
         log = (tmp_path / "log-killed").read_text(encoding="utf-8").splitlines()
         return Counter(line for line in log if line in wanted)
@@ -272,7 +272,7 @@ def test_killed_while_translating_no_topic_is_translated_twice(tmp_path: Path) -
     assert made["killed"] == made["whole"]
     log = Counter((tmp_path / "log-killed").read_text(encoding="utf-8").splitlines())
     for kept, times in finished:
-        assert len(times) == sum(len(json.loads(content)["lines"]) for content in kept.values())
+        assert len(times) == sum(len(content.splitlines()) for content in kept.values())
         assert times == Counter({line: log[line] for line in times})
     assert len(finished[0][1]) >= 16
 
@@ -284,12 +284,12 @@ def test_a_damaged_batch_is_translated_anew(
     made = CrossLingual(dictionary(crash="pierde", whole=False), "overlap")
     many = Topics(tuple(Topic(f"T{n}", f"Sea {n}", language="spa") for n in range(10)))
     broken = Topics((*many, Topic("T10", "pierde", language="spa")))
-    assert message(lambda: made.translated(broken, tmp_path)) == "translator dictionary: crashed at 'pierde'"
-    (kept,) = tmp_path.glob("*/batch-*.json")
+    assert message(lambda: made.translated(broken)) == "translator dictionary: crashed at 'pierde'"
+    (kept,) = artefacts.store_root().glob("translation-shard/*/shard")
     kept.write_text(kept.read_text(encoding="utf-8").replace("Let 3", "Let 4"), encoding="utf-8")
-    whole = CrossLingual(dictionary(whole=False), "overlap").translated(broken, tmp_path)
+    whole = CrossLingual(dictionary(whole=False), "overlap").translated(broken)
     assert whole["T3"].title.restored == "Let 3"
-    assert f"{kept}: damaged; translating its topics again" in capsys.readouterr().err
+    assert f"{kept.parent}: damaged: 'shard' differs from what was written; rebuilding it" in capsys.readouterr().err
 
 
 def test_a_language_without_a_code(asked: Callable[..., Any], tmp_path: Path) -> None:

@@ -341,10 +341,10 @@ def items(count: int) -> list[tuple[str, str]]:
     return [(f"d{n}", "" if n % 10 == 3 else chr(97 + n % 26) * (n % 9 + 1)) for n in range(count)]
 
 
-def test_vectors_stand_beside_their_ids(tmp_path: Path) -> None:
+def test_vectors_stand_beside_their_ids() -> None:
     calls: list[int] = []
     some = items(2 * vectors.SHARD + 5)
-    made = vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
+    made = vectors.made(lambda: some, counted(calls), {"x": 1})
     assert len(calls) == 3
     assert max(calls) < 300  # of texts that are equal one is encoded
     assert made.vectors.ids.tolist() == [name.encode() for name, _ in some]
@@ -352,12 +352,12 @@ def test_vectors_stand_beside_their_ids(tmp_path: Path) -> None:
         assert (row < 0) == (not text)
         if text:
             assert made.vectors.values[row].tolist() == [len(text), ord(text[0])]
-    again = vectors.made(lambda: pytest.fail("asked for texts"), counted(calls), {"x": 1}, tmp_path)
+    again = vectors.made(lambda: pytest.fail("asked for texts"), counted(calls), {"x": 1})
     assert (len(calls), again.folder, again.cut) == (3, made.folder, made.cut)
-    assert not list(tmp_path.iterdir())
+    assert [artefact.kind for artefact in artefacts.artefacts()] == ["vectors"]
 
 
-def test_finished_shards_survive_a_failure_and_damage_is_made_anew(tmp_path: Path) -> None:
+def test_finished_shards_survive_a_failure_and_damage_is_made_anew() -> None:
     some = items(3 * vectors.SHARD)
     calls: list[int] = []
 
@@ -367,24 +367,24 @@ def test_finished_shards_survive_a_failure_and_damage_is_made_anew(tmp_path: Pat
         return counted(calls)(part)
 
     with pytest.raises(HarnessError, match="no more"):
-        vectors.made(lambda: some, fails, {"x": 1}, tmp_path)
-    _, second = sorted(tmp_path.glob("*/shard-*"))
+        vectors.made(lambda: some, fails, {"x": 1})
+    _, second = sorted(artefacts.store_root().glob("vectors-shard/*/shard"), key=lambda path: path.stat().st_mtime_ns)
     second.write_bytes(second.read_bytes()[:-40])
     calls.clear()
-    made = vectors.made(lambda: some, counted(calls), {"x": 1}, tmp_path)
+    made = vectors.made(lambda: some, counted(calls), {"x": 1})
     assert len(calls) == 2  # the damaged one, and the third
-    whole = vectors.made(lambda: some, counted(calls), {"x": 2}, tmp_path)
+    whole = vectors.made(lambda: some, counted(calls), {"x": 2})
     for name in ("values.npy", "ids.npy", "start.npy", "document.npy", "cut.json"):
         assert (made.folder / name).read_bytes() == (whole.folder / name).read_bytes()
     assert made.folder != whole.folder
 
 
-def test_shards_of_other_texts_are_not_taken(tmp_path: Path) -> None:
+def test_shards_of_other_texts_are_not_taken() -> None:
     calls: list[int] = []
     with pytest.raises(HarnessError):
-        vectors.made(lambda: iter(items(vectors.SHARD)), _then_fails(counted(calls)), {"x": 1}, tmp_path)
+        vectors.made(lambda: iter(items(vectors.SHARD)), _then_fails(counted(calls)), {"x": 1})
     other = [(name, text.upper()) for name, text in items(vectors.SHARD)]
-    made = vectors.made(lambda: other, counted(calls), {"x": 1}, tmp_path)
+    made = vectors.made(lambda: other, counted(calls), {"x": 1})
     assert made.vectors.values[0].tolist() == [1, ord("A")]
 
 
@@ -397,8 +397,7 @@ def _then_fails(encode: Callable[[Sequence[str]], Encoded]) -> Callable[[Sequenc
 
 
 PROGRAM = """
-import sys, time, numpy as np
-from pathlib import Path
+import time, numpy as np
 from harness.systems.dense import vectors
 from harness.systems.dense.engines import Encoded
 
@@ -410,7 +409,7 @@ def encode(some):
     return Encoded(found, np.zeros(len(some), bool))
 
 texts = [(f"d{n}", chr(97 + n % 26) * (1 + n % 40)) for n in range(5000)]
-made = vectors.made(lambda: texts, encode, {"x": 1}, Path(sys.argv[1]))
+made = vectors.made(lambda: texts, encode, {"x": 1})
 print(made.folder)
 """
 
@@ -419,14 +418,17 @@ print(made.folder)
 def test_killed_at_any_moment_the_bytes_are_the_same(tmp_path: Path) -> None:
     def start(name: str) -> subprocess.Popen[str]:
         environment = os.environ | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", PROGRAM, str(tmp_path / f"work-{name}")]
+        command = [sys.executable, "-c", PROGRAM]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def shards() -> int:
+        return len(list(tmp_path.glob("cache-killed/store/vectors-shard/[!.]*/shard")))
 
     rng = np.random.default_rng(int(time.time()))
     for _ in range(3):
         process = start("killed")
-        before = len(list(tmp_path.glob("work-killed/*/shard-*")))
-        while process.poll() is None and len(list(tmp_path.glob("work-killed/*/shard-*"))) < before + 20:
+        before = shards()
+        while process.poll() is None and shards() < before + 20:
             time.sleep(0.005)
         time.sleep(float(rng.random()) * 0.05)
         process.send_signal(signal.SIGKILL)
@@ -444,13 +446,13 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     """Files may not grow beyond 20 kB: the shards are smaller, their vectors together are not."""
     environment = os.environ | {"HARNESS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
-    command = [sys.executable, "-c", limit + PROGRAM, str(tmp_path / "work")]
+    command = [sys.executable, "-c", limit + PROGRAM]
     failed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     last = failed.stderr.strip().splitlines()[-1]
     assert last.startswith("harness.errors.HarnessError: ")
     assert "disk full, or files may not grow so large" in last
     assert failed.returncode == 1
-    assert len(list(tmp_path.glob("work/*/shard-*"))) == 100
+    assert len(list(tmp_path.glob("cache/store/vectors-shard/[!.]*/shard"))) == 100
     command[2] = PROGRAM.replace("time.sleep(0.02)", "raise SystemExit('encoded anew')")
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr

@@ -185,7 +185,7 @@ def test_a_checkpoint_of_another_vocabulary_is_one_line(place: Place) -> None:
 
 
 def _graphs(place: Place) -> Iterator[tuple[str, Graph]]:
-    return read_graphs(data.graphs(place.corpus, "answers", parser(place.words), place.folder))
+    return read_graphs(data.graphs(place.corpus, "answers", parser(place.words)))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from process_tools import same_paths
 
 from harness.errors import HarnessError
+from harness.store import artefacts
 from harness.systems.mathamr.graphs import build
 from harness.systems.mathamr.graphs.dependency import DependencyParser, dependency_graphs
 from harness.systems.mathamr.graphs.graph import Failure, Sentence
@@ -55,13 +57,22 @@ class Missing:
         raise HarnessError("the model is missing")
 
 
-def _shards(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def _made(
+    folder: Path, posts: Iterable[Post] = POSTS, parse: build.Parse = Words(), workers: int = 1, batch: int = 4
+) -> build.Built:
+    """Builds graphs; shards are known by the parser alone."""
+    folder.mkdir(exist_ok=True)
+    return build.build_graphs(posts, parse, folder, f"graphs/{parse}", workers, batch)[0]
+
+
+def _shards() -> dict[Path, int]:
+    """Returns the shards in the store, and when each was made."""
+    return {path: path.stat().st_mtime_ns for path in artefacts.store_root().glob("graphs-shard/[!.]*/shard")}
 
 
 def test_graphs_in_the_order_of_the_posts(tmp_path: Path) -> None:
-    built = build.build_graphs(iter(POSTS), Words(), tmp_path, batch=4)
-    assert (built.posts, built.graphs, built.failures, built.shards, built.reused) == (25, 25, {}, 7, 0)
+    built = _made(tmp_path, iter(POSTS))
+    assert (built.posts, built.graphs, built.failures) == (25, 25, {})
     found = list(build.read_graphs(tmp_path))
     assert [name for name, _ in found] == [post.id for post in POSTS]
     assert found[3][1].labels[:3] == ("word3", "FORMULA_0", ".")
@@ -72,7 +83,7 @@ def test_failures_are_counted_and_cost_one_post(tmp_path: Path) -> None:
     posts = list(POSTS)
     for place, text in ((2, ""), (5, "please raise"), (6, "refuse"), (11, "silent"), (17, "raise"), (20, "  \n ")):
         posts[place] = Post(f"p{place}", text)
-    built = build.build_graphs(posts, Words(), tmp_path, batch=10)
+    built = _made(tmp_path, posts, batch=10)
     assert built.failures == {
         "no text": 2,
         "parser failed: RuntimeError": 2,
@@ -89,99 +100,76 @@ def test_failures_are_counted_and_cost_one_post(tmp_path: Path) -> None:
     assert built.table().splitlines()[2].split() == ["no", "text", "2", "8.0%"]
 
 
+def test_shards_of_any_size_give_the_same_bytes(tmp_path: Path) -> None:
+    posts = [*POSTS[:9], Post("no", "refuse"), *POSTS[9:]]
+    contents = set()
+    for batch in (1, 3, 26, 100):
+        _made(tmp_path / str(batch), posts, batch=batch)
+        contents.add((tmp_path / str(batch) / "graphs.jsonl").read_bytes())
+    assert len(contents) == 1
+
+
 @pytest.mark.slow
 def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None:
     posts = [*POSTS[:9], Post("bad", "a crash here"), *POSTS[9:]]
-    built = build.build_graphs(posts, Words(), tmp_path / "two", workers=2, batch=4)
+    built = _made(tmp_path / "two", posts, workers=2)
     assert built.failures == {"parser crashed": 1}
     assert [f.where for f in build.read_failures(tmp_path / "two")] == ["bad"]
-    build.build_graphs(POSTS, Words(), tmp_path / "one", batch=4)
-    build.build_graphs(POSTS, Words(), tmp_path / "again", workers=2, batch=4)
-    assert _shards(tmp_path / "one") == _shards(tmp_path / "again")
+    _made(tmp_path / "one")
+    shutil.rmtree(artefacts.store_root())
+    _made(tmp_path / "again", workers=2)
+    assert (tmp_path / "one" / "graphs.jsonl").read_bytes() == (tmp_path / "again" / "graphs.jsonl").read_bytes()
 
 
 _SCRIPT = """
 from pathlib import Path
-from harness.systems.mathamr.graphs.build import build_graphs
-from test_mathamr_build import POSTS, Words
+from test_mathamr_build import POSTS, Words, _made
 if __name__ == "__main__":
-    build_graphs(POSTS, Words(slow=0.02), Path({folder!r}), batch=2)
+    _made(Path({folder!r}), parse=Words(slow=0.02), batch=2)
 """
 
 
 def test_killed_and_taken_up_again(tmp_path: Path) -> None:
     """SIGKILL in the middle; finished shards are not made again, and the bytes are those of an undisturbed run."""
-    whole, folder = tmp_path / "whole", tmp_path / "killed"
-    build.build_graphs(POSTS, Words(slow=0.02), whole, batch=2)
-    script = _SCRIPT.format(folder=str(folder))
-    with subprocess.Popen([sys.executable, "-c", script], env=same_paths()) as process:
+    folder = tmp_path / "killed"
+    with subprocess.Popen([sys.executable, "-c", _SCRIPT.format(folder=str(folder))], env=same_paths()) as process:
         until = time.monotonic() + 60
-        while len(list(folder.glob("graphs-*"))) < 3 and time.monotonic() < until and process.poll() is None:
+        while len(_shards()) < 3 and time.monotonic() < until and process.poll() is None:
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    done = {path.name: path.stat().st_mtime_ns for path in folder.glob("graphs-*")}
+    done = _shards()
     assert 3 <= len(done) < 13
-    with pytest.raises(HarnessError, match="not finished"):
-        list(build.read_graphs(folder))
-    (folder / ".graphs-000009.jsonl.abc").write_text("half of a sh")
-    built = build.build_graphs(POSTS, Words(slow=0.02), folder, batch=2)
-    assert built.reused == len(done)
-    assert all((folder / name).stat().st_mtime_ns == then for name, then in done.items())
-    assert _shards(folder) == _shards(whole)
-
-
-@pytest.mark.parametrize("line", [0, 1, 2])
-def test_a_damaged_shard_is_made_again(tmp_path: Path, line: int, capsys: pytest.CaptureFixture[str]) -> None:
-    build.build_graphs(POSTS, Words(), tmp_path, batch=10)
-    before = _shards(tmp_path)
-    shard = tmp_path / "graphs-000001.jsonl"
-    kept = before[shard.name]
-    begin = sum(len(each) for each in kept.splitlines(keepends=True)[:line])
-    end = kept.index(b"\n", begin)
-    for at in (begin, (begin + end) // 2, end - 1, end):
-        shard.write_bytes(kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1 :])
-        assert build.build_graphs(POSTS, Words(), tmp_path, batch=10).reused == 2
-        assert capsys.readouterr().err == f"{shard}: damaged; rebuilding its graphs\n"
-        assert _shards(tmp_path) == before
-
-
-def test_graphs_of_other_posts_or_parsers_are_not_mixed(tmp_path: Path) -> None:
-    build.build_graphs(POSTS, Words(), tmp_path, batch=10)
-    before = _shards(tmp_path)
-    other = [*POSTS[:12], Post("p12", "changed"), *POSTS[13:]]
-    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl:1: made of other posts or by another parser"):
-        build.build_graphs(other, Words(), tmp_path, batch=10)
-    with pytest.raises(HarnessError, match="graphs-000000"):
-        build.build_graphs(POSTS, Words(slow=0.001), tmp_path, batch=10)
-    with pytest.raises(HarnessError, match="of more posts than these"):
-        build.build_graphs(POSTS[:10], Words(), tmp_path, batch=10)
-    assert _shards(tmp_path) == before
+    _made(folder, parse=Words(slow=0.02), batch=2)
+    assert _shards().items() > done.items()
+    shutil.rmtree(artefacts.store_root())
+    _made(tmp_path / "whole", parse=Words(slow=0.02), batch=2)
+    assert (folder / "graphs.jsonl").read_bytes() == (tmp_path / "whole" / "graphs.jsonl").read_bytes()
 
 
 def test_a_parser_that_cannot_work_fails_no_post(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(HarnessError, match=r"^the model is missing$"):
-            build.build_graphs(POSTS, Missing(), tmp_path, workers=workers)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(HarnessError, match="workers and batch are 0 and 256"):
-        build.build_graphs(POSTS, Words(), tmp_path, workers=0)
+            _made(tmp_path, parse=Missing(), workers=workers)
+    assert list(tmp_path.iterdir()) == [] == list(_shards())
+    with pytest.raises(HarnessError, match="workers and batch are 0 and 4"):
+        _made(tmp_path, workers=0)
 
 
-def test_a_damaged_shard_is_told_with_its_line(tmp_path: Path) -> None:
-    build.build_graphs(POSTS, Words(), tmp_path, batch=10)
-    shard = tmp_path / "graphs-000001.jsonl"
-    lines = shard.read_text(encoding="utf-8").splitlines(keepends=True)
-    shard.write_text("".join([*lines[:4], lines[4][:50] + "\n", *lines[5:]]), encoding="utf-8")
-    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl:5: damaged"):
+def test_a_damaged_file_is_told_with_its_line(tmp_path: Path) -> None:
+    _made(tmp_path)
+    path = tmp_path / "graphs.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([*lines[:14], lines[14][:50] + "\n", *lines[15:]]), encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"graphs.jsonl:15: damaged"):
         list(build.read_graphs(tmp_path))
-    row = json.loads(lines[4])
+    row = json.loads(lines[14])
     row["graph"]["root"] = 99
-    shard.write_text("".join([*lines[:4], json.dumps(row) + "\n", *lines[5:]]), encoding="utf-8")
-    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl:5: root 99 is not one of"):
+    path.write_text("".join([*lines[:14], json.dumps(row) + "\n", *lines[15:]]), encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"graphs.jsonl:15: root 99 is not one of"):
         list(build.read_graphs(tmp_path))
-    shard.unlink()
-    with pytest.raises(HarnessError, match=r"graphs-000001.jsonl: cannot be read"):
+    path.unlink()
+    with pytest.raises(HarnessError, match=r"graphs.jsonl: cannot be read"):
         list(build.read_graphs(tmp_path))
 
 

@@ -24,7 +24,7 @@ NOBODY = Judged(frozenset(), frozenset())
 
 
 def made(sources: dict[str, str], folder: Path, leave_out: Judged = NOBODY, words: Words | None = None) -> PairGraphs:
-    return data.pair_graphs(sources, leave_out, parser(words or Words()), folder / "workspace")
+    return data.pair_graphs(sources, leave_out, parser(words or Words()))
 
 
 def named(found: PairGraphs) -> list[tuple[str, str]]:
@@ -58,9 +58,9 @@ def test_a_corpus_without_ids_of_questions(world: World) -> None:
     assert data.question_id(Document("7", columns={"question_id": ""})) == "q7"
 
 
-def test_formulas_of_a_page_go_to_their_posts(world: World, tmp_path: Path) -> None:
+def test_formulas_of_a_page_go_to_their_posts(world: World) -> None:
     corpus = world.corpus("qa", rows(1, 1))
-    found = dict(data.post_graphs(corpus, parser(Words()), tmp_path))
+    found = dict(data.post_graphs(corpus, parser(Words())))
     assert [formula.id for formula in found["Q0"].formulas] == ["A0.0-1"]
     assert [formula.id for formula in found["A0.0"].formulas] == ["A0.0-2"]
 
@@ -68,48 +68,45 @@ def test_formulas_of_a_page_go_to_their_posts(world: World, tmp_path: Path) -> N
 # ---- graphs ---------------------------------------------------------------------------------------------------------
 
 
-def test_graphs_are_made_once_and_leave_nothing_in_the_workspace(world: World, tmp_path: Path) -> None:
+def test_graphs_are_made_once_and_leave_no_shards(world: World) -> None:
     corpus, words = world.corpus("qa", rows()), Words()
-    first = data.graphs(corpus, "answers", parser(words), tmp_path / "workspace")
+    first = data.graphs(corpus, "answers", parser(words))
     assert len(words.calls) == 1
-    assert not list((tmp_path / "workspace").iterdir())
-    assert data.graphs(corpus, "answers", parser(words), tmp_path / "elsewhere") == first
+    assert [artefact.kind for artefact in artefacts.artefacts()] == ["post-graphs"]
+    assert data.graphs(corpus, "answers", parser(words)) == first
     assert len(words.calls) == 1
     assert [name for name, _ in read_graphs(first)] == [document["id"] for document in rows()]
 
 
-def test_what_graphs_are_made_of_matters(world: World, tmp_path: Path) -> None:
+def test_what_graphs_are_made_of_matters(world: World) -> None:
     corpus, words = world.corpus("qa", rows()), Words()
     places = {
-        data.graphs(corpus, "answers", parser(words), tmp_path),
-        data.graphs(corpus, "questions", parser(words), tmp_path),
-        data.graphs(corpus, "questions", parser(words), tmp_path, column="title"),
-        data.graphs(corpus, "answers", data.Parser(words, {"parser": "words", "version": "2"}), tmp_path),
-        data.graphs(world.corpus("qb", rows(11)), "answers", parser(words), tmp_path),
-        data.graphs(
-            Corpus("qa", "", "", corpus.sources, (("id", "id"), ("title", "body"))), "answers", parser(words), tmp_path
-        ),
+        data.graphs(corpus, "answers", parser(words)),
+        data.graphs(corpus, "questions", parser(words)),
+        data.graphs(corpus, "questions", parser(words), column="title"),
+        data.graphs(corpus, "answers", data.Parser(words, {"parser": "words", "version": "2"})),
+        data.graphs(world.corpus("qb", rows(11)), "answers", parser(words)),
+        data.graphs(Corpus("qa", "", "", corpus.sources, (("id", "id"), ("title", "body"))), "answers", parser(words)),
     }
     assert len(places) == len(words.calls) == 6
 
 
-def test_a_build_that_is_killed_goes_on(world: World, tmp_path: Path) -> None:
+def test_a_build_that_is_killed_goes_on(world: World) -> None:
     corpus = world.corpus("qa", [row(f"A{n}", n) for n in range(300)])  # two shards
-    whole = data.graphs(corpus, "answers", parser(Words()), tmp_path / "other")
+    whole = data.graphs(corpus, "answers", parser(Words()))
     expected = {path.name: path.read_bytes() for path in whole.iterdir()}
     for artefact in artefacts.collect(0):
         assert not artefact.path.exists()
     killed = Words(stop=[2])  # in the second shard
     with pytest.raises(KeyboardInterrupt):
-        data.graphs(corpus, "answers", parser(killed), tmp_path / "workspace")
+        data.graphs(corpus, "answers", parser(killed))
     assert killed.calls == [256, 44]
-    assert not artefacts.artefacts()
-    assert list((tmp_path / "workspace").rglob("graphs-000000.jsonl"))
+    assert [artefact.kind for artefact in artefacts.artefacts()] == ["post-graphs-shard"]
     again = Words()
-    found = data.graphs(corpus, "answers", parser(again), tmp_path / "workspace")
+    found = data.graphs(corpus, "answers", parser(again))
     assert again.calls == [44]
     assert {path.name: path.read_bytes() for path in found.iterdir()} == expected
-    assert not list((tmp_path / "workspace").iterdir())
+    assert [artefact.kind for artefact in artefacts.artefacts()] == ["post-graphs"]
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -132,10 +133,10 @@ def test_who_waits_is_told(place: Place, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.usefixtures("at_once")
 def test_graphs_that_are_there_are_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     posts = [Post(f"p{number}", "some words") for number in range(10)]
-    build.build_graphs(posts, Words(), tmp_path, batch=4, total=10)
-    (tmp_path / "graphs-000001.jsonl").unlink()
+    _, files = build.build_graphs(posts, Words(), tmp_path, "graphs/key", batch=4, total=10)
+    shutil.rmtree(files[1].parent)
     assert "making graphs, posts: 4 of 10, " in capsys.readouterr().err
-    assert build.build_graphs(posts, Words(), tmp_path, batch=4, total=10).reused == 2
+    build.build_graphs(posts, Words(), tmp_path, "graphs/key", batch=4, total=10)
     assert "making graphs, posts: 4 of 4 in " in capsys.readouterr().err
 
 

@@ -138,7 +138,7 @@ def test_structures_and_formulas(place: Place, structure: str, formulas: str) ->
 
 
 def test_without_formulas_there_are_vectors_of_sentences_and_document_only(place: Place) -> None:
-    graphs = dict(read_graphs(data.graphs(place.corpus, "answers", parser(place.words), place.folder)))
+    graphs = dict(read_graphs(data.graphs(place.corpus, "answers", parser(place.words))))
     assert all(graph.formulas for graph in graphs.values())
     restricted = {name: restrict(graph, "none") for name, graph in graphs.items()}
     vocabulary = Vocabulary.learn(restricted.values(), 200)

@@ -134,12 +134,10 @@ def torn(texts: Sequence[str]) -> list[list[Sentence]]:
 
 def test_disconnected_graphs_are_failures_or_kept(tmp_path: Path) -> None:
     posts = [Post("one", "whole"), Post("two", "torn"), Post("three", "torn")]
-    built = build.build_graphs(posts, torn, tmp_path / "a", keep=False)
+    built, _ = build.build_graphs(posts, torn, tmp_path, "graphs/dropped", keep=False)
     assert (built.graphs, built.failures) == (1, {"disconnected graph": 2})
-    assert [each.where for each in build.read_failures(tmp_path / "a")] == ["two", "three"]
-    assert build.build_graphs(posts, torn, tmp_path / "b", keep=True).graphs == 3
-    with pytest.raises(HarnessError, match="made of other posts or by another parser"):
-        build.build_graphs(posts, torn, tmp_path / "b", keep=False)
+    assert [each.where for each in build.read_failures(tmp_path)] == ["two", "three"]
+    assert build.build_graphs(posts, torn, tmp_path, "graphs/kept", keep=True)[0].graphs == 3
     found = dict(build.graphs(posts, torn, keep=False))
     assert isinstance(found["two"], Failure)
     assert isinstance(found["one"], Graph)
@@ -153,15 +151,14 @@ def test_disconnected_graphs_are_kept_by_a_key(place: Place, monkeypatch: pytest
         place.system(disconnected="drop")
     monkeypatch.setattr(parsers, "load", lambda name: data.Parser(torn, {"parser": "torn"}))
     place.world.corpus("torn", [row("A1", 0), row("A2", 1) | {"body": "torn"}])
-    spent = data.graphs(load_corpus("torn"), "answers", data.Parser(torn, {"parser": "torn"}), place.folder / "w")
+    spent = data.graphs(load_corpus("torn"), "answers", data.Parser(torn, {"parser": "torn"}))
     assert [name for name, _ in build.read_graphs(spent)] == ["A1"]
 
 
 def test_no_more_processes_than_shards(tmp_path: Path) -> None:
     """The parser here cannot be sent to another process, so that one would fail."""
-    built = build.build_graphs(
-        [Post("one", "a"), Post("two", "b")], lambda texts: torn(list(texts)), tmp_path, 8, total=2
-    )
+    posts = [Post("one", "a"), Post("two", "b")]
+    built, _ = build.build_graphs(posts, lambda texts: torn(list(texts)), tmp_path, "graphs/key", 8, total=2)
     assert built.graphs == 2
 
 
@@ -169,7 +166,7 @@ def test_no_more_processes_than_shards(tmp_path: Path) -> None:
 
 
 def test_samples_are_nested_and_of_a_seed(place: Place) -> None:
-    found = data.pair_graphs({"qa": "question"}, place.system().unseen, parser(place.words), place.folder / "w")
+    found = data.pair_graphs({"qa": "question"}, place.system().unseen, parser(place.words))
 
     def pairs(some: data.PairGraphs) -> set[tuple[str, str]]:
         return {(some.ids[q], some.ids[d]) for q, d in zip(some.query, some.document, strict=True)}
@@ -199,7 +196,7 @@ def test_pairs_of_a_chapter_are_held_out_together(place: Place) -> None:
     documents = [document | {"chapter": f"c{number // 6}"} for number, document in enumerate(rows(18, 1))]
     place.world.corpus("book", [*documents[:12], *(row(f"B{n}", n + 30) for n in range(6))],
                        keep="[question, question_id, chapter]")  # fmt: skip
-    found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words), place.folder / "w")
+    found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words))
     blocks = list(dict.fromkeys(found.block.tolist()))
     assert [blocks.index(each) for each in found.block.tolist()] == [0] * 6 + [1] * 6 + [2, 3, 4, 5, 6, 7]
     assert len(set(found.group.tolist())) == 18  # and are negatives of each other
@@ -221,7 +218,7 @@ def test_an_answer_of_several_chapters_is_no_answer(place: Place, capsys: pytest
     for number in (3, 4):
         documents[number]["body"] = "by the same reason"
     place.world.corpus("book", documents, keep="[question, question_id, chapter]")
-    found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words), place.folder / "w")
+    found = data.pair_graphs({"book": "question"}, judged(()), parser(place.words))
     assert "pairs: 15; left out as judged 0, with an answer of several chapters 3, without" in capsys.readouterr().err
     assert np.unique(found.block, return_counts=True)[1].tolist() == [5, 5, 5]
     assert len(set(found.group.tolist())) == 14
