@@ -37,7 +37,7 @@ from harness.io import checks
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.systems.base import Request
-from harness.systems.lexical.postings import Numbers, Offsets
+from harness.systems.lexical.tokens import Numbers, Offsets
 from harness.systems.ranking import rank
 
 KINDS = ("opt", "slt")  # operator trees, symbol layout trees
