@@ -65,19 +65,19 @@ def tfidf(words: list[str], docs: list[list[int]], letters: str) -> Expected:
     n, tf = len(docs), count.astype(float)
     df = np.bincount(word, minlength=len(words))
     share = n / df
-    logs = {"f": lambda: share, "t": lambda: (n + 1) / df, "p": lambda: np.maximum(share - 1, 1.0)}
-    idf = np.log2(logs[letters[1]]()) if letters[1] in logs else np.ones(len(df))
+    logs = {"f": share, "t": (n + 1) / df, "p": np.maximum(share - 1, 1.0)}
+    idf = np.log2(logs[letters[1]]) if letters[1] in logs else np.ones(len(df))
     most = np.zeros(n)
     np.maximum.at(most, doc, tf)
     mean = np.bincount(doc, tf, n) / np.maximum(np.bincount(doc, minlength=n), 1)
     local = {
-        "n": lambda: tf,
-        "b": lambda: np.ones_like(tf),
-        "l": lambda: 1 + np.log2(tf),
-        "d": lambda: 1 + np.log2(1 + np.log2(tf)),
-        "a": lambda: 0.5 + 0.5 * tf / most[doc],
-        "L": lambda: (1 + np.log2(tf)) / (1 + np.log2(mean[doc])),
-    }[letters[0]]()
+        "n": tf,
+        "b": np.ones_like(tf),
+        "l": 1 + np.log2(tf),
+        "d": 1 + np.log2(1 + np.log2(tf)),
+        "a": 0.5 + 0.5 * tf / most[doc],
+        "L": (1 + np.log2(tf)) / (1 + np.log2(mean[doc])),
+    }[letters[0]]
     weight = local * idf[word]
     if letters[2] == "c":
         norm = np.sqrt(np.bincount(doc, weight * weight, n))

@@ -18,7 +18,7 @@ from harness.systems.build import build_system
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int32, np.uint32, np.int64, np.float64, "S3"])
 @pytest.mark.parametrize("sizes", [(), (0,), (1, 0, 5), (12345, 1)])
 def test_a_column_is_the_file_of_numpy(tmp_path: Path, kind: type, sizes: tuple[int, ...]) -> None:
-    pieces = [np.arange(size).astype(kind) for size in sizes]
+    pieces: list[arrays.Array] = [np.arange(size).astype(kind) for size in sizes]
     with Column(tmp_path / "a.npy", kind) as column:
         for piece in pieces:
             column.add(piece)

@@ -26,14 +26,14 @@ def test_lists_are_merged_by_key_then_block(parts: list[dict[int, int]], most: i
         patched.setattr(blocks, "_FENCE", 3 if few else 1 << 10)
         with Blocks(Path(name) / "blocks", 1 << 64, (np.int32, np.uint8)) as made:
             for part in parts:
-                entries = []
+                entries: list[int] = []
                 for key in sorted(part):
                     expected[key] += range(number, number + part[key])
                     entries += range(number, number + part[key])
                     number += part[key]
-                key, often = np.array(sorted(part), np.uint64), np.array([part[k] for k in sorted(part)], np.int64)
+                often = np.array([part[key] for key in sorted(part)], np.int64)
                 column = np.array(entries, np.int32)
-                made.add(key, often, column, column % 7)
+                made.add(np.array(sorted(part), np.uint64), often, column, column % 7)
             for lists in made.merged(most):
                 assert len(lists.key)
                 assert lists.columns[1].tolist() == (lists.columns[0] % 7).tolist()
