@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -211,3 +212,28 @@ def test_declarations_with_an_empty_field(tmp_path: Path) -> None:
     run = system(Request(Topics((Topic("T", "a b"),)), corpus, tmp_path))
     assert run.doc.tolist() == [b"d0", b"d1"]
     assert np.all(np.diff(run.score) < 0)
+
+
+def test_memory_grows_with_documents_and_words_only(tmp_path: Path) -> None:
+    """With a small limit, two million tokens need the limit, and some bytes for each document and each word."""
+    rng = np.random.default_rng(1)
+    count, words, length = 20_000, 5000, 100
+    start = np.arange(0, count * length + 1, length)
+    token = rng.integers(0, words, count * length).astype(np.int32)
+    ids = np.array([b"d%d" % number for number in range(count)])
+    known = Tokens(ids, tuple(f"w{number}" for number in range(words)), {"body": tokens.Field(start, token)})
+
+    def peak(limit: int) -> int:
+        folder = tmp_path / str(limit)
+        (folder / "weights").mkdir(parents=True)
+        tracemalloc.start()
+        postings.count(known, {"body": 1}, folder, limit=limit)
+        weighting.BM25("lucene", 1.2, 0.75, 1.0).write(Counts.load(folder, ids), folder / "weights", limit)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    small, large = peak(4 << 20), peak(1 << 30)
+    assert small < (4 << 20) + 40 * (count + words) + (4 << 20)
+    assert large > 5 * small
+    assert files(tmp_path / str(4 << 20) / "weights") == files(tmp_path / str(1 << 30) / "weights")

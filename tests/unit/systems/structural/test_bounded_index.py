@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -94,7 +95,7 @@ def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
 
 
 @given(seed=st.integers(0, 10**6), height=st.integers(0, 3))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_every_limit_gives_the_index_of_the_plain_way(seed: int, height: int) -> None:
     trees = forest.pack(random_trees(random.Random(seed).randint(1, 25), seed))
     expected = reference.index(trees, height)
@@ -173,3 +174,21 @@ def test_documents_of_trees_are_scored_from_the_files(tmp_path: Path) -> None:
     total = [sum(worth.get(number, 0.0) for number in row) for row in rows]
     assert known.documents(trees, scores).tolist() == best
     assert known.documents(trees, scores, "sum").tolist() == total
+
+
+def test_memory_of_an_index_grows_with_trees_only(tmp_path: Path) -> None:
+    trees = forest.pack(random_trees(4000))
+
+    def peak(limit: int) -> int:
+        (tmp_path / str(limit)).mkdir()
+        tracemalloc.start()
+        tree.write(trees, 2, tmp_path / str(limit), limit=limit)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    buckets = 3 * 8 << 20  # of the 20 bits by which keys are divided
+    small, large = peak(2 << 20), peak(1 << 30)
+    assert small < (2 << 20) + buckets + (2 << 20)
+    assert large > small + (10 << 20)
+    assert files(tmp_path / str(2 << 20)) == files(tmp_path / str(1 << 30))
