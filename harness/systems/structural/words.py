@@ -12,6 +12,7 @@ import numpy as np
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
+from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuples
@@ -45,9 +46,15 @@ class TreeBM25:
         checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
-        """Ranks the formulas of the corpus; those without a tree are not returned."""
+        """Ranks the formulas of the corpus; those without a tree are not returned.
+
+        Raises HarnessError if a document of the corpus is not one formula.
+        """
         corpus, kind = request.corpus_for(self.name), KINDS[self.pieces]
         asked, known = formulas.queries(request.topics, corpus, kind), formulas.read(corpus, kind)
+        if (np.diff(known.start) != 1).any():
+            found = "a document with none or several of them"
+            raise HarnessError(f"system {self.name}: expected a corpus of formulas; {corpus.name} has {found}")
         path = request.workspace / f"{self.name}-{corpus.name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.new_file(path.parent) as (made_in, stream):
