@@ -26,9 +26,13 @@ class Column:
 
     Examples
     --------
-    >>> with TemporaryDirectory() as folder, Column(Path(folder) / "a.npy", np.int32) as column:
-    ...     column.add([1, 2])
-    ...     column.add([3])
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with Column(Path(folder) / "a.npy", np.int32) as column:
+    ...         column.add([1, 2])
+    ...         column.add([3])
+    ...     np.load(Path(folder) / "a.npy").tolist()
+    [1, 2, 3]
     """
 
     def __init__(self, path: Path, kind: npt.DTypeLike) -> None:

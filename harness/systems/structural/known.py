@@ -28,9 +28,9 @@ class Recent(Generic[K, V]):
     Examples
     --------
     >>> recent = Recent(0)
-    >>> recent.put("a", 1)
-    >>> recent.put("b", 2)
-    >>> recent.get("a"), recent.get("b")
+    >>> for number, name in enumerate("abc"):
+    ...     recent.put(name, number)
+    >>> recent.get("a"), recent.get("c")
     (None, 2)
     """
 
