@@ -41,7 +41,7 @@ from harness.formulas.opt.read import read_latex
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
 from harness.systems.structural import formulas
-from harness.systems.structural.tree import Index, Query, Structural, build
+from harness.systems.structural.tree import Index, Query, Structural, write
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPORA = ("arqmath1-formulas", "mse-pages")
@@ -112,9 +112,8 @@ def timed(work: Callable[[Any], Any], items: list[Any]) -> tuple[list[Any], np.n
 def scale(name: str, trees: Forest) -> Iterator[tuple[str, str]]:
     """Rows of the table for one set of formulas."""
     begin = Clock.now()
-    index = build(trees, SYSTEM.height)
     with tempfile.TemporaryDirectory() as folder:
-        index.save(Path(folder))
+        write(trees, SYSTEM.height, Path(folder))
         wall, cpu = Clock.now().since(begin)
         forest_folder = Path(folder) / "trees"
         forest_folder.mkdir()
@@ -179,10 +178,10 @@ def _renamed(texts: list[str], other: dict[str, str]) -> list[str]:
 def side_harness(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
     """System tree."""
     documents = (Document(str(n), formulas=(Formula(str(n), text),)) for n, text in enumerate(texts))
-    known = formulas.encode(documents, "opt")
-    known.save(folder)
-    build(known.trees, SYSTEM.height).save(folder)
-    index = Index.load(folder, forest.load(folder), SYSTEM.height)
+    formulas.write(documents, "opt", folder)
+    known = formulas.Formulas.load(folder)
+    write(known.trees, SYSTEM.height, folder)
+    index = Index.load(folder, known.trees, SYSTEM.height)
 
     def answer(text: str) -> list[str]:
         trees, scores = SYSTEM.search(Query.of(read_latex(text).tree, index), index)

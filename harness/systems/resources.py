@@ -20,7 +20,7 @@ class Resources:
     ----------
     cpus : processor cores.
     gpus : graphics processors.
-    memory : gigabytes.
+    memory : gigabytes; indexes are built in a quarter of them, by default of the machine's (`harness.io.memory`).
     time : minutes after which a cluster may end the run.
 
     Examples

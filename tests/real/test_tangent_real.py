@@ -51,6 +51,6 @@ def test_formulas_find_themselves_first(judged: Task, kind: str) -> None:
         index = l2l.index(part, known.trees)
         for number in range(0, len(known.trees), 150):
             documents = l2l.documents(part, (known.trees[number],), known, index)
-            own = known.document[np.flatnonzero(known.tree == number)[0]]
+            own = known.document[known.first[number]]
             assert documents[own] == pytest.approx(1)
             assert documents.max() <= 1 + 1e-9

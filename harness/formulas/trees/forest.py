@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import HarnessError, format_error
 from harness.formulas.trees.tree import Tree, show
+from harness.io.arrays import Column, mapped, ranges, release
 from harness.io.files import write_atomic
 
 WIDEST = 1 << 16  # nodes of a tree
 EDGES = 1 << 8  # distinct edges of a forest
 NAMES = "names.json"
+_CHECKED = 1 << 20  # nodes checked at a time
 _ARRAYS = {"offsets": np.int64, "labels": np.uint32, "parents": np.uint16, "edges": np.uint8}
 
 
@@ -62,6 +65,15 @@ class Forest:
         return sum(each.nbytes for each in (self.offsets, self.labels, self.parents, self.edges))
 
 
+class _Numbers(Protocol):
+    """What numbers are appended to: an array in memory, or a file."""
+
+    def extend(self, numbers: Iterable[int], /) -> None:
+        """Appends numbers."""
+
+    def __len__(self) -> int: ...
+
+
 def pack(trees: Iterable[Tree]) -> Forest:
     """Packs trees, in order.
 
@@ -70,28 +82,50 @@ def pack(trees: Iterable[Tree]) -> Forest:
     HarnessError
         A tree has more than 65,536 nodes, or the trees have more than 256 distinct edges.
     """
-    label_numbers: dict[str, int] = {}
-    edge_numbers: dict[str, int] = {}
-    offsets, labels, parents, edges = array("q", [0]), array("I"), array("H"), array("B")
-    for number, tree in enumerate(trees):
-        if len(tree) > WIDEST:
-            raise HarnessError(f"tree {number}: {len(tree):,} nodes, at most {WIDEST:,} can be stored: {_start(tree)}")
-        labels.extend([label_numbers.setdefault(label, len(label_numbers)) for label in tree.labels])
-        parents.append(0)
-        parents.extend(tree.parents[1:])
-        codes = [edge_numbers.setdefault(edge, len(edge_numbers)) for edge in tree.edges]
-        if len(edge_numbers) > EDGES:
-            raise HarnessError(f"tree {number}: more than {EDGES} distinct edges, the last {list(edge_numbers)[-1]!r}")
-        edges.extend(codes)
-        offsets.append(len(labels))
+    offsets, labels, parents, edges = array("q"), array("I"), array("H"), array("B")
+    names = _packed(trees, offsets, labels, parents, edges)
     return Forest(
-        tuple(label_numbers),
-        tuple(edge_numbers),
+        *names,
         np.array(offsets, np.int64),
         np.array(labels, np.uint32),
         np.array(parents, np.uint16),
         np.array(edges, np.uint8),
     )
+
+
+def write(trees: Iterable[Tree], folder: Path) -> int:
+    """Packs trees and writes them to an empty folder one by one, as `save` does; returns their number.
+
+    Raises
+    ------
+    HarnessError
+        See `pack`.
+    """
+    with ExitStack() as files:
+        columns = [files.enter_context(Column(folder / f"{name}.npy", kind)) for name, kind in _ARRAYS.items()]
+        names = _packed(trees, *columns)
+    _save_names(*names, folder)
+    return len(columns[0]) - 1
+
+
+def _packed(
+    trees: Iterable[Tree], offsets: _Numbers, labels: _Numbers, parents: _Numbers, edges: _Numbers
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Appends trees to arrays; returns the names of labels and of edges."""
+    label_numbers: dict[str, int] = {}
+    edge_numbers: dict[str, int] = {}
+    offsets.extend((0,))
+    for number, tree in enumerate(trees):
+        if len(tree) > WIDEST:
+            raise HarnessError(f"tree {number}: {len(tree):,} nodes, at most {WIDEST:,} can be stored: {_start(tree)}")
+        labels.extend([label_numbers.setdefault(label, len(label_numbers)) for label in tree.labels])
+        parents.extend((0, *tree.parents[1:]))
+        codes = [edge_numbers.setdefault(edge, len(edge_numbers)) for edge in tree.edges]
+        if len(edge_numbers) > EDGES:
+            raise HarnessError(f"tree {number}: more than {EDGES} distinct edges, the last {list(edge_numbers)[-1]!r}")
+        edges.extend(codes)
+        offsets.extend((len(labels),))
+    return tuple(label_numbers), tuple(edge_numbers)
 
 
 def _start(tree: Tree) -> str:
@@ -102,8 +136,11 @@ def save(forest: Forest, folder: Path) -> None:
     """Writes a forest to an existing folder: one file for each array, and one for the names."""
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(forest, name), allow_pickle=False)
-    names = {"labels": forest.label_names, "edges": forest.edge_names}
-    write_atomic(folder / NAMES, json.dumps(names))
+    _save_names(forest.label_names, forest.edge_names, folder)
+
+
+def _save_names(labels: tuple[str, ...], edges: tuple[str, ...], folder: Path) -> None:
+    write_atomic(folder / NAMES, json.dumps({"labels": labels, "edges": edges}))
 
 
 def load(folder: Path) -> Forest:
@@ -118,7 +155,7 @@ def load(folder: Path) -> Forest:
     for name, kind in _ARRAYS.items():
         path = folder / f"{name}.npy"
         try:
-            arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+            arrays[name] = mapped(path)
         except (OSError, ValueError, EOFError) as error:
             raise format_error(path, 0, f"no array of a forest: {error}") from None
         if arrays[name].dtype != kind or arrays[name].ndim != 1:
@@ -136,12 +173,17 @@ def _check(folder: Path, labels: int, edges: int, arrays: dict[str, Any]) -> Non
     offsets, nodes = arrays["offsets"], len(arrays["labels"])
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != nodes or (np.diff(offsets) < 1).any():
         raise format_error(folder / "offsets.npy", 0, f"expected rising numbers from 0 to {nodes}")
-    for name, number in (("labels", labels), ("edges", edges)):
-        if len(arrays[name]) != nodes or (nodes and int(arrays[name].max()) >= number):
-            raise format_error(folder / f"{name}.npy", 0, f"expected {nodes} numbers below {number}")
-    parents = arrays["parents"]
-    if len(parents) != nodes:
-        raise format_error(folder / "parents.npy", 0, f"expected {nodes} numbers")
-    place = np.arange(nodes) - np.repeat(offsets[:-1], np.diff(offsets))
-    if (parents >= np.maximum(place, 1)).any():
-        raise format_error(folder / "parents.npy", 0, "expected numbers of earlier nodes of the same tree")
+    below = {"labels": f" below {labels}", "edges": f" below {edges}", "parents": ""}
+    for name, limit in below.items():
+        if len(arrays[name]) != nodes:
+            raise format_error(folder / f"{name}.npy", 0, f"expected {nodes} numbers{limit}")
+    for first, last in ranges(offsets, _CHECKED):
+        some = slice(int(offsets[first]), int(offsets[last]))
+        for name, number in (("labels", labels), ("edges", edges)):
+            if int(arrays[name][some].max()) >= number:
+                raise format_error(folder / f"{name}.npy", 0, f"expected {nodes} numbers below {number}")
+        size = np.diff(offsets[first : last + 1])
+        place = np.arange(some.stop - some.start) - np.repeat(np.cumsum(size) - size, size)
+        if (arrays["parents"][some] >= np.maximum(place, 1)).any():
+            raise format_error(folder / "parents.npy", 0, "expected numbers of earlier nodes of the same tree")
+    release(*arrays.values())

@@ -30,9 +30,10 @@ from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
-from harness.systems.lexical.postings import check_fields, field_text, join
+from harness.systems.lexical.postings import joined
 from harness.systems.lexical.runtime import JAR_SHA256, Engine, engine
 from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.tokens import check_fields, field_text
 
 MOST_HITS = 10_000_000  # maximum hits of one search process, to bound its memory; topics are split into batches
 
@@ -344,12 +345,11 @@ class Anserini:
 
     def _tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         fields = checks.weights("document", self.document)
-        bag = join(tokens_of(corpus, fields, view), fields)
-        words = list(bag.numbers)
-        bounds = bag.field.start.tolist()
-        for row, name in enumerate(bag.ids.tolist()):
-            token = bag.field.token[bounds[row] : bounds[row + 1]].tolist()
-            yield name.decode(), " ".join([words[number] for number in token])
+        known = tokens_of(corpus, fields, view).value
+        for first, start, token in joined(known, fields):
+            for row, name in enumerate(known.ids[first : first + len(start) - 1].tolist()):
+                numbers = token[start[row] : start[row + 1]].tolist()
+                yield name.decode(), " ".join([known.words[number] for number in numbers])
 
     def _query(self, topic: Topic) -> str:
         fields = topic_weights(self.query)

@@ -1,202 +1,55 @@
-"""Base of lexical systems: a corpus as token numbers, and weighted postings.
+"""Counts of words in documents, and weighted postings: the contribution of each word to each document's score.
 
-`encode` tokenises a corpus once; its `Tokens` are stored on disk and shared by all systems with the same view of the
-same text. `Postings` hold the contribution of each word to each document's score, which is summed over the query.
+Both are made in bounded memory and mapped from files. Beyond the limit, memory holds a few numbers for each document
+and each word, and the postings of one word at a time.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.collections.corpus import Corpus, Document
 from harness.data.columns import Floats, Ids
-from harness.errors import HarnessError, suggestion
-from harness.systems.lexical.text import Tokenise
+from harness.errors import HarnessError
+from harness.io import memory
+from harness.io.arrays import Column, mapped, ranges, release
+from harness.systems.blocks import Blocks
+from harness.systems.lexical.tokens import Numbers, Offsets, Tokens, packed, unpacked
 from harness.systems.ranking import Scored
 
-Numbers = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
-FIELDS = ("id", "title", "body", "tags")
+_MOST = 1 << 21  # tokens counted at a time; sorting more of them is slower
+BYTES = 80  # bytes of memory that counting, or weighting, takes for a token or an entry
+Block = tuple[int, Offsets, Numbers]
 
 
-@dataclass(frozen=True, eq=False)
-class Field:
-    """The tokens of one field of all documents.
+def joined(tokens: Tokens, weights: Mapping[str, int], most: int = _MOST) -> Iterator[Block]:
+    """Yields blocks of documents as sequences of tokens, each field repeated as often as its weight says.
 
-    Attributes
-    ----------
-    start : int64, shape (documents + 1,). Where each document's tokens begin in `token`, and their end.
-    token : int32, shape (tokens,). Word numbers, in the order of the text.
-    """
-
-    start: Offsets
-    token: Numbers
-
-    @property
-    def lengths(self) -> Offsets:
-        """Number of tokens of each document, shape (documents,)."""
-        lengths: Offsets = np.diff(self.start)
-        return lengths
-
-
-@dataclass(frozen=True, eq=False)
-class Tokens:
-    """A corpus as token numbers.
-
-    Attributes
-    ----------
-    ids : bytes, shape (documents,). In corpus order.
-    words : words by number, in order of first appearance.
-    fields : name of a document field -> its tokens.
-    """
-
-    ids: Ids
-    words: tuple[str, ...]
-    fields: Mapping[str, Field]
-
-    def save(self, folder: Path) -> None:
-        """Writes the tokens to a folder as NumPy arrays."""
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / "ids.npy", self.ids)
-        np.save(folder / "words.npy", _packed(self.words))
-        np.save(folder / "fields.npy", _packed(self.fields))
-        for number, field in enumerate(self.fields.values()):
-            np.save(folder / f"start-{number}.npy", field.start)
-            np.save(folder / f"token-{number}.npy", field.token)
-
-    @staticmethod
-    def load(folder: Path) -> Tokens:
-        """Loads tokens that `save` wrote; the large arrays are memory-mapped.
-
-        Raises
-        ------
-        HarnessError
-            A file is missing or damaged.
-        """
-        try:
-            names = _unpacked(np.load(folder / "fields.npy"))
-            fields = {
-                name: Field(np.load(folder / f"start-{n}.npy"), np.load(folder / f"token-{n}.npy", mmap_mode="r"))
-                for n, name in enumerate(names)
-            }
-            return Tokens(np.load(folder / "ids.npy"), _unpacked(np.load(folder / "words.npy")), fields)
-        except (OSError, ValueError, EOFError) as error:
-            remedy = "delete this folder, and it is recomputed"
-            raise HarnessError(f"{folder}: not the tokens of a corpus: {error}; {remedy}") from None
-
-
-def _packed(names: Iterable[str]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer("\n".join(names).encode(), np.uint8)
-
-
-def _unpacked(data: npt.NDArray[np.uint8]) -> tuple[str, ...]:
-    text = data.tobytes().decode()
-    return tuple(text.split("\n")) if text else ()
-
-
-def field_text(document: Document, field: str) -> str | None:
-    """Returns the text of a document's field: id, title, body, tags, or a column that the corpus keeps."""
-    if field == "tags":
-        return " ".join(document.tags)
-    if field in FIELDS:
-        return str(getattr(document, field))
-    return document.columns.get(field)
-
-
-def encode(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise) -> Tokens:
-    """Tokenises fields of all documents of a corpus.
-
-    Raises
-    ------
-    HarnessError
-        The corpus has no documents, a field occurs in no document, or there are no tokens.
-    """
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__  # a new word gets the next number
-    ids: list[bytes] = []
-    wanted = {name: (array("q", [0]), array("i")) for name in fields}
-    seen = set[str]()
-    for document in corpus:
-        ids.append(document.id.encode())
-        seen.update(document.columns)
-        for name, (start, token) in wanted.items():
-            token.extend(map(numbers.__getitem__, tokenise(field_text(document, name) or "")))
-            start.append(len(token))
-    if not ids:
-        raise HarnessError(f"corpus {corpus.name}: has no documents")
-    check_fields(corpus, wanted, seen)
-    if not numbers:
-        raise HarnessError(f"corpus {corpus.name}: its fields {', '.join(wanted)} hold no tokens")
-    packed = {
-        name: Field(np.frombuffer(start, np.int64), np.frombuffer(token, np.int32) if token else np.zeros(0, np.int32))
-        for name, (start, token) in wanted.items()
-    }
-    return Tokens(np.array(ids), tuple(numbers), packed)
-
-
-def check_fields(corpus: Corpus, wanted: Iterable[str], seen: Iterable[str]) -> None:
-    """Raises HarnessError if a field is neither a standard field nor a column of any document."""
-    known = {*FIELDS, *seen}
-    for name in wanted:
-        if name not in known:
-            raise HarnessError(f"corpus {corpus.name}: no document has the field {name!r}; {suggestion(name, known)}")
-
-
-@dataclass(frozen=True, eq=False)
-class Bag:
-    """Each document as one sequence of tokens: fields joined, too frequent and too rare words removed.
-
-    Attributes
-    ----------
-    numbers : word -> its number in `field`.
-    """
-
-    ids: Ids
-    numbers: Mapping[str, int]
-    field: Field
-
-
-def join(tokens: Tokens, weights: Mapping[str, int], *, min_count: int = 0, max_share: float = 1.0) -> Bag:
-    """Joins the fields of each document, each repeated as often as its weight says.
+    A block is the number of its first document, where each document's tokens begin in the block (and their end), and
+    the tokens.
 
     Parameters
     ----------
-    min_count : words with fewer occurrences in the whole corpus, counting repeated fields, are excluded.
-    max_share : words in a larger share of the documents are excluded.
-
-    Raises
-    ------
-    HarnessError
-        No words remain.
+    most : maximum number of tokens of a block of several documents.
     """
     copies = [tokens.fields[name] for name, weight in weights.items() for _ in range(weight)]
-    start = np.sum([copy.start for copy in copies], axis=0)
-    token = np.empty(int(start[-1]), np.int32)
-    at = start[:-1].copy()
-    for copy in copies:
-        token[_spread(at, copy.lengths)] = copy.token
-        at += copy.lengths
-    keep = np.ones(len(tokens.words), dtype=bool)
-    if min_count > 1:
-        keep &= np.bincount(token, minlength=keep.size) >= min_count
-    if max_share < 1:
-        word, _, _ = count(Field(start, token))
-        keep &= np.bincount(word, minlength=keep.size) <= max_share * len(tokens.ids)
-    stays = keep[token]
-    if not stays.any():
-        raise HarnessError(f"no word is left with min_count={min_count} and max_share={max_share:g}")
-    if not stays.all():
-        start = np.concatenate(([0], np.cumsum(stays)))[start]
-        token = (np.cumsum(keep, dtype=np.int32) - np.int32(1))[token[stays]]
-    kept = [word for word, stay in zip(tokens.words, keep.tolist(), strict=True) if stay]
-    return Bag(tokens.ids, {word: number for number, word in enumerate(kept)}, Field(start, token))
+    total = np.sum([copy.start for copy in copies], axis=0)
+    for first, last in ranges(total, most):
+        start = total[first : last + 1] - total[first]
+        token = np.empty(int(start[-1]), np.int32)
+        at = start[:-1].copy()
+        for copy in copies:
+            own = copy.start[first : last + 1]
+            lengths = np.diff(own)
+            token[_spread(at, lengths)] = copy.token[own[0] : own[-1]]
+            at += lengths
+        yield first, start, token
+        release(*(copy.token for copy in copies))
 
 
 def _spread(start: Offsets, lengths: Offsets) -> Offsets:
@@ -206,12 +59,115 @@ def _spread(start: Offsets, lengths: Offsets) -> Offsets:
     return spread
 
 
-def count(field: Field) -> tuple[Numbers, Numbers, Numbers]:
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often each word occurs in each document: entries by word, then document.
+
+    Attributes
+    ----------
+    ids : bytes, shape (documents,).
+    words : words by number.
+    lengths : int64, shape (documents,). Number of tokens.
+    start : int64, shape (words + 1,). Where each word's entries begin in `doc` and `tf`, and their end.
+    doc : int32, shape (entries,). Indices into `ids`, ascending within a word.
+    tf : int32, shape (entries,).
+    """
+
+    ids: Ids
+    words: tuple[str, ...]
+    lengths: Offsets
+    start: Offsets
+    doc: Numbers
+    tf: Numbers
+
+    @property
+    def df(self) -> Offsets:
+        """Number of documents with each word, shape (words,)."""
+        df: Offsets = np.diff(self.start)
+        return df
+
+    def read(self, first: int, last: int) -> tuple[Offsets, Numbers, Numbers]:
+        """Reads the entries of words `first` to `last - 1`: word, document and count of each."""
+        some = slice(int(self.start[first]), int(self.start[last]))
+        word = np.repeat(np.arange(first, last), np.diff(self.start[first : last + 1]))
+        found = word, np.array(self.doc[some]), np.array(self.tf[some])
+        release(self.doc, self.tf)
+        return found
+
+    @staticmethod
+    def load(folder: Path, ids: Ids) -> Counts:
+        """Loads counts that `count` wrote. Raises HarnessError if a file is missing or damaged."""
+        try:
+            arrays = [mapped(folder / f"{name}.npy") for name in ("lengths", "start", "doc", "tf")]
+            return Counts(ids, unpacked(folder / "words.npy"), *arrays)
+        except (OSError, ValueError, EOFError) as error:
+            raise HarnessError(f"{folder}: not the counts of words: {error}") from None
+
+
+def count(
+    tokens: Tokens,
+    weights: Mapping[str, int],
+    folder: Path,
+    *,
+    min_count: int = 0,
+    max_share: float = 1.0,
+    limit: int | None = None,
+) -> None:
+    """Counts the words of each document, fields repeated by their weights, and writes `Counts` to an empty folder.
+
+    Parameters
+    ----------
+    min_count : words with fewer occurrences in the whole corpus, counting repeated fields, are excluded.
+    max_share : words in a larger share of the documents are excluded.
+    limit : bytes of memory for blocks; by default `harness.io.memory.limit`.
+
+    Raises
+    ------
+    HarnessError
+        No words remain.
+    """
+    most = (memory.limit() if limit is None else limit) // BYTES
+    documents, words = len(tokens.ids), len(tokens.words)
+    lengths = np.zeros(documents, np.int64)
+    often, df = np.zeros(words, np.int64), np.zeros(words, np.int64)
+    with Blocks(folder / "blocks", words, (np.int32, np.int32)) as blocks:
+        for first, start, token in joined(tokens, weights, min(most, _MOST)):
+            lengths[first : first + len(start) - 1] = np.diff(start)
+            word, doc, tf = _counted(start, token)
+            here = np.bincount(word, minlength=0)
+            some = np.flatnonzero(here)
+            df[some] += here[some]
+            often[: len(here)] += np.bincount(word, tf, len(here)).astype(np.int64)
+            blocks.add(some.astype(np.uint64), here[some], doc + np.int32(first), tf)
+        keep = (often >= min_count) if min_count > 1 else np.ones(words, bool)
+        if max_share < 1:
+            keep &= df <= max_share * documents
+        if often.any() and not often[keep].any():
+            raise HarnessError(f"no word is left with min_count={min_count} and max_share={max_share:g}")
+        with Column(folder / "doc.npy", np.int32) as docs, Column(folder / "tf.npy", np.int32) as tfs:
+            for lists in blocks.merged(most):
+                doc, tf = lists.columns
+                stay = keep[lists.key]
+                if not stay.all():
+                    out = np.repeat(~stay, lists.often)
+                    lengths -= np.bincount(doc[out], tf[out], documents).astype(np.int64)
+                    doc, tf = doc[~out], tf[~out]
+                docs.add(doc)
+                tfs.add(tf)
+    np.save(folder / "lengths.npy", lengths)
+    np.save(folder / "start.npy", np.concatenate(([0], np.cumsum(df[keep]))))
+    packed(folder / "words.npy", (word for word, stay in zip(tokens.words, keep.tolist(), strict=True) if stay))
+
+
+def _counted(start: Offsets, token: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Counts each word in each document; returns word, document and count, sorted by word, then document."""
-    documents = len(field.start) - 1
-    key = field.token.astype(np.int64) * documents + np.repeat(np.arange(documents), field.lengths)
-    key, tf = np.unique(key, return_counts=True)
-    return (key // documents).astype(np.int32), (key % documents).astype(np.int32), tf.astype(np.int32)
+    documents = len(start) - 1
+    key = token.astype(np.int64) * documents + np.repeat(np.arange(documents), np.diff(start))
+    key.sort()
+    first = np.flatnonzero(np.concatenate((np.ones(min(len(key), 1), bool), key[1:] != key[:-1])))
+    tf = np.diff(first, append=len(key))
+    word, doc = np.divmod(key[first], documents)
+    return word.astype(np.int32), doc.astype(np.int32), tf.astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +177,7 @@ class Postings:
     Attributes
     ----------
     ids : bytes, shape (documents,).
-    numbers : word -> its number.
+    words : words by number.
     start : int64, shape (words + 1,). Where each word's entries begin in `doc` and `weight`, and their end.
     doc : int32, shape (entries,). Indices into `ids`, ascending within a word.
     weight : float64, shape (entries,). Contribution of an occurrence in the query, beyond `floor`.
@@ -229,11 +185,31 @@ class Postings:
     """
 
     ids: Ids
-    numbers: Mapping[str, int]
+    words: tuple[str, ...]
     start: Offsets
     doc: Numbers
     weight: Floats
     floor: Floats
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Number of each word."""
+        return {word: number for number, word in enumerate(self.words)}
+
+    @staticmethod
+    def load(folder: Path, counts: Counts) -> Postings:
+        """Loads postings; documents and where words begin are those of the counts, unless the folder has its own.
+
+        Raises HarnessError if a file is missing or damaged.
+        """
+        start, doc = counts.start, counts.doc
+        try:
+            with suppress(FileNotFoundError):
+                start, doc = mapped(folder / "start.npy"), mapped(folder / "doc.npy")
+            weight, floor = mapped(folder / "weight.npy"), mapped(folder / "floor.npy")
+        except (OSError, ValueError, EOFError) as error:
+            raise HarnessError(f"{folder}: not the postings of a corpus: {error}") from None
+        return Postings(counts.ids, counts.words, start, doc, weight, floor)
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns each document's score minus that of an empty document, and the score of an empty document.

@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -21,14 +22,16 @@ from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
-from harness.store import artefacts, code
+from harness.store import code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.keys import decisive
-from harness.systems.lexical import text, weighting
-from harness.systems.lexical.postings import Bag, Tokens, encode, join
+from harness.systems.lexical import postings, text, tokens, weighting
+from harness.systems.lexical.postings import Counts, Postings
+from harness.systems.lexical.tokens import Tokens
 from harness.systems.ranking import Scored, rank
+from harness.systems.stored import Stored, stored
 
 TOPIC_FIELDS = ("title", "body", "tags")
 Weights = Mapping[str, int]
@@ -47,23 +50,53 @@ class Index(Protocol):
         ...
 
 
-def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Tokens:
+def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Stored[Tokens]:
     """Returns the tokens of a corpus in a view, from the store if they have been computed before."""
     names, tokenise = sorted(fields), text.configured(view)
     versions = text.version(view)
-    if versions is None:
-        return encode(corpus, names, tokenise)
     spec = {
         "corpus": corpus.name,
         "digest": corpus.digest(),
         "columns": [list(corpus.fields), list(corpus.keep)],
         "fields": names,
         "view": decisive(view, text.view),
-        "code": [*versions, code.of(encode.__module__)],
+        "code": [*(versions or ()), code.of(tokens.__name__)],
     }
-    return Tokens.load(
-        artefacts.get_or_build("tokens", spec, lambda folder: encode(corpus, names, tokenise).save(folder))
-    )
+    known = None if versions is None else spec
+    return stored("tokens", known, lambda folder: tokens.write(corpus, names, tokenise, folder), Tokens.load)
+
+
+def counts_of(known: Stored[Tokens], fields: Weights, min_count: int = 0, max_share: float = 1.0) -> Stored[Counts]:
+    """Returns the counts of words in documents, from the store if they have been computed before.
+
+    Parameters
+    ----------
+    fields, min_count, max_share : see `harness.systems.lexical.postings.count`.
+    """
+    how = {"min_count": min_count, "max_share": max_share}
+    spec = None
+    if known.spec is not None:
+        spec = {"tokens": known.spec, "fields": dict(fields), **how, "code": code.of(postings.__name__)}
+
+    def build(folder: Path) -> None:
+        postings.count(known.value, fields, folder, min_count=min_count, max_share=max_share)
+
+    return stored("counts", spec, build, lambda folder: Counts.load(folder, known.value.ids))
+
+
+def postings_of(counts: Stored[Counts], model: Mapping[str, Any], write: Callable[[Path], None]) -> Postings:
+    """Returns weighted postings, from the store if they have been computed before.
+
+    Parameters
+    ----------
+    counts : counts that the weights are computed from, or whose words and documents the postings have.
+    model : name and parameters of the weighting, and further inputs.
+    write : writes the postings to an empty folder.
+    """
+    spec = None
+    if counts.spec is not None:
+        spec = {"counts": counts.spec, **model, "code": code.of(weighting.__name__)}
+    return stored("postings", spec, write, lambda folder: Postings.load(folder, counts.value)).value
 
 
 def topic_weights(value: object) -> dict[str, int]:
@@ -130,11 +163,13 @@ class Lexical(ABC):
             index = self.index(request.corpus_for(self.name))
         return rank(self.name, request, index.ids, lambda topic: self.score(index, topic), self.depth)
 
-    def bag(self, corpus: Corpus) -> Bag:
+    def tokens(self, corpus: Corpus) -> Stored[Tokens]:
+        """Returns the tokens of the documents' fields."""
+        return tokens_of(corpus, self._document, self.view)
+
+    def counts(self, corpus: Corpus) -> Stored[Counts]:
         """Returns the documents as bags of words."""
-        fields = checks.weights("document", self.document)
-        tokens = tokens_of(corpus, fields, self.view)
-        return join(tokens, fields, min_count=self.min_count, max_share=self.max_share)
+        return counts_of(self.tokens(corpus), self._document, self.min_count, self.max_share)
 
     @cached_property
     def _tokenise(self) -> text.Tokenise:
@@ -143,6 +178,10 @@ class Lexical(ABC):
     @cached_property
     def _query(self) -> dict[str, int]:
         return topic_weights(self.query)
+
+    @cached_property
+    def _document(self) -> dict[str, int]:
+        return checks.weights("document", self.document)
 
 
 @dataclass(frozen=True)
@@ -171,8 +210,10 @@ class BM25(Lexical):
         checks.number("delta", self.delta)
 
     def index(self, corpus: Corpus) -> Index:
-        """Returns BM25 postings, computed by bm25s."""
-        return weighting.bm25(self.bag(corpus), self.variant, self.k1, self.b, self.delta)
+        """Returns BM25 postings."""
+        counts = self.counts(corpus)
+        model = weighting.BM25(self.variant, self.k1, self.b, self.delta)
+        return postings_of(counts, {"bm25": asdict(model)}, lambda folder: model.write(counts.value, folder))
 
 
 @dataclass(frozen=True)
@@ -193,7 +234,10 @@ class TfIdf(Lexical):
 
     def index(self, corpus: Corpus) -> Index:
         """Returns the documents' vectors."""
-        return weighting.tfidf(self.bag(corpus), self.smart)
+        counts = self.counts(corpus)
+        letters, asked = weighting.smart_letters(self.smart)
+        known = postings_of(counts, {"tfidf": letters}, lambda folder: weighting.tfidf(counts.value, letters, folder))
+        return weighting.TfIdf(known, asked)
 
 
 @dataclass(frozen=True)

@@ -1,105 +1,147 @@
 """Term weighting models: the contribution of each query word to each document's score.
 
-BM25 variants (computed by bm25s), BM25F over fields, and TF-IDF in SMART notation.
+BM25 variants, BM25F over fields, and TF-IDF in SMART notation. Postings are weighted some words at a time, and written
+to files. Sums over the words of a document are in the order of the words, so that the size of the parts changes no bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import overload
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Floats, Ids
 from harness.errors import HarnessError
-from harness.systems.lexical.postings import Bag, Field, Numbers, Postings, Tokens, count
+from harness.io import memory
+from harness.io.arrays import Column, ranges
+from harness.systems.lexical.postings import BYTES, Counts, Postings
+from harness.systems.lexical.tokens import Numbers, Offsets
 from harness.systems.ranking import Scored
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 TERM_FREQUENCY = "bnaldL"
 DOCUMENT_FREQUENCY = "nftp"
 NORMALISATION = "nc"
+Part = tuple[Offsets, Numbers, Numbers]  # word, document and count of some entries
 
 
-class _Lists(Sequence[list[int]]):
-    """Documents of a bag as lists, created on access, because bm25s iterates over them more than once."""
-
-    def __init__(self, field: Field) -> None:
-        self.field = field
-
-    def __len__(self) -> int:
-        return len(self.field.start) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[list[int]]: ...
-    def __getitem__(self, index: int | slice) -> list[int] | Sequence[list[int]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        tokens: list[int] = self.field.token[self.field.start[index] : self.field.start[index + 1]].tolist()
-        return tokens
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return (self[index] for index in range(len(self)))
+def _parts(counts: Counts, limit: int | None) -> Iterator[Part]:
+    """Yields all entries, some words at a time."""
+    most = (memory.limit() if limit is None else limit) // BYTES
+    return (counts.read(first, last) for first, last in ranges(counts.start, most))
 
 
-def bm25(bag: Bag, variant: str, k1: float, b: float, delta: float) -> Postings:
-    """Returns BM25 postings, computed by bm25s in float64; for the variants see Kamphuis et al. (ECIR 2020).
+# ---- BM25 -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BM25:
+    """BM25 in float64; for the variants see Kamphuis et al. (ECIR 2020).
 
     Parameters
     ----------
     variant : one of `VARIANTS`; `bm25+` with k1 = 1.5, b = 0.75, delta = 1 is rank_bm25's BM25Plus.
     delta : parameter of `bm25l` and `bm25+`.
     """
-    import bm25s
-    from bm25s.tokenization import Tokenized
 
-    model = bm25s.BM25(k1=k1, b=b, delta=delta, method=variant, dtype="float64")
-    documents = Tokenized(ids=_Lists(bag.field), vocab=dict(bag.numbers))
-    model.index(documents, create_empty_token=False, show_progress=False)
-    parts, floor = model.scores, model.nonoccurrence_array
-    return Postings(
-        bag.ids,
-        bag.numbers,
-        np.asarray(parts["indptr"], np.int64),
-        np.asarray(parts["indices"], np.int32),
-        np.asarray(parts["data"], np.float64),
-        np.zeros(len(bag.numbers)) if floor is None else np.asarray(floor, np.float64),
-    )
+    variant: str
+    k1: float
+    b: float
+    delta: float
+
+    def write(self, counts: Counts, folder: Path, limit: int | None = None) -> None:
+        """Writes the weights of postings to an empty folder.
+
+        Parameters
+        ----------
+        limit : bytes of memory for the entries of some words; by default `harness.io.memory.limit`.
+        """
+        documents, mean = len(counts.ids), counts.lengths.mean()
+        df, place = np.unique(counts.df, return_inverse=True)
+        idf = np.array([self._idf(each, documents) if each else 0.0 for each in df.tolist()])[place]
+        floor = np.zeros(len(idf))
+        if self.variant in ("bm25l", "bm25+"):
+            floor = idf * self._saturated(np.zeros(1), mean, mean)
+        with Column(folder / "weight.npy", np.float64) as weights:
+            for word, doc, tf in _parts(counts, limit):
+                weight = idf[word] * self._saturated(tf.astype(np.float64), counts.lengths[doc], mean)
+                weights.add(weight - floor[word] if floor.any() else weight)
+        np.save(folder / "floor.npy", floor)
+
+    def _idf(self, df: int, documents: int) -> float:
+        if self.variant == "lucene":
+            return math.log(1 + (documents - df + 0.5) / (df + 0.5))
+        if self.variant == "robertson":  # not negative
+            return math.log(max((documents - df + 0.5) / (df + 0.5), 1))
+        if self.variant == "atire":
+            return math.log(documents / df)
+        return math.log((documents + 1) / (df + 0.5 if self.variant == "bm25l" else df))
+
+    def _saturated(self, tf: Floats, length: npt.NDArray[np.int64] | np.floating, mean: np.floating) -> Floats:
+        """Returns the part of the weight that depends on the document."""
+        norm = 1 - self.b + self.b * length / mean
+        if self.variant in ("lucene", "robertson"):
+            out = tf / (self.k1 * norm + tf)
+        elif self.variant == "atire":
+            out = tf * (self.k1 + 1) / (tf + self.k1 * norm)
+        elif self.variant == "bm25l":
+            out = (self.k1 + 1) * (tf / norm + self.delta) / (self.k1 + tf / norm + self.delta)
+        else:
+            out = (self.k1 + 1) * tf / (self.k1 * norm + tf) + self.delta
+        weight: Floats = out
+        return weight
 
 
-def bm25f(tokens: Tokens, weights: Mapping[str, float], b: Mapping[str, float], k1: float) -> Postings:
-    """Returns BM25F postings: BM25 over weighted fields (Zaragoza et al., TREC 2004), with Lucene's IDF.
+def bm25f(
+    fields: Mapping[str, Counts],
+    weights: Mapping[str, float],
+    b: Mapping[str, float],
+    k1: float,
+    folder: Path,
+    limit: int | None = None,
+) -> None:
+    """Writes BM25F postings: BM25 over weighted fields (Zaragoza et al., TREC 2004), with Lucene's IDF.
 
     The frequency of a word is the sum over fields of weight * tf / (1 - b + b * length / mean length).
 
     Parameters
     ----------
+    fields : field -> its counts, of the same words and documents.
     weights, b : field -> its weight, and its length normalisation (0 to 1).
+    limit : bytes of memory for the entries of some words; by default `harness.io.memory.limit`.
     """
-    documents = len(tokens.ids)
-    keys, parts = [], []
-    for name, weight in weights.items():
-        field = tokens.fields[name]
-        word, doc, tf = count(field)
-        mean = max(float(field.lengths.mean()), 1e-9)
-        norm = 1 - b[name] + b[name] * field.lengths / mean
-        keys.append(word.astype(np.int64) * documents + doc)
-        parts.append(float(weight) * tf / norm[doc])
-    key, place = np.unique(np.concatenate(keys), return_inverse=True)
-    frequency = np.bincount(place, np.concatenate(parts))
-    words = key // documents
-    df = np.bincount(words, minlength=len(tokens.words))
-    idf = np.log(1 + (documents - df + 0.5) / (df + 0.5))
-    added = frequency / (frequency + k1) * idf[words]
-    numbers = {name: number for number, name in enumerate(tokens.words)}
-    start = np.concatenate(([0], np.cumsum(df))).astype(np.int64)
-    return Postings(tokens.ids, numbers, start, (key % documents).astype(np.int32), added, np.zeros(len(df)))
+    documents = len(next(iter(fields.values())).ids)
+    norms = {}
+    for name, counts in fields.items():
+        mean = max(float(counts.lengths.mean()), 1e-9)
+        norms[name] = 1 - b[name] + b[name] * counts.lengths / mean
+    together = np.sum([counts.start for counts in fields.values()], axis=0)
+    most = (memory.limit() if limit is None else limit) // BYTES
+    df = np.zeros(len(together) - 1, np.int64)
+    with Column(folder / "doc.npy", np.int32) as docs, Column(folder / "weight.npy", np.float64) as added:
+        for first, last in ranges(together, most):
+            keys, parts = [], []
+            for name, weight in weights.items():
+                word, doc, tf = fields[name].read(first, last)
+                keys.append((word - first) * documents + doc)
+                parts.append(float(weight) * tf / norms[name][doc])
+            key, place = np.unique(np.concatenate(keys), return_inverse=True)
+            frequency = np.bincount(place, np.concatenate(parts))
+            words = key // documents
+            own = df[first:last] = np.bincount(words, minlength=last - first)
+            idf = np.log(1 + (documents - own + 0.5) / (own + 0.5))
+            docs.add(key % documents)
+            added.add(frequency / (frequency + k1) * idf[words])
+    np.save(folder / "start.npy", np.concatenate(([0], np.cumsum(df))))
+    np.save(folder / "floor.npy", np.zeros(len(df)))
+
+
+# ---- TF-IDF -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,36 +151,74 @@ class TfIdf:
     Attributes
     ----------
     letters : SMART letters for queries.
-    idf : float64, shape (words,). Document-frequency weight of words in queries, by the second letter.
     """
 
     postings: Postings
     letters: str
-    idf: Floats
 
     @property
     def ids(self) -> Ids:
         """Ids of the documents."""
         return self.postings.ids
 
+    @cached_property
+    def idf(self) -> Floats:
+        """Document-frequency weight of words in queries, by the second letter, shape (words,)."""
+        return _idf(np.diff(self.postings.start), len(self.ids), self.letters)
+
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns the inner product of the query's vector with each document's; unknown words are excluded first."""
         known = {word: tf for word, tf in query.items() if word in self.postings.numbers}
         number = np.array([self.postings.numbers[word] for word in known], dtype=np.int64)
-        one = np.zeros(len(known), np.int32)
-        vector = _vectors(one, np.array(list(known.values()), float), self.idf[number], self.letters, 1)
-        return self.postings.score(dict(zip(known, vector.tolist(), strict=True)))
+        tf = np.array(list(known.values()), float)
+        most, mean = (np.full(len(tf), function(tf)) if len(tf) else tf for function in (np.max, _mean))
+        weight = _local(tf, most, mean, self.letters) * self.idf[number]
+        if self.letters[2] == "c":
+            norm = np.sqrt(np.bincount(np.zeros(len(tf), np.int32), weight * weight, 1))
+            weight = weight / np.where(norm > 0, norm, 1.0)
+        return self.postings.score(dict(zip(known, weight.tolist(), strict=True)))
 
 
-def tfidf(bag: Bag, smart: str) -> TfIdf:
-    """Computes TF-IDF vectors in SMART notation, as defined by Gensim's TfidfModel: see `smart_letters`."""
-    of_documents, of_queries = smart_letters(smart)
-    word, doc, tf = count(bag.field)
-    df = np.bincount(word, minlength=len(bag.numbers))
-    weight = _vectors(doc, tf.astype(float), _idf(df, len(bag.ids), of_documents)[word], of_documents, len(bag.ids))
-    start = np.concatenate(([0], np.cumsum(df))).astype(np.int64)
-    postings = Postings(bag.ids, bag.numbers, start, doc, weight, np.zeros(len(df)))
-    return TfIdf(postings, of_queries, _idf(df, len(bag.ids), of_queries))
+def _mean(tf: Floats) -> Floats:
+    out: Floats = np.bincount(np.zeros(len(tf), np.int32), tf, 1)[0] / len(tf)
+    return out
+
+
+def tfidf(counts: Counts, letters: str, folder: Path, limit: int | None = None) -> None:
+    """Writes the weights of TF-IDF vectors, as defined by Gensim's TfidfModel, to an empty folder.
+
+    Parameters
+    ----------
+    letters : SMART letters for documents, see `smart_letters`.
+    limit : bytes of memory for the entries of some words; by default `harness.io.memory.limit`.
+    """
+    documents = len(counts.ids)
+    idf = _idf(counts.df, documents, letters)
+    most = mean = np.zeros(documents)
+    if letters[0] == "a":
+        for _, doc, tf in _parts(counts, limit):
+            np.maximum.at(most, doc, tf)
+    if letters[0] == "L":
+        distinct = np.zeros(documents, np.int64)
+        for _, doc, _ in _parts(counts, limit):
+            distinct += np.bincount(doc, minlength=documents)
+        mean = counts.lengths.astype(np.float64) / np.maximum(distinct, 1)
+
+    def weighted(part: Part) -> tuple[Numbers, Floats]:
+        word, doc, tf = part
+        return doc, _local(tf.astype(np.float64), most[doc], mean[doc], letters) * idf[word]
+
+    norm = np.ones(documents)
+    if letters[2] == "c":
+        norm = np.zeros(documents)
+        for doc, weight in map(weighted, _parts(counts, limit)):
+            np.add.at(norm, doc, weight * weight)  # one after the other, so in the order of the words
+        norm = np.sqrt(norm)
+        norm = np.where(norm > 0, norm, 1.0)
+    with Column(folder / "weight.npy", np.float64) as weights:
+        for doc, weight in map(weighted, _parts(counts, limit)):
+            weights.add(weight / norm[doc])
+    np.save(folder / "floor.npy", np.zeros(len(idf)))
 
 
 def smart_letters(smart: object) -> tuple[str, str]:
@@ -180,8 +260,8 @@ def _idf(df: npt.NDArray[np.int64], documents: int, letters: str) -> Floats:
     return np.ones(len(df))
 
 
-def _vectors(group: Numbers, tf: Floats, idf: Floats, letters: str, groups: int) -> Floats:
-    """Returns the weights of words in documents, shape (entries,); `group` is the document of each entry."""
+def _local(tf: Floats, most: Floats, mean: Floats, letters: str) -> Floats:
+    """Weights term frequencies by the first letter; `most` and `mean` are those of each entry's document."""
     local = tf
     if letters[0] == "b":
         local = np.ones_like(tf)
@@ -190,14 +270,7 @@ def _vectors(group: Numbers, tf: Floats, idf: Floats, letters: str, groups: int)
     elif letters[0] == "d":
         local = 1 + np.log2(1 + np.log2(tf))
     elif letters[0] == "a":
-        most = np.zeros(groups)
-        np.maximum.at(most, group, tf)
-        local = 0.5 + 0.5 * tf / most[group]
+        local = 0.5 + 0.5 * tf / most
     elif letters[0] == "L":
-        mean = np.bincount(group, tf, groups) / np.maximum(np.bincount(group, minlength=groups), 1)
-        local = (1 + np.log2(tf)) / (1 + np.log2(mean[group]))
-    weight: Floats = local * idf
-    if letters[2] == "c":
-        norm = np.sqrt(np.bincount(group, weight * weight, groups))
-        weight = weight / np.where(norm > 0, norm, 1.0)[group]
-    return weight
+        local = (1 + np.log2(tf)) / (1 + np.log2(mean))
+    return local

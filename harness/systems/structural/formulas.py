@@ -6,14 +6,11 @@ once; a system scores trees, and `Formulas.documents` aggregates them to documen
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,12 +30,14 @@ from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
 from harness.formulas.trees.reading import ERROR, Counts, Reading, failed
 from harness.formulas.trees.tree import Tree, parse, show
-from harness.io import checks
+from harness.io import checks, memory
+from harness.io.arrays import Column, Texts, mapped, ranges, release
 from harness.io.console import say
 from harness.store import artefacts, code
 from harness.systems.base import Request
-from harness.systems.lexical.postings import Numbers, Offsets
+from harness.systems.lexical.tokens import Numbers, Offsets
 from harness.systems.ranking import rank
+from harness.systems.structural.known import Digests, Recent
 
 KINDS = ("opt", "slt")  # operator trees, symbol layout trees
 OWN, LATEXML = ROUTES = ("own", "latexml")  # conversion of LaTeX to trees: by our parsers, by the program LaTeXML
@@ -51,6 +50,9 @@ LARGE = f"more than {forest.WIDEST:,} nodes"
 WIDE = f"an operator of {forest.EDGES} arguments or more"
 _NAMED = 5  # maximum number of failure reasons in a printed line
 AHEAD = 2000  # distinct formulas in one batch for LaTeXML
+_SHARE = 3  # parts of the memory limit: formulas that LaTeXML has converted, known formulas, known trees
+_BYTES = 40  # bytes of memory that sorting takes for a formula
+_SCANNED = 1 << 20  # formulas read at a time
 _READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
 Ahead = tuple[list[Document], list[str]]
 
@@ -66,6 +68,8 @@ class Formulas:
     start : int64, shape (documents + 1,). Where each document's formulas begin in `tree`, and their end.
     tree : int32, shape (formulas,). Index into `trees`; -1 if nothing of a formula could be parsed. Both kinds of trees
         have the same formulas in the same order.
+    first : int64, shape (trees + 1,). Where each tree's formulas begin in `document`, and their end.
+    document : int32, shape (formulas with a tree,). The documents of the formulas, by tree, then in corpus order.
     trees : distinct trees, in order of first appearance.
     counts : number of formulas parsed, and of formulas that failed wholly or partly, by reason.
     """
@@ -74,13 +78,10 @@ class Formulas:
     posts: Ids | None
     start: Offsets
     tree: Numbers
+    first: Offsets
+    document: Numbers
     trees: Forest
     counts: Counts
-
-    @cached_property
-    def document(self) -> Numbers:
-        """Document of each formula, int32, shape (formulas,)."""
-        return np.repeat(np.arange(len(self.ids), dtype=np.int32), np.diff(self.start))
 
     def documents(self, trees: Offsets, scores: Floats, aggregate: str = "best") -> Floats:
         """Aggregates tree scores to document scores, shape (documents,); 0 for documents with none of the trees.
@@ -91,10 +92,9 @@ class Formulas:
         scores : scores of these trees, same shape, not negative.
         aggregate : `best` formula of a document, or `sum` over all its formulas.
         """
-        first, where = self._places
-        lengths = first[trees + 1] - first[trees]
-        at = np.arange(int(lengths.sum())) + np.repeat(first[trees] - np.cumsum(lengths) + lengths, lengths)
-        document = self.document[where[at]]
+        lengths = self.first[trees + 1] - self.first[trees]
+        at = np.arange(int(lengths.sum())) + np.repeat(self.first[trees] - np.cumsum(lengths) + lengths, lengths)
+        document = self.document[at]
         out = np.zeros(len(self.ids))
         if aggregate == "best":
             np.maximum.at(out, document, np.repeat(scores, lengths))
@@ -102,34 +102,17 @@ class Formulas:
             np.add.at(out, document, np.repeat(scores, lengths))
         return out
 
-    @cached_property
-    def _places(self) -> tuple[Offsets, Offsets]:
-        """Where each tree's formulas begin, and the formulas sorted by tree."""
-        where = np.argsort(self.tree, kind="stable")
-        first = np.searchsorted(self.tree[where], np.arange(len(self.trees) + 1))
-        return first, where
-
-    def save(self, folder: Path) -> None:
-        """Writes the formulas to an existing folder."""
-        forest.save(self.trees, folder)
-        for name in ("ids", "start", "tree"):
-            np.save(folder / f"document-{name}.npy", getattr(self, name))
-        if self.posts is not None:
-            np.save(folder / "document-posts.npy", self.posts)
-        counts = {"read": self.counts.read, "failed": dict(self.counts.failed)}
-        (folder / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
-
     @staticmethod
     def load(folder: Path) -> Formulas:
-        """Loads formulas that `save` wrote. Raises HarnessError if a file is missing or damaged."""
+        """Loads formulas that `write` wrote, memory-mapped. Raises HarnessError if a file is missing or damaged."""
         try:
-            ids, start, tree = (np.load(folder / f"document-{name}.npy") for name in ("ids", "start", "tree"))
+            ids, start, tree = (mapped(folder / f"document-{name}.npy") for name in ("ids", "start", "tree"))
+            first, document = (mapped(folder / f"tree-{name}.npy") for name in ("first", "document"))
             posts = folder / "document-posts.npy"
+            known = mapped(posts) if posts.exists() else None
             counts = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
-            known = np.load(posts) if posts.exists() else None
-            return Formulas(
-                ids, known, start, tree, forest.load(folder), Counts(int(counts["read"]), dict(counts["failed"]))
-            )
+            parsed = Counts(int(counts["read"]), dict(counts["failed"]))
+            return Formulas(ids, known, start, tree, first, document, forest.load(folder), parsed)
         except (OSError, ValueError, EOFError, KeyError) as error:
             raise HarnessError(f"{folder}: not the formulas of a corpus: {error}") from None
 
@@ -149,8 +132,7 @@ def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
         The corpus has no formulas, or LaTeXML is requested and not installed.
     """
     made_from = spec(corpus, kind, route)
-    folder = artefacts.get_or_build("formulas", made_from, lambda folder: encode(corpus, kind, route).save(folder))
-    found = Formulas.load(folder)
+    found = Formulas.load(artefacts.get_or_build("formulas", made_from, lambda made: write(corpus, kind, made, route)))
     what = f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees"
     _say(what, kind, route, found.counts)
     return found
@@ -189,20 +171,20 @@ def reader(latex: Iterable[str], kind: str, route: str = OWN) -> Callable[[str],
 def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[str]]) -> Iterator[Ahead]:
     """Groups documents so that LaTeXML can convert many formulas at once.
 
-    Yields each group with its new formulas, which do not occur in an earlier group.
+    Yields each group with its new formulas, which do not occur in an earlier group, or not for a long time.
 
     Parameters
     ----------
     latex : document -> its formulas.
     """
     group: list[Document] = []
-    seen: set[str] = set()
+    seen: Recent[str, bool] = Recent(memory.limit() // _SHARE)
     new: list[str] = []
     for document in documents:
         group.append(document)
         for formula in latex(document):
-            if formula not in seen:
-                seen.add(formula)
+            if seen.get(formula) is None:
+                seen.put(formula, True)
                 new.append(formula)
         if len(new) >= AHEAD or len(group) >= 10 * AHEAD:
             yield group, new
@@ -210,61 +192,106 @@ def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[st
     yield group, new
 
 
-def encode(corpus: Iterable[Document], kind: str, route: str = OWN) -> Formulas:
-    """Parses all formulas of the documents. Raises HarnessError if none could be parsed."""
-    ids: list[bytes] = []
-    posts: list[bytes] = []
-    start, tree = array("q", [0]), array("i")
-    numbers: dict[bytes, int] = {}
-    known: dict[tuple[bool, str], tuple[int, str]] = {}
+def write(
+    documents: Iterable[Document], kind: str, folder: Path, route: str = OWN, *, limit: int | None = None
+) -> None:
+    """Parses all formulas of the documents and writes them to an empty folder, in the order of the documents.
+
+    Memory holds the labels of the trees, 28 bytes for each distinct tree, and within the limit the formulas that were
+    parsed last, so that a formula that occurs often is parsed once.
+
+    Parameters
+    ----------
+    limit : bytes of memory for known formulas and trees; by default `harness.io.memory.limit`.
+
+    Raises
+    ------
+    HarnessError
+        No formula could be parsed.
+    """
+    limit = memory.limit() if limit is None else limit
+    known: Recent[tuple[bool, str], tuple[int, str]] = Recent(limit // _SHARE)
+    numbers = Digests(limit // _SHARE)
     reasons: Counter[str] = Counter()
 
     def distinct() -> Iterator[Tree]:
-        for document, read in _with_reader(corpus, kind, route):
+        for document, read in _with_reader(documents, kind, route):
             for source in _sources(document, kind):
-                if source not in known:
+                if (found := known.get(source)) is None:
                     reading = _storable(_tangent(source[1]) if source[0] else read(source[1]))
                     number = -1
                     if not _nothing(reading.tree):
-                        digest = hashlib.blake2b(show(reading.tree).encode(), digest_size=16).digest()
-                        if digest not in numbers:
+                        before = len(numbers)
+                        number = numbers.number(show(reading.tree).encode())
+                        if number == before:
                             yield reading.tree
-                        number = numbers.setdefault(digest, len(numbers))
-                    known[source] = (number, reading.reason or (ALONE if number < 0 else ""))
-                number, reason = known[source]
-                tree.append(number)
-                reasons[reason] += 1
-            start.append(len(tree))
-            ids.append(document.id.encode())
-            posts.append(document.columns.get(POST, "").encode("utf-8", "replace"))
+                    found = (number, reading.reason or (ALONE if number < 0 else ""))
+                    known.put(source, found)
+                trees.extend(found[:1])
+                reasons[found[1]] += 1
+            start.extend((len(trees),))
+            ids.add(document.id.encode())
+            posts.add(document.columns.get(POST, "").encode("utf-8", "replace"))
 
-    trees = forest.pack(distinct())
-    if not len(trees):
+    with (
+        Texts(folder / "document-ids.npy") as ids,
+        Texts(folder / "document-posts.npy") as posts,
+        Column(folder / "document-start.npy", np.int64) as start,
+        Column(folder / "document-tree.npy", np.int32) as trees,
+    ):
+        start.extend((0,))
+        count = forest.write(distinct(), folder)
+    if not count:
         why = "; ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common()) or "no document has any"
         raise HarnessError(f"no formula of the corpus could be read ({why})")
-    read = reasons.pop("", 0)
-    return Formulas(
-        np.array(ids, dtype=np.bytes_),
-        np.array(posts, dtype=np.bytes_) if any(posts) else None,
-        np.array(start, np.int64),
-        np.array(tree, np.int32),
-        trees,
-        Counts(read, dict(reasons.most_common())),
-    )
+    if not posts.width:
+        (folder / "document-posts.npy").unlink()
+    counted = {"read": reasons.pop("", 0), "failed": dict(reasons.most_common())}
+    (folder / "counts.json").write_text(json.dumps(counted), encoding="utf-8")
+    _write_documents(folder, count, limit)
+
+
+def _write_documents(folder: Path, count: int, limit: int) -> None:
+    """Writes the documents of each tree, from the trees of each document."""
+    start, tree = mapped(folder / "document-start.npy"), mapped(folder / "document-tree.npy")
+    often = np.zeros(count, np.int64)
+    for at in range(0, len(tree), _SCANNED):
+        some = tree[at : at + _SCANNED]
+        often += np.bincount(some[some >= 0], minlength=count)
+    first = np.concatenate(([0], np.cumsum(often)))
+    np.save(folder / "tree-first.npy", first)
+    with Column(folder / "tree-document.npy", np.int32) as column:
+        for low, high in ranges(first, limit // _BYTES):
+            found = []
+            for begin, end in ranges(start, min(limit // _BYTES, _SCANNED)):
+                some = tree[start[begin] : start[end]]
+                document = np.repeat(np.arange(begin, end, dtype=np.int32), np.diff(start[begin : end + 1]))
+                here = np.flatnonzero((some >= low) & (some < high))
+                found.append((some[here], document[here]))
+            release(start, tree)
+            numbers, document = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            column.add(document[np.argsort(numbers, kind="stable")])
 
 
 def _with_reader(
     documents: Iterable[Document], kind: str, route: str
 ) -> Iterator[tuple[Document, Callable[[str], Reading]]]:
-    """Yields each document with a parser for those of its formulas that do not occur in earlier documents."""
+    """Yields each document with a parser for its formulas; LaTeXML is given those of many documents at once."""
     if route == OWN:
         for document in documents:
             yield document, _READERS[kind]
         return
     for group, new in ahead(documents, lambda each: [text for known, text in _sources(each, kind) if not known]):
         read = reader(new, kind, route)
+
+        def again(latex: str, read: Callable[[str], Reading] = read) -> Reading:
+            try:
+                return read(latex)
+            except KeyError:  # of an earlier group, and forgotten since
+                return reader([latex], kind, route)(latex)
+
         for document in group:
-            yield document, read
+            yield document, again
 
 
 def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree, ...]]:

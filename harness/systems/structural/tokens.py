@@ -10,10 +10,11 @@ parsed (`E!`) give no tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
+from pathlib import Path
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
@@ -26,14 +27,16 @@ from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuples
 from harness.io import checks
 from harness.io.console import say
-from harness.store import artefacts, code
+from harness.store import code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import text
-from harness.systems.lexical.postings import Bag, Tokens, encode, field_text, join
+from harness.systems.lexical.postings import Counts
 from harness.systems.lexical.system import BM25, Index, query_words
+from harness.systems.lexical.tokens import Tokens, field_text, write
 from harness.systems.ranking import Scored
+from harness.systems.stored import Stored, stored
 from harness.systems.structural import formulas
 
 MARK = "#"
@@ -150,32 +153,34 @@ class FormulaBM25(BM25):
         words = query_words(topic, self._query, self._tokenise)
         return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
 
-    def bag(self, corpus: Corpus) -> Bag:
+    def counts(self, corpus: Corpus) -> Stored[Counts]:
         """Returns the documents as bags of words; reports if none contains a formula, so that alpha has no effect."""
-        bag = super().bag(corpus) if not self._function else self._by_function(corpus)
-        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in bag.numbers):
+        found = super().counts(corpus)
+        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in found.value.words):
             say(f"corpus {corpus.name}: no document contains a formula: only words count")
-        return bag
+        return found
 
-    def _by_function(self, corpus: Corpus) -> Bag:
-        fields = checks.weights("document", self.document)
+    def tokens(self, corpus: Corpus) -> Stored[Tokens]:
+        """Returns the tokens of the documents' fields."""
+        if not self._function:
+            return super().tokens(corpus)
+        fields = sorted(self._document)
         spec = {
             "corpus": corpus.name,
             "digest": corpus.digest(),
             "columns": [list(corpus.fields), list(corpus.keep)],
-            "fields": sorted(fields),
+            "fields": fields,
             "view": decisive(self.view, text.view),
             "code": code.of(__name__),
             **formulas.via(self.route),
         }
-        folder = artefacts.get_or_build("tokens", spec, lambda made: self._encoded(corpus, fields).save(made))
-        return join(Tokens.load(folder), fields, min_count=self.min_count, max_share=self.max_share)
+        return stored("tokens", spec, lambda folder: self._write(corpus, fields, folder), Tokens.load)
 
-    def _encoded(self, corpus: Corpus, fields: Mapping[str, int]) -> Tokens:
+    def _write(self, corpus: Corpus, fields: Sequence[str], folder: Path) -> None:
         known: dict[str, tuple[str, ...]] = {}
         for _, new in formulas.ahead(corpus, lambda each: _latex(field_text(each, name) or "" for name in fields)):
             known |= tokens_by(self._function, new, self.route)
-        return encode(corpus, sorted(fields), self._view(known.__getitem__))
+        write(corpus, fields, self._view(known.__getitem__), folder)
 
     @cached_property
     def _function(self) -> str:

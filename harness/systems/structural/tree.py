@@ -17,6 +17,7 @@ paths of each formula.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,11 +34,13 @@ from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
 from harness.formulas.trees.tree import Tree
-from harness.io import checks
+from harness.io import checks, memory
+from harness.io.arrays import Column, mapped, ranges, release
 from harness.io.console import track
 from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Request
+from harness.systems.blocks import Blocks
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.paths import Asked, Codes, Hashes, Paths, Places, canonical, counted, paths
@@ -48,6 +51,8 @@ _OFTEN = 15  # maximum count of a path in a tree that the index stores
 _ROOTS = 16  # number of the query's largest subtrees that are matched
 _INNER = 2  # weight of a path from an inner node, which has one form instead of two
 _ALMOST = 1 - 2**-20  # maximum score of a formula that differs from the query
+_NODE = 1000  # bytes of memory that the paths of a node take
+_POSTING = 200  # bytes of memory that merging takes for a posting
 _FILES = ("path", "end", "often", "gaps", "weight")
 
 
@@ -84,19 +89,14 @@ class Index:
         """Codes of the trees' labels."""
         return Codes.of(self.trees)
 
-    def save(self, folder: Path) -> None:
-        """Writes the arrays to an existing folder, without the trees, which are stored elsewhere."""
-        for name in _FILES:
-            np.save(folder / f"{name}.npy", getattr(self, name))
-
     @staticmethod
     def load(folder: Path, trees: Forest, height: int) -> Index:
-        """Loads an index that `save` wrote. Raises HarnessError if a file is missing or damaged."""
+        """Loads an index that `write` wrote, memory-mapped. Raises HarnessError if a file is missing or damaged."""
         try:
-            arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _FILES}
+            arrays = {name: mapped(folder / f"{name}.npy") for name in _FILES}
         except (OSError, ValueError, EOFError) as error:
             raise HarnessError(f"{folder}: not an index of paths: {error}") from None
-        return Index(trees, height, **{name: np.asarray(array) for name, array in arrays.items()})
+        return Index(trees, height, **arrays)
 
     def idf(self, hashes: Hashes) -> tuple[Floats, Places]:
         """Returns the weight of each path and its position in the index, -1 if the index lacks it."""
@@ -163,49 +163,48 @@ def _short(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
     return hashes, found.tree[found.node[forms]], np.where(leaf[forms], 1, _INNER)
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """The paths of consecutive trees: `path` (index into `known`), `tree` and `count` of each pair."""
+def write(trees: Forest, height: int, folder: Path, *, limit: int | None = None) -> None:
+    """Writes the index of a forest to an empty folder, without the trees, which are stored elsewhere.
 
-    known: Hashes
-    factor: npt.NDArray[np.uint8]
-    path: npt.NDArray[np.uint32]
-    tree: npt.NDArray[np.uint32]
-    count: npt.NDArray[np.uint16]
+    Memory holds 8 bytes for each tree, and within the limit the paths of some trees, then the postings of some paths.
+
+    Parameters
+    ----------
+    limit : bytes of memory for blocks; by default `harness.io.memory.limit`.
+    """
+    limit = memory.limit() if limit is None else limit
+    codes = Codes.of(trees)
+    weight = np.zeros(len(trees))
+    with ExitStack() as files:
+        blocks = files.enter_context(Blocks(folder / "blocks", 1 << 64, (np.uint32, np.uint16, np.uint8)))
+        for some in track(_blocks(trees, limit // _NODE), f"indexing paths, blocks of {BLOCK:,} formulas"):
+            hashes, tree, factor = _short(paths(trees, codes, some, height), height)
+            known, at, number = np.unique(hashes, return_index=True, return_inverse=True)
+            path, tree, count = counted(number, tree, len(some))
+            counts = np.minimum(count, np.iinfo(np.uint16).max)
+            blocks.add(known, np.bincount(path, minlength=len(known)), tree + some[0], counts, factor[at][path])
+            release(trees.labels, trees.parents, trees.edges)
+        kinds = (np.uint64, np.int64, np.int32, np.uint8)
+        columns = [
+            files.enter_context(Column(folder / f"{name}.npy", kind))
+            for name, kind in zip(_FILES[:4], kinds, strict=True)
+        ]
+        for lists in blocks.merged(limit // _POSTING):
+            trees_, count, factor = lists.columns
+            of_path = np.repeat(_weight(lists.often, len(trees)), lists.often) * factor
+            np.add.at(weight, trees_.astype(np.int64), of_path * count)  # one after the other, by ascending path
+            gaps, end = encoded(trees_, np.minimum(count, _OFTEN).astype(np.uint8), np.cumsum(lists.often))
+            done = len(columns[-1])
+            for column, values in zip(columns, (lists.key, end + done, lists.often, gaps), strict=True):
+                column.add(values)
+    np.save(folder / "weight.npy", weight.astype(np.float32))
 
 
-def build(trees: Forest, height: int) -> Index:
-    """Returns the index of a forest; takes about 30 bytes of memory for each path of a tree."""
-    codes, blocks = Codes.of(trees), []
-    for begin in track(range(0, len(trees), BLOCK), f"indexing paths, blocks of {BLOCK:,} formulas"):
-        some = np.arange(begin, min(begin + BLOCK, len(trees)))
-        hashes, tree, factor = _short(paths(trees, codes, some, height), height)
-        known, at, number = np.unique(hashes, return_index=True, return_inverse=True)
-        path, tree, count = counted(number, tree, len(some))
-        counts = np.minimum(count, np.iinfo(np.uint16).max).astype(np.uint16)
-        kept = (path.astype(np.uint32), (tree + begin).astype(np.uint32), counts)
-        blocks.append(_Block(known, factor[at].astype(np.uint8), *kept))
-    return _merged(trees, height, blocks)
-
-
-def _merged(trees: Forest, height: int, blocks: list[_Block]) -> Index:
-    path = np.unique(np.concatenate([block.known for block in blocks]))
-    numbers = [np.searchsorted(path, block.known) for block in blocks]
-    often = np.zeros(len(path), np.int64)
-    for block, number in zip(blocks, numbers, strict=True):
-        often[number] += np.bincount(block.path, minlength=len(number))
-    value, weight = _weight(often, len(trees)), np.zeros(len(trees))
-    free = np.cumsum(often) - often  # next free position in each path's postings
-    tree, count = np.empty(int(often.sum()), np.uint32), np.empty(int(often.sum()), np.uint8)
-    for block, number in zip(blocks, numbers, strict=True):
-        of_path = (value[number] * block.factor)[block.path]
-        weight += np.bincount(block.tree, weights=of_path * block.count, minlength=len(trees))
-        here = np.bincount(block.path, minlength=len(number))
-        to = np.arange(len(block.path)) + np.repeat(free[number] - np.cumsum(here) + here, here)
-        tree[to], count[to] = block.tree, np.minimum(block.count, _OFTEN)
-        free[number] += here
-    gaps, end = encoded(tree, count, np.cumsum(often))
-    return Index(trees, height, path, end, often.astype(np.int32), gaps, weight.astype(np.float32))
+def _blocks(trees: Forest, most: int) -> list[Places]:
+    """Divides the trees into blocks of at most `BLOCK` trees, and of `most` nodes if they have several trees."""
+    begins = range(0, len(trees), BLOCK)
+    parts = [(begin, ranges(trees.offsets[begin : begin + BLOCK + 1], most)) for begin in begins]
+    return [np.arange(begin + first, begin + last) for begin, found in parts for first, last in found]
 
 
 def encoded(tree: npt.NDArray[np.uint32], count: npt.NDArray[np.uint8], end: Places) -> tuple[Any, Places]:
@@ -256,7 +255,7 @@ def _decoded(taken: npt.NDArray[np.uint8], ends: Places) -> tuple[Places, Places
 def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> Index:
     """Returns the index of a corpus's operator trees, parsed by a route; from the store or built."""
     spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "code": code.of(__name__)}
-    folder = artefacts.get_or_build("structural", spec, lambda made: build(trees, height).save(made))
+    folder = artefacts.get_or_build("structural", spec, lambda made: write(trees, height, made))
     return Index.load(folder, trees, height)
 
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
+from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuples
-from harness.io import checks
-from harness.io.files import write_atomic
+from harness.io import checks, temporary
 from harness.systems.base import Request
 from harness.systems.lexical.system import BM25
 from harness.systems.structural import formulas, paths
+from harness.systems.structural.formulas import Formulas
 
 KINDS = {"operator_paths": "opt", "symbol_pairs": "slt"}
+_REMEMBERED = 1 << 16
 WINDOW = 2  # maximum edges between the symbols of a pair
 
 
@@ -42,19 +46,38 @@ class TreeBM25:
         checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
-        """Ranks the formulas of the corpus; those without a tree are not returned."""
+        """Ranks the formulas of the corpus; those without a tree are not returned.
+
+        Raises HarnessError if a document of the corpus is not one formula.
+        """
         corpus, kind = request.corpus_for(self.name), KINDS[self.pieces]
         asked, known = formulas.queries(request.topics, corpus, kind), formulas.read(corpus, kind)
-        texts = [words(tree, kind) for tree in known.trees]
-        places = zip(known.ids.tolist(), known.tree.tolist(), strict=True)
-        lines = [json.dumps({"id": doc.decode(), "body": texts[at] if at >= 0 else ""}) + "\n" for doc, at in places]
+        if (np.diff(known.start) != 1).any():
+            found = "a document with none or several of them"
+            raise HarnessError(f"system {self.name}: expected a corpus of formulas; {corpus.name} has {found}")
         path = request.workspace / f"{self.name}-{corpus.name}.jsonl"
-        write_atomic(path, "".join(lines))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.new_file(path.parent) as (made_in, stream):
+            for line in _lines(known, kind):
+                stream.write(line)
+            stream.flush()
+            made_in.replace(path)
         made = Corpus(self.name, self.name, "", path, (("id", "id"), ("body", "body")))
         topics = Topics(tuple(Topic(topic, " ".join(words(t, kind) for t in trees)) for topic, trees in asked.items()))
         view = {"name": "whitespace", "lower": False}
         system = BM25(view=view, query={"title": 1}, document={"body": 1}, depth=self.depth, name=self.name)
         return system(replace(request, topics=topics, corpus=made))
+
+
+def _lines(known: Formulas, kind: str) -> Iterator[bytes]:
+    """Yields each formula as a line of a corpus; the words of the trees that occur most often are made once."""
+
+    @lru_cache(_REMEMBERED)
+    def text(number: int) -> str:
+        return words(known.trees[number], kind) if number >= 0 else ""
+
+    for row in range(len(known.ids)):
+        yield json.dumps({"id": known.ids[row].decode(), "body": text(int(known.tree[row]))}).encode() + b"\n"
 
 
 def words(tree: Tree, kind: str) -> str:

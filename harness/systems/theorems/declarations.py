@@ -25,8 +25,9 @@ from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.lexical import text, weighting
-from harness.systems.lexical.postings import Offsets, Postings, check_fields, field_text
-from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.postings import Postings
+from harness.systems.lexical.system import Weights, counts_of, postings_of, query_words, tokens_of, topic_weights
+from harness.systems.lexical.tokens import Offsets, check_fields, field_text
 from harness.systems.ranking import Scored, rank
 
 _NONE = -1
@@ -172,8 +173,15 @@ class Declarations:
     def index(self, corpus: Corpus) -> Index:
         """Returns the index of a corpus; its tokens and mentions are cached in the store."""
         tokens = tokens_of(corpus, self._weights, self.view)
+        counts = {name: counts_of(tokens, {name: 1}) for name in self._weights}
         b = {name: self.b.get(name, 0.75) for name in self._weights}
-        postings = weighting.bm25f(tokens, self._weights, b, self.k1)
+        postings = postings_of(
+            next(iter(counts.values())),
+            {"bm25f": [[name, weight, b[name]] for name, weight in self._weights.items()], "k1": self.k1},
+            lambda folder: weighting.bm25f(
+                {name: each.value for name, each in counts.items()}, self._weights, b, self.k1, folder
+            ),
+        )
         if not self.prior:
             return Index(postings, np.zeros(len(postings.ids)))
         return Index(postings, self.prior * np.log1p(mentions_of(corpus, self.statement)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from lexical_tools import corpus_of, message, topics_of
+from structural_tools import encode
 
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Formula, Topic, Topics
@@ -92,10 +93,10 @@ def test_a_corpus_is_read_by_latexml(
 def test_latexml_is_given_formulas_in_groups_and_each_once(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = formulas.encode(posts_of(tmp_path), "opt", "latexml")
+    whole = encode(posts_of(tmp_path), "opt", "latexml")
     calls.clear()
     monkeypatch.setattr(formulas, "AHEAD", 2)
-    parts = formulas.encode(posts_of(tmp_path), "opt", "latexml")
+    parts = encode(posts_of(tmp_path), "opt", "latexml")
     assert calls == [["x", "y"], ["z", "bad"]]
     assert (parts.ids.tolist(), parts.start.tolist()) == (whole.ids.tolist(), whole.start.tolist())
     assert (parts.tree.tolist(), list(parts.trees), parts.counts) == (
@@ -112,7 +113,7 @@ def test_topics_are_read_at_once(calls: Calls, tmp_path: Path) -> None:
 
 
 def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:
-    known = formulas.encode([Document("1", columns={"opt": "[V!x]", "slt": "[V!x]"})], "opt", "latexml")
+    known = encode([Document("1", columns={"opt": "[V!x]", "slt": "[V!x]"})], "opt", "latexml")
     assert [show(tree) for tree in known.trees] == ["[V!x]"]
     assert calls == []
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import message
+from structural_tools import encode, indexed
 
 from harness.collections.corpora import load_corpus, reader
 from harness.collections.corpus import Corpus, Document
@@ -144,7 +145,7 @@ def plain_score(query: Tree, tree: Tree, trees: Sequence[Tree], system: Structur
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: int) -> None:
     trees = some_trees(40, seed)
-    index = structural.build(forest.pack(trees), system.height)
+    index = indexed(forest.pack(trees), system.height)
     for query in [*trees[:3], *some_trees(3, seed + 100)]:
         numbers, scores = system.search(Query.of(query, index), index)
         expected = [plain_score(query, trees[number], trees, system) for number in numbers.tolist()]
@@ -163,7 +164,7 @@ def test_deep_formulas_have_short_paths_too() -> None:
         return build(nested)
 
     trees, system = [deep("V!y"), deep("V!z"), parse("[O!root,0[V!x],1[N!2]]")], Structural(budget=WHOLE, share=0.0)
-    index = structural.build(forest.pack(trees), system.height)
+    index = indexed(forest.pack(trees), system.height)
     numbers, scores = system.search(Query.of(trees[0], index), index)
     expected = [plain_score(trees[0], trees[number], trees, system) for number in numbers.tolist()]
     assert scores.tolist() == pytest.approx(expected, abs=2e-6)
@@ -177,7 +178,7 @@ def test_deep_formulas_have_short_paths_too() -> None:
 @settings(max_examples=20, deadline=None)
 def test_a_formula_finds_itself_first(seed: int) -> None:
     trees = some_trees(30, seed)
-    index = structural.build(forest.pack(trees), 2)
+    index = indexed(forest.pack(trees), 2)
     written = [paths.canonical(tree) for tree in trees]
     for number, tree in enumerate(trees[:10]):
         numbers, scores = Structural().search(Query.of(tree, index), index)
@@ -190,7 +191,7 @@ def test_formulas_with_the_same_paths_are_not_the_same() -> None:
     query, other = (
         parse(f"[U!times,0[U!plus,0[V!a],1[V!{b}]],1[U!plus,0[V!{c}],1[V!d]]]") for b, c in (("b", "c"), ("c", "b"))
     )
-    index = structural.build(forest.pack([query, other]), 2)
+    index = indexed(forest.pack([query, other]), 2)
     found = parts(asked := Query.of(query, index), index, np.arange(2), 0.3)
     assert found.overlap.tolist() == pytest.approx([1, 1])
     assert found.structure.tolist() == [1, 1]
@@ -204,7 +205,7 @@ def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.D
     trees = some_trees(8, seed)
     number = data.draw(st.integers(0, len(trees) - 1))
     node = data.draw(st.integers(0, len(trees[number]) - 1))
-    index = structural.build(forest.pack(trees), 2)
+    index = indexed(forest.pack(trees), 2)
     found = parts(Query.of(part_of(trees[number], node), index), index, np.array([number]), 0.3)
     assert (found.structure[0], found.symbols[0]) == (1, 1)
     assert found.overlap[0] == pytest.approx(1) if node == 0 else found.overlap[0] < 1
@@ -214,7 +215,7 @@ def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.D
 @settings(max_examples=40)
 def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[str], credit: float) -> None:
     trees = some_trees(12, seed)
-    index = structural.build(forest.pack(trees), 2)
+    index = indexed(forest.pack(trees), 2)
     other = {f"V!{old}": f"V!{new}" for old, new in zip("xyz", names, strict=False)}
     query = trees[0]
     renamed = Tree(tuple(other.get(label, label) for label in query.labels), query.parents, query.edges)
@@ -231,7 +232,7 @@ def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[
 @settings(max_examples=40)
 def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
     trees = some_trees(15, seed)
-    index = structural.build(forest.pack(trees), 2)
+    index = indexed(forest.pack(trees), 2)
     other = shuffled(trees[-1], random.Random(seed))
     results = [Structural().search(Query.of(tree, index), index) for tree in (trees[-1], other)]
     assert results[0][0].tolist() == results[1][0].tolist()
@@ -241,7 +242,7 @@ def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
 
 def test_the_order_of_ordered_arguments_counts() -> None:
     query, other = parse("[O!divide,0[V!a],1[V!b]]"), parse("[O!divide,0[V!b],1[V!a]]")
-    index = structural.build(forest.pack([query, other]), 2)
+    index = indexed(forest.pack([query, other]), 2)
     found = parts(Query.of(query, index), index, np.arange(2), 0.3)
     assert (found.structure.tolist(), found.symbols.tolist()) == ([1, 1], [1, 0])
     assert found.overlap[1] < found.overlap[0]
@@ -261,14 +262,12 @@ def lists(index: Index) -> dict[int, list[tuple[int, int]]]:
 
 def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trees = forest.pack(some_trees(50, 3))
-    whole = structural.build(trees, 2)
+    whole = indexed(trees, 2)
     monkeypatch.setattr(structural, "BLOCK", 7)
-    in_blocks = structural.build(trees, 2)
-    in_blocks.save(tmp_path)
-    loaded = Index.load(tmp_path, trees, 2)
-    for index in (in_blocks, loaded):
-        assert lists(index) == lists(whole)
-        assert index.weight.tolist() == pytest.approx(whole.weight.tolist(), rel=1e-6)
+    structural.write(trees, 2, tmp_path, limit=1)
+    index = Index.load(tmp_path, trees, 2)
+    assert lists(index) == lists(whole)
+    assert index.weight.tolist() == whole.weight.tolist()
     assert whole.often.tolist() == [len(entries) for entries in lists(whole).values()]
     (tmp_path / "gaps.npy").write_bytes(b"?")
     assert "not an index of paths" in message(lambda: Index.load(tmp_path, trees, 2))
@@ -293,7 +292,7 @@ def test_lists_of_trees_come_back_from_their_bytes(entries: list[dict[int, int]]
 
 def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
     trees = [parse(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
-    index = structural.build(forest.pack(trees), 2)
+    index = indexed(forest.pack(trees), 2)
     query = Query.of(trees[2], index)
     # What only the formula itself has comes first; a list is read as a whole.
     assert index.candidates(query, 10, 1).tolist() == [2]
@@ -369,7 +368,7 @@ def test_a_formula_that_cannot_be_stored_does_not_stop_the_others(
 ) -> None:
     documents = [Document(name, formulas=(Formula(name, text),)) for name, text in (("1", "y"), ("2", latex))]
     for kind, reason in (("opt", opt), ("slt", slt)):
-        known = formulas.encode(documents, kind)
+        known = encode(documents, kind)
         if reason:
             assert (known.tree.tolist(), known.counts) == ([0, -1], Counts(1, {reason: 1}))
         else:
@@ -390,10 +389,10 @@ def test_strings_of_tangent_and_trees_that_are_missing() -> None:
         Document("3", columns={"opt": "[V!x", "slt": "[V!y]"}),
         Document("4", columns={"opt": "[E!]"}),
     ]
-    known = formulas.encode(documents, "opt")
+    known = encode(documents, "opt")
     reasons = {formulas.NO_TREE: 1, formulas.NO_STRING: 1, formulas.ALONE: 1}
     assert (known.tree.tolist(), known.counts) == ([0, -1, -1, -1], Counts(1, reasons))
-    assert formulas.encode(documents, "slt").tree.tolist() == [0, 1, 1, -1]
+    assert encode(documents, "slt").tree.tolist() == [0, 1, 1, -1]
 
 
 def test_topics_ask_with_the_trees_of_the_corpus_or_their_latex(tmp_path: Path) -> None:
@@ -432,7 +431,7 @@ def test_posts_count_with_their_best_formula_or_the_sum(tmp_path: Path) -> None:
 def best_of_fraction(corpus: Corpus) -> float:
     """What the formula a/b alone is worth to x+y."""
     known = formulas.read(corpus, "opt")
-    index = structural.build(known.trees, 2)
+    index = indexed(known.trees, 2)
     numbers, scores = Structural().search(Query.of(known.trees[0], index), index)
     return float(scores[numbers == 1].sum())
 

@@ -17,6 +17,7 @@ from formula_tools import random_trees, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import found, message
+from structural_tools import encode
 
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Formula, Topic, Topics
@@ -75,7 +76,7 @@ def shuffled(tree: Tree, rng: random.Random) -> Tree:
 
 
 def read(some: Sequence[Tree], kind: str = "opt") -> formulas.Formulas:
-    return formulas.encode([Document(f"d{n}", columns={kind: show(tree)}) for n, tree in enumerate(some)], kind)
+    return encode([Document(f"d{n}", columns={kind: show(tree)}) for n, tree in enumerate(some)], kind)
 
 
 def shared(one: str, other: str, credit: float = 0.0) -> float:

@@ -41,3 +41,9 @@ def test_words_of_a_tree() -> None:
 def test_no_other_pieces() -> None:
     with pytest.raises(HarnessError, match="did you mean 'symbol_pairs'"):
         TreeBM25("symbol_pair")
+
+
+def test_a_corpus_of_posts_is_refused(tmp_path: Path) -> None:
+    topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
+    with pytest.raises(HarnessError, match="expected a corpus of formulas; mini-answers has a document with none or"):
+        TreeBM25()(Request(topics, corpus, tmp_path))

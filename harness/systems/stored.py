@@ -1,0 +1,44 @@
+"""Values in the store: how they were made, for artifacts that are made from them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from harness.store import artefacts
+
+T = TypeVar("T")
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Generic[T]):
+    """A value whose arrays are mapped from files.
+
+    Attributes
+    ----------
+    spec : its specification in the store; None if it is not stored, because its code has no fingerprint.
+    """
+
+    value: T
+    spec: Spec | None
+
+
+def stored(kind: str, spec: Spec | None, build: Callable[[Path], None], load: Callable[[Path], T]) -> Stored[T]:
+    """Returns a value from the store, or builds it.
+
+    Without a specification it is built in a temporary folder, whose files are deleted but stay mapped.
+
+    Parameters
+    ----------
+    build : writes the value to an empty folder.
+    load : maps the value in a folder.
+    """
+    if spec is not None:
+        return Stored(load(artefacts.get_or_build(kind, spec, build)), spec)
+    with tempfile.TemporaryDirectory(prefix=f"{kind}-") as folder:
+        build(Path(folder))
+        return Stored(load(Path(folder)), None)
