@@ -80,6 +80,11 @@ def spread_by(engine: Engine) -> Iterator[None]:
         _ENGINE.reset(token)
 
 
+def spread() -> bool:
+    """Returns whether an engine makes the shards of maps here, which is worth more than one process at a time."""
+    return _ENGINE.get() is not None
+
+
 def parts(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
     """Yields the items in groups of equal size; the last one may be smaller.
 

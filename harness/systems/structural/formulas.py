@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from harness.formulas.trees.tree import Tree, parse, show
 from harness.io import checks, memory
 from harness.io.arrays import Column, Texts, mapped, ranges, release
 from harness.io.console import say
-from harness.store import artefacts, code
+from harness.store import code, shards
 from harness.systems.base import Request
 from harness.systems.lexical.tokens import Numbers, Offsets
 from harness.systems.ranking import rank
@@ -132,7 +133,8 @@ def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
         The corpus has no formulas, or LaTeXML is requested and not installed.
     """
     made_from = spec(corpus, kind, route)
-    found = Formulas.load(artefacts.get_or_build("formulas", made_from, lambda made: write(corpus, kind, made, route)))
+    folder = shards.joined("formulas", made_from, lambda made, of: write(corpus, kind, made, route, of=of))
+    found = Formulas.load(folder)
     what = f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees"
     _say(what, kind, route, found.counts)
     return found
@@ -193,15 +195,24 @@ def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[st
 
 
 def write(
-    documents: Iterable[Document], kind: str, folder: Path, route: str = OWN, *, limit: int | None = None
-) -> None:
+    documents: Iterable[Document],
+    kind: str,
+    folder: Path,
+    route: str = OWN,
+    *,
+    of: str = "formulas/",
+    limit: int | None = None,
+) -> Sequence[Path]:
     """Parses all formulas of the documents and writes them to an empty folder, in the order of the documents.
 
     Memory holds the labels of the trees, 28 bytes for each distinct tree, and within the limit the formulas that were
-    parsed last, so that a formula that occurs often is parsed once.
+    parsed last, so that a formula that occurs often is parsed once. LaTeXML converts formulas in shards, and so do our
+    parsers if there is an engine of `shards.spread_by`; the files of the shards are returned.
 
     Parameters
     ----------
+    documents : read twice if there are shards.
+    of : see `shards.Map`.
     limit : bytes of memory for known formulas and trees; by default `harness.io.memory.limit`.
 
     Raises
@@ -213,9 +224,10 @@ def write(
     known: Recent[tuple[bool, str], tuple[int, str]] = Recent(limit // _SHARE)
     numbers = Digests(limit // _SHARE)
     reasons: Counter[str] = Counter()
+    files = _converted(documents, kind, route, of) if route == LATEXML or shards.spread() else None
 
     def distinct() -> Iterator[Tree]:
-        for document, read in _with_reader(documents, kind, route):
+        for document, read in _with_reader(documents, kind, route, files):
             for source in _sources(document, kind):
                 if (found := known.get(source)) is None:
                     reading = _storable(_tangent(source[1]) if source[0] else read(source[1]))
@@ -249,6 +261,7 @@ def write(
     counted = {"read": reasons.pop("", 0), "failed": dict(reasons.most_common())}
     (folder / "counts.json").write_text(json.dumps(counted), encoding="utf-8")
     _write_documents(folder, count, limit)
+    return files or ()
 
 
 def _write_documents(folder: Path, count: int, limit: int) -> None:
@@ -273,25 +286,46 @@ def _write_documents(folder: Path, count: int, limit: int) -> None:
             column.add(document[np.argsort(numbers, kind="stable")])
 
 
+def _converted(documents: Iterable[Document], kind: str, route: str, of: str) -> list[Path]:
+    """Converts the LaTeX of all documents in shards; returns their files, one for each group of `ahead`."""
+    groups = (new for _, new in ahead(documents, partial(_latex, kind)))
+    return shards.mapped(shards.Map(of, partial(_content, kind, route)), groups, "converting formulas")
+
+
+def _content(kind: str, route: str, latex: Sequence[str]) -> bytes:
+    """Returns the content of a shard: a line for each formula, its tree and why it could not be parsed completely."""
+    read = reader(latex, kind, route)
+    readings = (read(each) for each in latex)
+    return "".join(f"{json.dumps([show(each.tree), each.reason])}\n" for each in readings).encode()
+
+
+def _latex(kind: str, document: Document) -> list[str]:
+    return [text for known, text in _sources(document, kind) if not known]
+
+
 def _with_reader(
-    documents: Iterable[Document], kind: str, route: str
+    documents: Iterable[Document], kind: str, route: str, files: Sequence[Path] | None
 ) -> Iterator[tuple[Document, Callable[[str], Reading]]]:
-    """Yields each document with a parser for its formulas; LaTeXML is given those of many documents at once."""
-    if route == OWN:
+    """Yields each document with a parser for its formulas.
+
+    Parameters
+    ----------
+    files : of `_converted`; None: the parser parses.
+    """
+    if files is None:
         for document in documents:
             yield document, _READERS[kind]
         return
-    for group, new in ahead(documents, lambda each: [text for known, text in _sources(each, kind) if not known]):
-        read = reader(new, kind, route)
+    for (group, new), file in zip(ahead(documents, partial(_latex, kind)), files, strict=True):
+        lines = (json.loads(line) for line in file.read_bytes().splitlines())
+        found = {each: Reading(parse(tree), reason) for each, (tree, reason) in zip(new, lines, strict=True)}
 
-        def again(latex: str, read: Callable[[str], Reading] = read) -> Reading:
-            try:
-                return read(latex)
-            except KeyError:  # of an earlier group, and forgotten since
-                return reader([latex], kind, route)(latex)
+        def read(latex: str, found: Mapping[str, Reading] = found) -> Reading:
+            # A formula of an earlier group may have been forgotten since.
+            return found[latex] if latex in found else reader([latex], kind, route)(latex)
 
         for document in group:
-            yield document, again
+            yield document, read
 
 
 def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree, ...]]:
