@@ -19,7 +19,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
 from harness.store import artefacts
-from harness.systems.dense import chroma
+from harness.systems.dense import chroma, milvus
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
@@ -113,6 +113,8 @@ def check(precision: str) -> None:
         _library("qdrant_client", "qdrant-client")
     elif precision == "chroma":
         chroma.library()
+    elif precision == "milvus":
+        milvus.library()
 
 
 def version() -> str:
@@ -151,7 +153,7 @@ def faiss_index(
         else:
             index = faiss.IndexHNSWFlat(vectors.dimensions, neighbours, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = construction
-        with _one_thread(faiss):
+        with milvus.one_thread():
             index.add(np.ascontiguousarray(values))
         return index
 
@@ -181,16 +183,6 @@ def kept_folder(vectors: Vectors, folder: Path) -> Path:
     """Returns the folder of the index in the store; builds the index if the store has none."""
     spec = {"vectors": folder.name, "faiss": version()}
     return artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at))
-
-
-@contextmanager
-def _one_thread(faiss: Any) -> Iterator[None]:  # noqa: ANN401
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
 
 
 def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401

@@ -28,6 +28,7 @@ from harness.systems.dense import (
     encoder,
     endpoints,
     heads,
+    milvus,
     search,
     texts,
     topic_vectors,
@@ -42,7 +43,7 @@ from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.rerank import another, reads_of
 
 _SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows")
-SEARCHES = (*search.SEARCHES, "chroma")
+SEARCHES = (*search.SEARCHES, "chroma", "milvus")
 _MOST = 1e6  # the largest weight
 
 
@@ -66,8 +67,8 @@ class BiEncoder:
     characters : maximum characters of an input, prefix included; None for no limit.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size and changes cosines by at most
         0.0005.
-    search : `exact`, or approximate over an HNSW graph by FAISS (`approximate`) or Chroma (`chroma`); each run reports
-        the recall of approximate search.
+    search : `exact`, or approximate over an HNSW graph by FAISS (`approximate`), Chroma (`chroma`) or Milvus Lite
+        (`milvus`); each run reports the recall of approximate search.
     first, k : ranking to re-rank (the name of a system, the configuration of one, or a run file), and how many of its
         top documents are re-ranked for each topic (100 by default). Only these are encoded; the others keep their order
         below them. None ranks the whole corpus.
@@ -289,6 +290,8 @@ class BiEncoder:
                 indexes = [ann.kept_index(part.vectors, part.folder) for part in parts]
             elif self.search == "chroma":
                 indexes = [stack.enter_context(chroma.kept(part.vectors, part.folder)) for part in parts]
+            elif self.search == "milvus":
+                indexes = [stack.enter_context(milvus.kept(part.vectors, part.folder)) for part in parts]
             begin = time.perf_counter()
             found = hits(np.arange(len(topics)), None, indexes)
         answered(dict.fromkeys((topic.id for topic in topics), (time.perf_counter() - begin) / len(topics)))

@@ -106,10 +106,12 @@ def build(vectors: Vectors, folder: Path, *, neighbours: int = NEIGHBOURS, const
     whole("construction", construction, low=1)
     graph: dict[str, Any] = {"space": "cosine", "max_neighbors": neighbours, "ef_construction": construction}
     graph["sync_threshold"] = 1  # otherwise vectors stay in a log and are inserted again each time the store is opened
-    about = _about(vectors)
+    metadata = about(vectors)
     rows = np.flatnonzero(vectors.document >= 0)
     with _client(folder) as client:
-        made = client.create_collection(_NAME, configuration={"hnsw": graph}, metadata=about, embedding_function=None)
+        made = client.create_collection(
+            _NAME, configuration={"hnsw": graph}, metadata=metadata, embedding_function=None
+        )
         size = client.get_max_batch_size()
         for begin in range(0, rows.size, size):
             part = rows[begin : begin + size]
@@ -136,11 +138,11 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
         with _client(Path(copy), folder) as client:
             try:
                 found = _held(client)
-                held, about = found.count(), dict(found.metadata or {})
+                held, made = found.count(), dict(found.metadata or {})
             except (library().errors.ChromaError, ValueError) as error:
                 raise HarnessError(f"{folder}: not a store of vectors: {_first(error)}; {remedy}") from None
-        if (held, about) != (int((vectors.document >= 0).sum()), _about(vectors)):
-            what = f"of {held} vectors of {about.get('dimensions', 'unknown')} dimensions"
+        if (held, made) != (int((vectors.document >= 0).sum()), about(vectors)):
+            what = f"of {held} vectors of {made.get('dimensions', 'unknown')} dimensions"
             raise HarnessError(f"{folder}: a store {what}, made by another model or of other documents; {remedy}")
         store = Chroma(Path(copy), vectors)
         try:
@@ -167,7 +169,7 @@ def kept(vectors: Vectors, folder: Path) -> Iterator[Chroma]:
         yield found
 
 
-def _about(vectors: Vectors) -> dict[str, Any]:
+def about(vectors: Vectors) -> dict[str, Any]:
     """Returns the metadata of a store: number and dimensions of its vectors, and a checksum of ids and some vectors."""
     state = xxhash.xxh3_128()
     for array in (vectors.ids, vectors.document, vectors.values[:: len(vectors.values) // _LOOKED_AT + 1]):

@@ -1,1 +1,1 @@
-"""Lexical retrieval: text views, BM25 and TF-IDF, Lucene by Anserini."""
+"""Lexical retrieval: text views, BM25 and TF-IDF, Lucene by Anserini, PISA."""

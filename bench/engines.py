@@ -1,0 +1,373 @@
+"""Engines side by side: BM25 of the harness, PISA and Anserini; and HNSW graphs by FAISS, Chroma and Milvus Lite.
+
+    python -m bench.engines --markdown                   words: 100,000 documents, three rounds
+    python -m bench.engines --documents 1000000 --sides PISA --rounds 1
+    python -m bench.engines --vectors 50000              vectors
+
+Words: generated documents whose words follow Zipf's law. Queries are words of a document drawn by a seed: 5 of them
+(short) or 60 (long, as questions with title and body are). Every side indexes the same corpus, is opened again as in a
+later run, and answers the same queries, with its first 10 documents and its first 1,000. Each side runs in a process
+of its own, with an empty store, one side after the other in every round; the numbers are medians of the rounds. CPU
+seconds include those of child processes and their start: a search of PISA starts one, a search of Anserini starts Java.
+Agreement is the share of the first documents of the harness's BM25 that a side returns, with PISA's formula (variant
+`robertson`) beside PISA and Lucene's (variant `lucene`, exact lengths) beside Anserini. Peak memory includes children.
+
+Vectors: documents in clusters. Every side builds a graph of 16 neighbours and 100 candidates by one thread (Chroma by
+its own), and answers queries one by one with its first 1,000 of 2,000 candidates; recall is against exact search.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.lexical import ROOT, Clock, machine, resident, show
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic
+from harness.systems.dense import ann, chroma, milvus
+from harness.systems.dense.maxsim import Floats32, Vectors
+from harness.systems.dense.search import Index as Near
+from harness.systems.dense.search import nearest, recall
+from harness.systems.lexical import anserini, pisa_engine, runtime
+from harness.systems.lexical.system import BM25, tokens_of
+from harness.systems.ranking import Ranker, places, top
+
+K1, B = 1.2, 0.75
+DEPTHS = (10, 1000)
+KINDS = {"short": 5, "long": 60}  # words of a query
+WORDS = 500_000  # of the language
+LENGTH = (60, 0.6)  # median of a document's words, and sigma of its logarithm
+VIEW: Mapping[str, Any] = {"name": "whitespace", "lower": False}
+FIELDS = {"body": 1}
+NEAREST, CANDIDATES, CLUSTERS, DIMENSIONS = 1000, 2000, 500, 128
+Queries = Mapping[str, Sequence[str]]
+Answer = Callable[[Queries, int], dict[str, list[str]]]
+
+
+# ---- words -------------------------------------------------------------------------------------------------------
+
+
+def prepare(folder: Path, documents: int, queries: int) -> None:
+    """Writes the corpus and the queries."""
+    rng = np.random.default_rng(0)
+    share = 1 / np.arange(10, WORDS + 10) ** 1.05
+    bounds = np.cumsum(share / share.sum())
+    asked: dict[str, dict[str, list[str]]] = {kind: {} for kind in KINDS}
+    chosen = set(rng.choice(documents, queries, replace=False).tolist())
+    with (folder / "corpus.jsonl").open("w") as stream:
+        for row in range(documents):
+            size = max(5, int(rng.lognormal(np.log(LENGTH[0]), LENGTH[1])))
+            words = [f"w{number}" for number in np.searchsorted(bounds, rng.random(size)).tolist()]
+            stream.write(json.dumps({"id": f"d{row}", "body": " ".join(words)}) + "\n")
+            if row in chosen:
+                for kind, count in KINDS.items():
+                    asked[kind][f"q{row}"] = rng.choice(words, min(count, size), replace=False).tolist()
+    (folder / "queries.json").write_text(json.dumps(asked))
+
+
+def corpus_of(folder: Path) -> Corpus:
+    """The generated corpus."""
+    return Corpus("words", "Words", "CC0", folder / "corpus.jsonl", (("id", "id"), ("body", "body")))
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side in its own process.
+
+    Attributes
+    ----------
+    make : makes the index, in a folder.
+    open : opens it as a later run does.
+    size : bytes on disk.
+    """
+
+    make: Callable[[], object]
+    open: Callable[[], Answer]
+    size: Callable[[], int]
+
+
+def bytes_of(folder: Path) -> int:
+    """Bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def bm25(corpus: Corpus, variant: str) -> Answer:
+    """What a variant of system bm25 answers; tokens are stored, weights are computed in every run."""
+    made = BM25(view=VIEW, query={"title": 1}, document=FIELDS, k1=K1, b=B, variant=variant)
+    index = made.index(corpus)
+
+    def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
+        ranker = Ranker(index.ids, depth)
+        topics = (Topic(name, " ".join(words)) for name, words in queries.items())
+        return {topic.id: list(ranker.best(made.score(index, topic))) for topic in topics}
+
+    return answer
+
+
+def side_harness(corpus: Corpus, own: Path) -> Side:
+    """System bm25."""
+    make = partial(bm25, corpus, "robertson")
+    return Side(make, make, lambda: bytes_of(own / "store"))
+
+
+def side_pisa(corpus: Corpus, own: Path) -> Side:
+    """System pisa-bm25, without its store's verification."""
+    folder = own / "pisa"
+
+    def make() -> None:
+        folder.mkdir()
+        pisa_engine.build(tokens_of(corpus, FIELDS, VIEW), FIELDS, folder, k1=K1, b=B)
+
+    def opened() -> Answer:
+        index = pisa_engine.Index.load(folder, K1, B)
+        place = places(index.ids)
+
+        def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
+            counted = [{word: list(words).count(word) for word in words} for words in queries.values()]
+            found = pisa_engine.search(index, counted, [depth] * len(counted))
+            seconds.append(statistics.median(each.seconds for each in found))
+            best = (top(each.rows, each.scores, place, depth)[0] for each in found)
+            return {
+                name: [doc.decode() for doc in index.ids[rows].tolist()]
+                for name, rows in zip(queries, best, strict=True)
+            }
+
+        return answer
+
+    return Side(make, opened, lambda: bytes_of(folder))
+
+
+def side_anserini(corpus: Corpus, own: Path) -> Side:
+    """System anserini-latex with exact lengths."""
+    engine, folder = runtime.engine(), own / "anserini"
+
+    def make() -> None:
+        folder.mkdir()
+        documents = ((document.id, document.body) for document in corpus)
+        anserini.build(engine, documents, folder, tokens=True, exact_lengths=True)
+
+    def opened() -> Answer:
+        def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
+            asked = {name: " ".join(words) for name, words in queries.items()}
+            how: dict[str, Any] = {"tokens": True, "hits": depth, "k1": K1, "b": B, "exact_lengths": True}
+            return {topic: list(docs) for topic, docs in anserini.search(engine, folder, asked, **how).items()}
+
+        return answer
+
+    return Side(make, opened, lambda: bytes_of(folder))
+
+
+SIDES = {
+    "harness": (side_harness, "robertson"),
+    "PISA": (side_pisa, "robertson"),
+    "Anserini": (side_anserini, "lucene"),
+}  # with the variant whose rankings a side should have
+seconds: list[float] = []  # medians of PISA's own seconds of a query, of one search after the other
+
+
+def run_side(name: str, folder: Path) -> None:
+    """In the side's own process: prints what it took, and writes its rankings if there are none."""
+    asked: dict[str, dict[str, list[str]]] = json.loads((folder / "queries.json").read_text())
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        os.environ["HARNESS_CACHE"] = own
+        side = SIDES[name][0](corpus_of(folder), Path(own))
+        took: dict[str, float] = {}
+        begin = Clock.now()
+        side.make()
+        took["index"] = Clock.now().cpu - begin.cpu
+        (folder / f"{name}.indexed").touch()
+        begin = Clock.now()
+        answer = side.open()
+        took["open"], took["bytes"] = Clock.now().cpu - begin.cpu, side.size()
+        for kind, queries in asked.items():
+            for depth in DEPTHS:
+                begin = Clock.now()
+                found = answer(queries, depth)
+                took[f"{kind} {depth}"] = Clock.now().cpu - begin.cpu
+                write(folder / f"{name} {SIDES[name][1]} {kind} {depth}.json", found)
+        if name == "harness" and not (folder / "harness lucene long 10.json").exists():
+            answer = bm25(corpus_of(folder), "lucene")
+            for kind, queries in asked.items():
+                for depth in DEPTHS:
+                    write(folder / f"harness lucene {kind} {depth}.json", answer(queries, depth))
+    print(json.dumps({**took, "seconds": seconds}))
+
+
+def write(path: Path, found: Mapping[str, list[str]]) -> None:
+    """Writes rankings, once."""
+    if not path.exists():
+        path.write_text(json.dumps(found))
+
+
+def measure(name: str, folder: Path) -> dict[str, Any]:
+    """Runs a side in a process of its own; returns what it printed and its peaks of memory, in bytes."""
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "bench.engines", "--side", name, "--folder", str(folder)]
+    mark = folder / f"{name}.indexed"
+    mark.unlink(missing_ok=True)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | single) as process:
+        peaks = [0, 0]
+        while process.poll() is None:
+            searching = mark.exists()
+            peaks[searching] = max(peaks[searching], resident(process.pid))
+            time.sleep(0.02)
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    assert process.returncode == 0, name
+    return {**json.loads(printed.splitlines()[-1]), "peak of index": peaks[0], "peak of search": peaks[1]}
+
+
+def agreement(folder: Path, name: str, kind: str, depth: int) -> float:
+    """The mean share of the first documents of the harness that a side has."""
+    variant = SIDES[name][1]
+    ours, theirs = (
+        json.loads((folder / f"{side} {variant} {kind} {depth}.json").read_text()) for side in ("harness", name)
+    )
+    return statistics.mean(len(set(docs) & set(theirs.get(topic, ()))) / len(docs) for topic, docs in ours.items())
+
+
+def words_table(folder: Path, sides: Sequence[str], queries: int, rounds: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of words."""
+    took: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
+    for number in range(rounds):
+        for name in sides:
+            took[name].append(measure(name, folder))
+            print(f"round {number + 1}: {name}", file=sys.stderr)
+    searches = [f"{kind} {depth}" for kind in KINDS for depth in DEPTHS]
+    head = ["side", "index, CPU s", "open, CPU s", "MB on disk", "peak of index, MiB", "peak of search, MiB"]
+    yield (
+        *head,
+        *(f"{search}: queries per CPU s" for search in searches),
+        *(f"{search}: agreement" for search in searches),
+    )
+    for name in sides:
+        middle = {key: statistics.median(each[key] for each in took[name]) for key in took[name][0] if key != "seconds"}
+        row = [name, f"{middle['index']:.1f}", f"{middle['open']:.2f}", f"{middle['bytes'] / 1e6:.0f}"]
+        row += [f"{middle[f'peak of {what}'] / 2**20:.0f}" for what in ("index", "search")]
+        row += [f"{queries / middle[search]:,.0f}" for search in searches]
+        known = (folder / f"harness {SIDES[name][1]} short 10.json").exists()
+        row += [f"{agreement(folder, name, *split(search)):.4f}" if known else "-" for search in searches]
+        yield tuple(row)
+        if name == "PISA":
+            own = (statistics.median(each["seconds"][n] for each in took[name]) for n in range(len(searches)))
+            times = ", ".join(f"{search} {1000 * value:.2f} ms" for search, value in zip(searches, own, strict=True))
+            print(f"PISA's median time of a query, without its process: {times}", file=sys.stderr)
+
+
+def split(search: str) -> tuple[str, int]:
+    """The kind of the queries and the depth of a search."""
+    kind, _, depth = search.partition(" ")
+    return kind, int(depth)
+
+
+# ---- vectors -----------------------------------------------------------------------------------------------------
+
+
+def drawn(count: int) -> tuple[Vectors, Floats32]:
+    """Unit vectors around the centres of clusters, and queries."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((CLUSTERS, DIMENSIONS))
+
+    def around(size: int) -> Floats32:
+        values = centres[rng.integers(CLUSTERS, size=size)] + rng.standard_normal((size, DIMENSIONS))
+        rounded: Floats32 = (values / np.linalg.norm(values, axis=1, keepdims=True)).astype(np.float32)
+        return rounded
+
+    names = np.array([f"d{row}" for row in range(count)], np.bytes_)
+    return Vectors(names, np.arange(count + 1), around(count), np.arange(count)), around(50)
+
+
+def built(name: str, vectors: Vectors, folder: Path) -> None:
+    """Builds the index of a side in a folder."""
+    if name == "FAISS":
+        ann.faiss_index(vectors).save(folder)
+    elif name == "Chroma":
+        chroma.build(vectors, folder)
+    else:
+        milvus.build(vectors, folder)
+
+
+def opened(name: str, vectors: Vectors, folder: Path, stack: ExitStack) -> Near:
+    """Opens the index of a side."""
+    if name == "FAISS":
+        return ann.Faiss.load(folder, vectors)
+    module = chroma if name == "Chroma" else milvus
+    index: Near = stack.enter_context(module.opened(folder, vectors))
+    return index
+
+
+def vectors_table(count: int, rounds: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of vectors."""
+    vectors, queries = drawn(count)
+    exact = nearest(queries, [vectors], k=NEAREST)
+    took: dict[str, list[tuple[float, ...]]] = {name: [] for name in ("FAISS", "Chroma", "Milvus Lite")}
+    for number in range(rounds):
+        for name, rows in took.items():
+            with tempfile.TemporaryDirectory() as at, ExitStack() as stack:
+                folder = Path(at)
+                begin = Clock.now()
+                built(name, vectors, folder)
+                made = Clock.now().cpu - begin.cpu
+                index = opened(name, vectors, folder, stack)
+                index.documents(queries[:1], NEAREST, CANDIDATES)
+                begin = Clock.now()
+                for query in queries:
+                    index.documents(query[None], NEAREST, CANDIDATES)
+                each = (Clock.now().cpu - begin.cpu) / len(queries)
+                found = nearest(queries, [vectors], k=NEAREST, indexes=[index], ef=CANDIDATES)
+                rows.append((made, bytes_of(folder) / 1e6, 1000 * each, float(recall(found, exact).mean())))
+            print(f"round {number + 1}: {name}", file=sys.stderr)
+    yield "side", "build, CPU s", "MB on disk", "CPU ms per query", "recall of the first 1,000"
+    for name, rows in took.items():
+        made, size, each, share = (statistics.median(column) for column in zip(*rows, strict=True))
+        yield name, f"{made:.1f}", f"{size:.0f}", f"{each:.1f}", f"{share:.4f}"
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--vectors", type=int, default=0, help="compare searches of so many vectors, not of words")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.side:
+        run_side(arguments.side, arguments.folder)
+        return
+    if arguments.vectors:
+        show(list(vectors_table(arguments.vectors, arguments.rounds)), arguments.markdown)
+        print(f"\n{arguments.vectors:,} vectors of {DIMENSIONS} dimensions, {arguments.rounds} rounds; {machine()}")
+        return
+    sides = [name for name in arguments.sides if name != "Anserini" or not runtime.missing()]
+    sides = [name for name in sides if name != "PISA" or not pisa_engine.missing()]
+    folder = Path(tempfile.mkdtemp())
+    try:
+        prepare(folder, arguments.documents, arguments.queries)
+        show(list(words_table(folder, sides, arguments.queries, arguments.rounds)), arguments.markdown)
+    finally:
+        shutil.rmtree(folder)
+    rounds = f"{arguments.queries} queries of each kind, {arguments.rounds} rounds"
+    print(f"\n{arguments.documents:,} documents, {rounds}; {machine()}")
+
+
+if __name__ == "__main__":
+    main()

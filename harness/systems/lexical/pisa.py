@@ -1,0 +1,143 @@
+"""BM25 with dynamic pruning by PISA (Mallia et al., OSIRRC 2019), for corpora of millions of documents.
+
+Dynamic pruning skips documents that cannot reach the top of a ranking, so the time of a query grows with its depth more
+than with the corpus. PISA searches compressed postings in files, which are mapped to memory.
+
+The tokens are those of our BM25: PISA neither stems nor removes stop words. Its scores are those of our variant
+`robertson` times k1 + 1, in float32, and its rankings are the same up to that precision, with one exception: the
+inverse document frequency of a word in at least half of the documents is 0.000001 in PISA and 0 in `robertson`, whose
+rankings therefore lack documents that share only such words with the topic. The variant `lucene`, the default of
+`bm25`, has log(1 + x) in place of log(x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic
+from harness.data.trec import Run
+from harness.io import checks
+from harness.store import artefacts, code
+from harness.store.cost import answered, phase
+from harness.systems.base import Request
+from harness.systems.keys import decisive
+from harness.systems.lexical import pisa_engine, text
+from harness.systems.lexical.pisa_engine import Found, Index
+from harness.systems.lexical.postings import Tokens
+from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.ranking import Scored, rank
+
+
+@dataclass(frozen=True)
+class Pisa:
+    """PISA's BM25; a repeated query word counts as often as it occurs in the topic.
+
+    An index is kept for each k1 and b, because it holds upper bounds of the scores.
+
+    Parameters
+    ----------
+    view : how texts become words; the keys are the parameters of `harness.systems.lexical.text.view`.
+    query, document : field -> weight of its words, as in `harness.systems.lexical.system.Lexical`.
+    k1 : saturation of the term frequency.
+    b : strength of length normalisation, 0 to 1.
+    algorithm : `block_max_wand`, `block_max_maxscore`, `maxscore` or `wand`, which prune; `ranked_or` scores every
+        document with a word of the topic. Their rankings are equal up to the last bit of a score.
+    threads : topics that are searched at the same time.
+    """
+
+    view: Mapping[str, Any] = field(default_factory=lambda: {"name": "latex"})
+    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    k1: float = 1.2
+    b: float = 0.75
+    algorithm: str = "block_max_wand"
+    threads: int = 1
+    depth: int = 1000
+    name: str = "pisa"
+
+    nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
+
+    def __post_init__(self) -> None:
+        checks.number("k1", self.k1)
+        checks.number("b", self.b, high=1)
+        checks.choice("algorithm", self.algorithm, pisa_engine.ALGORITHMS)
+        checks.whole("threads", self.threads, low=1)
+        checks.whole("depth", self.depth, low=1)
+        checks.weights("document", self.document)
+        topic_weights(self.query)
+        text.configured(self.view)
+
+    def __call__(self, request: Request) -> Run:
+        """Ranks by PISA's score; without a pool, documents without any word of the topic are not returned.
+
+        Raises
+        ------
+        HarnessError
+            PISA is not installed or fails, or no topic shares a word with the corpus.
+        """
+        corpus = request.corpus_for(self.name)
+        pisa_engine.version()  # before the corpus is read
+        with self._index(corpus) as index, phase("search"):
+            found = self._found(index, request)
+            answered({topic: each.seconds for topic, each in found.items()})
+
+        def score(topic: Topic) -> Scored:
+            scores = np.zeros(len(index.ids))
+            if topic.id in found:
+                scores[found[topic.id].rows] = found[topic.id].scores
+            return scores, 0.0
+
+        return rank(self.name, request, index.ids, score, self.depth)
+
+    def _found(self, index: Index, request: Request) -> dict[str, Found]:
+        """Searches the topics that share a word with the corpus; with a pool, for all of their documents."""
+        fields, tokenise = topic_weights(self.query), text.configured(self.view)
+        among = None if request.excluded is None else request.excluded.among(index.ids)
+        queries, hits = {}, []
+        for topic in request.topics:
+            words = query_words(topic, fields, tokenise)
+            if request.allowed(topic) == frozenset() or not any(word in index.numbers for word in words):
+                continue
+            queries[topic.id] = words
+            gone = 0 if among is None else int(np.count_nonzero(among(topic.id)))
+            hits.append(self.depth + gone if request.pool is None else len(index.ids))
+        found = pisa_engine.search(index, list(queries.values()), hits, algorithm=self.algorithm, threads=self.threads)
+        return dict(zip(queries, found, strict=True))
+
+    @contextmanager
+    def _index(self, corpus: Corpus) -> Iterator[Index]:
+        """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint."""
+        fields = checks.weights("document", self.document)
+
+        def make(folder: Path) -> None:
+            pisa_engine.build(tokens_of(corpus, fields, self.view), fields, folder, k1=self.k1, b=self.b)
+
+        versions = text.version(self.view)
+        if versions is None:
+            with TemporaryDirectory(prefix="pisa-") as name:
+                with phase("index"):
+                    make(Path(name))
+                yield Index.load(Path(name), self.k1, self.b)
+            return
+        spec = {
+            "corpus": corpus.name,
+            "digest": corpus.digest(),
+            "columns": [list(corpus.fields), list(corpus.keep)],
+            "document": fields,
+            "view": decisive(self.view, text.view),
+            "code": [*versions, code.of(pisa_engine.__name__, Tokens.__module__)],
+            "pisa": pisa_engine.version(),
+            "k1": float(self.k1),
+            "b": float(self.b),
+        }
+        with phase("index"):
+            folder = artefacts.get_or_build("pisa-index", spec, make)
+        yield Index.load(folder, self.k1, self.b)
