@@ -131,7 +131,7 @@ def side_pisa(corpus: Corpus, own: Path) -> Side:
 
     def make() -> None:
         folder.mkdir()
-        pisa_engine.build(tokens_of(corpus, FIELDS, VIEW), FIELDS, folder, k1=K1, b=B)
+        pisa_engine.build(tokens_of(corpus, FIELDS, VIEW).value, FIELDS, folder, k1=K1, b=B)
 
     def opened() -> Answer:
         index = pisa_engine.Index.load(folder, K1, B)

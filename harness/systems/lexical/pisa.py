@@ -31,8 +31,8 @@ from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import pisa_engine, text
 from harness.systems.lexical.pisa_engine import Found, Index
-from harness.systems.lexical.postings import Tokens
 from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.tokens import Tokens
 from harness.systems.ranking import Scored, rank
 
 
@@ -118,7 +118,7 @@ class Pisa:
         fields = checks.weights("document", self.document)
 
         def make(folder: Path) -> None:
-            pisa_engine.build(tokens_of(corpus, fields, self.view), fields, folder, k1=self.k1, b=self.b)
+            pisa_engine.build(tokens_of(corpus, fields, self.view).value, fields, folder, k1=self.k1, b=self.b)
 
         versions = text.version(self.view)
         if versions is None:

@@ -28,7 +28,7 @@ from harness.io.console import progress
 
 if TYPE_CHECKING:
     from harness.data.columns import Ids
-    from harness.systems.lexical.postings import Tokens
+    from harness.systems.lexical.tokens import Tokens
 
 ALGORITHMS = ("block_max_wand", "block_max_maxscore", "maxscore", "wand", "ranked_or")
 PACKAGE = "pyterrier-pisa"

@@ -22,10 +22,11 @@ from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.lexical import pisa_engine
+from harness.systems.lexical import tokens as token_files
 from harness.systems.lexical.pisa import Pisa
-from harness.systems.lexical.postings import Tokens, encode
 from harness.systems.lexical.system import BM25
 from harness.systems.lexical.text import configured
+from harness.systems.lexical.tokens import Tokens
 
 MISSING = "pyterrier-pisa is not installed: pip install 'mathir-harness[pisa]'"
 needs_pisa = pytest.mark.skipif(bool(pisa_engine.missing()), reason=MISSING)
@@ -211,7 +212,9 @@ def test_an_index_is_kept_and_a_damaged_one_is_made_again(
 
 def test_postings_are_the_same_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(tmp_path, texts(60), extra={"d3": "w1 w1 new"})
-    tokens = encode(corpus, ["body", "extra"], configured(PLAIN))
+    (tmp_path / "tokens").mkdir()
+    token_files.write(corpus, ["body", "extra"], configured(PLAIN), tmp_path / "tokens")
+    tokens = Tokens.load(tmp_path / "tokens")
     made = []
     for most in (1 << 20, 50, 1):
         monkeypatch.setattr(pisa_engine, "_TOGETHER", most)
