@@ -227,6 +227,7 @@ def main() -> None:
     parser.add_argument("--most-minutes", type=float, default=20.0, metavar="CPU", help="end a process after so many")
     parser.add_argument("--step", choices=("prepare", "work"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the process that is measured ends, too
     names, scales = chosen(asked.paths, ROUTES), [Fraction(each) for each in asked.scales.split(",")]
     if asked.step:
         step(asked.step, ROUTES[names[0]], scales[0], asked.folder)

@@ -71,7 +71,9 @@ class Zipf:
         """Returns ranks from 0 on, shape (count,)."""
         share = 1 - generator.random(count)
         log = np.interp(np.log(share), self._beyond[::-1], self._rank[::-1])
-        ranks: Ranks = np.where(share > self._first, 0, np.minimum(np.exp(log), 2.0**62)).astype(np.int64)
+        ranks: Ranks = np.where(share > self._first, 0, np.minimum(np.exp(log), 2.0**61)).astype(np.int64)
+        rare = ranks >= 1 << 61  # each occurs once
+        ranks[rare] = generator.integers(1 << 61, 1 << 62, int(rare.sum()))
         return ranks
 
 
@@ -101,7 +103,10 @@ def latex(rank: int) -> str:
         return str((*_LETTERS, *_SYMBOLS)[rank])
     rng = random.Random(rank)
     lengths = _LENGTHS[1 + bisect_right(_LENGTH_RANKS[1:], rank)]
-    return _expression(rng, int(_SHORTER * np.interp(rng.random(), _LENGTHS[0], lengths)))
+    length = max(2, int(_SHORTER * np.interp(rng.random(), _LENGTHS[0], lengths)))
+    while len(text := _expression(rng, length)) == 1 or text in _SYMBOLS:  # those have ranks of their own
+        continue
+    return text
 
 
 def _expression(rng: random.Random, length: int) -> str:
