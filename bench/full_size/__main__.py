@@ -6,9 +6,9 @@
 
 Full size: 2.4 million posts, 28 million formulas (9 million distinct), 21.9 million vectors, 10,000 topics of 100 runs.
 Inputs are generated (`bench.full_size.made`) before the clock starts. Each path runs at each scale in a process of its
-own with one thread and an empty store. CPU seconds and the peak of resident memory are those of the process and its
-children; the peak includes pages of mapped files, which the system can take back, so that memory of its own (anonymous)
-is sampled besides, ten times a second. Disk is what the process leaves behind, its store included.
+own with one thread and an empty store. CPU seconds are those of the process and its children, the peak of resident
+memory is that of the largest of them; it includes pages of mapped files, which the system can take back, so that memory
+of its own (anonymous) is sampled besides, ten times a second. Disk is what the process leaves behind, store included.
 
 A measurement is appended to the JSON file at once; what is there is not measured again without `--again`. A process
 that needs more memory or CPU time than allowed is ended, which is recorded too.
@@ -62,15 +62,15 @@ class Spent:
 
 
 def anonymous(pid: int) -> int:
-    """Returns bytes of memory of a process and its children that no file holds."""
-    total = 0
+    """Returns bytes of memory that no file holds, of the largest of a process and its children."""
+    most = 0
     with suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
-                total = 1024 * int(line.split()[1])
+                most = 1024 * int(line.split()[1])
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            total += anonymous(int(child))
-    return total
+            most = max(most, anonymous(int(child)))  # no sum: a process and its fork share pages
+    return most
 
 
 def seconds_of(pid: int) -> float:
@@ -110,7 +110,7 @@ def run(command: Sequence[str], folder: Path, log: Path, limits: Limits) -> Spen
     if process.returncode and not spent.stopped:
         sys.exit(f"{' '.join(command)[:200]}: ended with {process.returncode}\n{log.read_text()[-2000:]}")
     spent.wall, spent.cpu = time.perf_counter() - begin, usage.ru_utime + usage.ru_stime
-    spent.peak = 1024 * usage.ru_maxrss
+    spent.peak = max(1024 * usage.ru_maxrss, spent.own)  # what is measured may have reset its peak
     return spent
 
 

@@ -22,7 +22,8 @@ class Record:
     ----------
     items : product of `sizes`.
     wall, cpu : seconds, the start of Python included.
-    peak : bytes of resident memory at most, pages of mapped files included; own : without those, as sampled.
+    peak : bytes of resident memory of the largest process, pages of mapped files included.
+    own : without those, as sampled.
     disk : bytes that it leaves behind.
     stopped : reason for which it was ended; then all numbers are lower bounds.
     steps : CPU seconds of each step.

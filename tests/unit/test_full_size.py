@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from bench.full_size import made
-from bench.full_size.__main__ import Limits, run
+from bench.full_size.__main__ import RESULTS, Limits, run
 from bench.full_size.paths import ROUTES, Marks, Route
-from bench.full_size.tables import Growth, Record, tables
+from bench.full_size.tables import Growth, Record, as_records, tables
 from harness.collections.corpora import reader
 from harness.collections.corpus import Corpus
 from harness.formulas.opt.read import read_latex
@@ -100,6 +100,12 @@ def test_tables_divide_only_what_is_a_map_and_leave_out_what_was_ended() -> None
     assert last[7] == "1.0"
     (ended,) = (line for line in lines if "ended: more than 1 GiB" in line)
     assert "> 9.0" in ended
+
+
+def test_the_page_has_the_tables_of_what_was_measured() -> None:
+    content = json.loads(RESULTS.read_text())
+    page = RESULTS.with_suffix(".md").read_text()
+    assert "\n".join(tables(as_records(content["records"]), ROUTES, content["machine"])) in page
 
 
 def test_a_process_beyond_its_memory_is_ended_and_said_to_be(tmp_path: Path) -> None:
