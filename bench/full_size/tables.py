@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bench.full_size.paths import Route
 
 CORES, NODES = 64, 10
+PART = "of it"  # begins the name of a part of another step
 
 
 @dataclass(frozen=True)
@@ -156,22 +157,49 @@ def _steps(records: Sequence[Record], routes: Mapping[str, Route]) -> Iterator[S
 
 
 def _full(records: Sequence[Record], routes: Mapping[str, Route]) -> Iterator[Sequence[str]]:
-    heads = (f"hours, {CORES} cores", f"hours, {NODES} nodes of {CORES}", "what more cores share")
-    yield ("path", "items", "hours, one core", *heads, "own memory GiB", "peak GiB", "disk GB")
+    heads = (f"{CORES} cores", f"{NODES} nodes of {CORES} cores", "what more cores share")
+    yield ("path", "items", "one core", *heads, "own memory GiB", "peak GiB", "disk GB")
     for name, a, b in pairs(records, routes):
         route = routes[name]
         items = math.prod(route.full.values())
-        whole = Growth((a.items, a.cpu), (b.items, b.cpu)).at(items)
+        steps = _steps_at(a, b, items)
+        whole = sum(steps.values())
         shared: dict[str, float] = {}
         for step, how in route.split.items():
-            seconds = whole if not step else Growth((a.items, a.steps[step]), (b.items, b.steps[step])).at(items)
-            shared[how] = shared.get(how, 0.0) + seconds
+            shared[how] = shared.get(how, 0.0) + (steps[step] if step else whole)
         times = [whole, *(_on(nodes, whole, shared, route) for nodes in (1, NODES))]
         memory = [Growth((a.items, getattr(a, k)), (b.items, getattr(b, k))).at(items) / 2**30 for k in ("own", "peak")]
         disk = Growth((a.items, a.disk), (b.items, b.disk)).at(items) / 1e9
         how = "; ".join(f"{step or 'all'}: by {kind}" for step, kind in route.split.items()) or "nothing"
-        hours = (f"{seconds / 3600:,.2f}" for seconds in times)
-        yield (route.title, f"{items:,}", *hours, how, *(f"{each:,.1f}" for each in memory), f"{disk:,.1f}")
+        yield (
+            route.title,
+            f"{items:,}",
+            *map(duration, times),
+            how,
+            *(f"{each:,.1f}" for each in memory),
+            f"{disk:,.1f}",
+        )
+
+
+def _steps_at(a: Record, b: Record, items: int) -> dict[str, float]:
+    """Extrapolates the CPU seconds of each step, and under "" those outside all steps; one may grow faster than all."""
+    steps = [step for step in b.steps if step in a.steps and not step.startswith(PART)]
+    rest = [max(0.0, each.cpu - sum(each.steps[step] for step in steps)) for each in (a, b)]
+    found = {step: Growth((a.items, a.steps[step]), (b.items, b.steps[step])).at(items) for step in steps}
+    return {**found, "": Growth((a.items, rest[0]), (b.items, rest[1])).at(items)}
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that fits it.
+
+    Examples
+    --------
+    >>> duration(56.4), duration(3600), duration(12345)
+    ('56 s', '60 min', '3.4 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
 def _on(nodes: int, whole: float, shared: Mapping[str, float], route: Route) -> float:

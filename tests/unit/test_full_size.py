@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -96,10 +97,20 @@ def test_tables_divide_only_what_is_a_map_and_leave_out_what_was_ended() -> None
     records = [_record("1/100", 36.0), _record("1/10", 360.0), _record("1/2", 9.0, "more than 1 GiB of memory")]
     lines = list(tables(records, routes, "a machine"))
     last = [cell.strip() for cell in lines[-1].split("|")]
-    assert last[1:6] == ["things", "1,000", "1.00", "0.02", "0.00"]
+    assert last[1:6] == ["things", "1,000", "60 min", "56 s", "6 s"]
     assert last[7] == "1.0"
     (ended,) = (line for line in lines if "ended: more than 1 GiB" in line)
     assert "> 9.0" in ended
+
+
+def test_a_step_that_grows_faster_than_all_is_extrapolated_by_itself() -> None:
+    inputs = ("none", lambda _folder, _sizes: None)
+    routes = {"a": Route("things", "things", {"things": 1000}, inputs)}
+    small, large = _record("1/100", 5.0), _record("1/10", 14.0)
+    steps = [{"steep": 0.1, "flat": 4.0, "of it known": 1.0}, {"steep": 10.0, "flat": 4.0, "of it known": 1.0}]
+    records = [replace(each, steps=found) for each, found in zip((small, large), steps, strict=True)]
+    last = next(reversed(list(tables(records, routes, "a machine"))))
+    assert last.split("|")[3].strip() == "17 min"  # 1,000 s of the steep step, 4 s of the flat one
 
 
 def test_the_page_has_the_tables_of_what_was_measured() -> None:
