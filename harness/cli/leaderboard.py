@@ -188,7 +188,7 @@ def _of_files(asked: _Asked, settings: Settings) -> _Source:
         protocol = load_protocol(asked.protocol or default)
         names = protocol.measures if asked.measures is None else _measures(asked.measures)
         asked = replace(asked, measures=",".join((*names, *_shares_judged(names, protocol))))
-    evaluation = _evaluate(asked)
+    evaluation = _evaluate(replace(asked, lines=False))
     if not settings.private:
         _say_private(asked, evaluation)
     collection = evaluation.task.collection

@@ -80,6 +80,7 @@ class _Asked:
     json: bool
     redact: bool
     note: Callable[[str], None]
+    lines: bool = True  # whether the runs are shown line by line
 
 
 def score(
@@ -109,7 +110,7 @@ def score(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact)
-    evaluation = _evaluate(asked)
+    evaluation = _evaluate(replace(asked, lines=output is not None))
     if redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
@@ -195,7 +196,7 @@ def compare(
         return
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
-    evaluation = _evaluate(asked)
+    evaluation = _evaluate(replace(asked, lines=output is not None))
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
     if redact:
         _finish_redacted(asked, evaluation, comparison, output)
@@ -266,7 +267,7 @@ def _evaluate(asked: _Asked) -> Evaluation:
     from harness.collections.corpora import load_corpus
     from harness.collections.keys import read_keys
     from harness.collections.load import load_collection, local_collection
-    from harness.experiments.evaluate import cautions, evaluate, read_runs
+    from harness.experiments.evaluate import cautions, evaluate_files
     from harness.experiments.task import task
     from harness.io import config
     from harness.store.sidecar import beside, made_on
@@ -301,8 +302,7 @@ def _evaluate(asked: _Asked) -> Evaluation:
         keys=mapping,
         ids_are_keys=asked.keys == "none",
     )
-    runs = read_runs(paths, names=names, format=asked.format, known_topics=collection.known_topics())
-    evaluation = evaluate(found, *runs)
+    evaluation = evaluate_files(found, paths, names=names, format=asked.format, lines=asked.lines)
     if (said := evaluation.coverage_sentence()) and not asked.json:
         out(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, lines
 from harness.data.topics import Formula
-from harness.errors import HarnessError, format_error
+from harness.errors import FormatError, HarnessError, format_error
 from harness.io.console import track
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id, check_length
@@ -226,10 +227,10 @@ class Corpus:
         ------
         FormatError
             A source is damaged, or an id is invalid, longer than ids in run files may be, or not unique; the message
-            names file and line.
+            names file and line. An id repeated after the first million documents is found when all have been read.
         """
         reader = self.reader
-        seen: set[str] = set()
+        seen = Distinct()
         count = 0
         read = track(reader.read(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
         wanted = None if self.part is None else self.part.read()
@@ -238,16 +239,29 @@ class Corpus:
             for formula in document.formulas:
                 check_length(formula.id, "formula", path, number)
                 check_length(formula.visual_id, "visual", path, number)
-            if not reader.unique:
-                if document.id in seen:
-                    raise format_error(path, number, f"document {document.id!r} is on an earlier line already")
-                seen.add(document.id)
+            if not reader.unique and seen.add(document.id):
+                raise _repeated(document, path, number)
             if wanted is None or wanted.holds(document):
                 yield document
+        if suspects := seen.suspects():
+            self._check_unique(suspects)
         _COUNTED[self] = count
+
+    def _check_unique(self, suspects: frozenset[int]) -> None:
+        """Reads the documents again; raises FormatError if an id with one of these hashes occurs twice."""
+        seen: set[str] = set()
+        for (path, number), document in self.reader.read(self, Counter()):
+            if hash(document.id) in suspects:
+                if document.id in seen:
+                    raise _repeated(document, path, number)
+                seen.add(document.id)
 
     def _sources(self) -> tuple[Source, ...]:
         return self.sources if isinstance(self.sources, tuple) else (self.sources,)
+
+
+def _repeated(document: Document, path: Path, number: int) -> FormatError:
+    return format_error(path, number, f"document {document.id!r} is on an earlier line already")
 
 
 _COUNTED: dict[Corpus, int] = {}  # number of documents at the last complete read

@@ -81,6 +81,11 @@ class Run:
         """Hash of each line's (topic, document); equal pairs have equal hashes in runs and judgments."""
         return pair_hashes(self.topics, self.topic, self.doc)
 
+    def without_lines(self) -> Run:
+        """Returns the run with its name, topics and origin alone, to save memory once it is scored."""
+        empty = np.zeros(0)
+        return replace(self, topic=empty.astype(np.int32), doc=empty.astype(np.bytes_), score=empty, context=None)
+
     def to_dict(self) -> dict[str, dict[str, float]]:
         """Returns topic -> document -> score, the format of pytrec_eval."""
         out: dict[str, dict[str, float]] = {topic: {} for topic in self.topics}

@@ -42,6 +42,7 @@ class Evaluation:
     runs, scores : one for one, in the order in which they were given.
     bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
     seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
+    strange : run -> remark that none of its documents is judged; None if `runs` have their lines, which tell it.
 
     Examples
     --------
@@ -58,6 +59,7 @@ class Evaluation:
     scores: tuple[Scores, ...]
     bounds: Mapping[str, Mapping[str, tuple[float, float]]]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    strange: Mapping[str, str] | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -115,6 +117,11 @@ def read_runs(
             problems += error.problems
     if problems:
         raise FormatError(problems)
+    return _named(runs, names, paths)
+
+
+def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path]) -> list[Run]:
+    """Returns runs under distinct names, as `read_runs` says."""
     tags = [run.name for run, name in zip(runs, names, strict=True) if not name]
     if len(set(tags)) < len(tags):
         # Tags often name the model only; the file then distinguishes the runs.
@@ -128,7 +135,7 @@ def read_runs(
             for run, name, stem, path in zip(runs, names, stems, paths, strict=True)
         ]
     check_names(runs)
-    return runs
+    return list(runs)
 
 
 def check_names(runs: Iterable[Run]) -> None:
@@ -179,25 +186,85 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     return Evaluation(task, values, scores, {name: span for name, span in spans.items() if span})
 
 
+def evaluate_files(
+    task: Task,
+    paths: Sequence[Path],
+    *,
+    names: Sequence[str] = (),
+    format: str | None = None,
+    lines: bool = True,
+) -> Evaluation:
+    """Reads and scores run files, named as by `read_runs`.
+
+    Parameters
+    ----------
+    lines : keep the lines of all runs, for reports that show rankings. Without them, one run is in memory at a time,
+        and `runs` of the evaluation are empty but for names, topics, checksums and warnings.
+
+    Raises
+    ------
+    FormatError, HarnessError
+        As `read_runs` and `evaluate`.
+    """
+    known = task.collection.known_topics()
+    if lines:
+        return evaluate(task, *read_runs(paths, names=names, format=format, known_topics=known))
+    names = list(names) or [""] * len(paths)
+    runs: list[Run] = []
+    found: list[tuple[Scores, Mapping[str, tuple[float, float]], str]] = []
+    problems: list[Problem] = []
+    for path, name in track(list(zip(paths, names, strict=True)), "reading and scoring runs"):
+        try:
+            run = read_run(path, name=name or None, format=format, known_topics=known)
+        except FormatError as error:
+            problems += error.problems
+            continue
+        if not problems:  # after a fault, the other files are only checked
+            scores = task.scorer(run)
+            found.append((scores, task.scorer.tie_spans(run, scores), _strange(task.scorer, run, scores)))
+            runs.append(run.without_lines())
+    if problems:
+        raise FormatError(problems)
+    if not runs:
+        raise HarnessError("evaluate: expected at least one run")
+    named = _named(runs, names, paths)
+    given = list(zip(named, found, strict=True))
+    return Evaluation(
+        task,
+        tuple(named),
+        tuple(replace(scores, run=run.name) for run, (scores, _, _) in given),
+        {run.name: spans for run, (_, spans, _) in given if spans},
+        strange={run.name: remark for run, (_, _, remark) in given if remark},
+    )
+
+
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
     """Returns warnings on the scored runs: skipped faults, results without a key or judgment, unknown tie bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
     ties = tie_caution(evaluation.scores)
-    scored = zip(evaluation.runs, evaluation.scores, strict=False)
-    strange = filter(None, (unjudged(evaluation.task.scorer, run, scores) for run, scores in scored))
+    if evaluation.strange is None:
+        scored = zip(evaluation.runs, evaluation.scores, strict=False)
+        strange = [said for run, scores in scored if (said := unjudged(evaluation.task.scorer, run, scores))]
+    else:
+        strange = [f"{run}: {remark}" for run, remark in evaluation.strange.items()]
     return (*evaluation.warnings, *lacking, *strange, *([ties] if ties else []))
 
 
 def unjudged(scorer: Scorer, run: Run, scores: Scores) -> str:
     """Returns the warning on a run none of whose documents is judged for any topic; empty if one is."""
+    remark = _strange(scorer, run, scores)
+    return f"{run.name}: {remark}" if remark else ""
+
+
+def _strange(scorer: Scorer, run: Run, scores: Scores) -> str:
+    """Returns the remark that none of a run's documents is judged; empty if one is."""
     if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values).any():
         return ""
     docs = {doc.decode() for doc in run.doc.tolist()}
     if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.doc.tolist()):
         return ""
-    shown = f"none of its {len(docs):,} documents is judged, such as {min(docs)!r}"
-    return f"{run.name}: {shown}; is it a run on {scorer.collection}?"
+    return f"none of its {len(docs):,} documents is judged, such as {min(docs)!r}; is it a run on {scorer.collection}?"
 
 
 @checked_arguments

@@ -11,12 +11,13 @@ NumPy's matrix product may use threads of its own; set `OPENBLAS_NUM_THREADS=1` 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -127,9 +128,9 @@ class Vectors:
         finite(self.values, "vectors of documents")
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"ids": self.ids, "start": self.start, "values": self.values, "document": self.document}
-        for name, array in (arrays | {"scale": self.scale, "context": self.context}).items():
-            if array is not None:
-                np.save(folder / f"{name}.npy", array)
+        for name, kept in (arrays | {"scale": self.scale, "context": self.context}).items():
+            if kept is not None:
+                np.save(folder / f"{name}.npy", kept)
 
     @staticmethod
     def load(folder: Path) -> Vectors:
@@ -184,6 +185,66 @@ def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str
     vectors.check()
     finite(values, "vectors of documents")
     return vectors
+
+
+def write(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *, posts: bool = False) -> int:
+    """Writes vectors of documents as `stack` and `Vectors.save` would, with one document's vectors in memory at a time.
+
+    Parameters
+    ----------
+    items : id, vectors of shape (number, dimensions), which of them is the document's single vector (-1: none), and the
+        post of a formula.
+    posts : write the posts; documents are formulas.
+
+    Returns
+    -------
+    The number of documents.
+
+    Raises
+    ------
+    HarnessError
+        There is no vector at all, their dimensions differ, an id occurs twice, a value is not finite, or the file
+        cannot be written.
+    """
+    ids: list[bytes] = []
+    context: list[bytes] = []
+    start, document = array("q", [0]), array("q")
+    dimensions = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "values.npy").open("wb") as stream:
+        for name, given, single, post in items:
+            values = np.ascontiguousarray(given, np.float32)
+            if len(values):
+                if values.ndim != 2 or values.shape[1] != (dimensions or values.shape[1]):
+                    shape = f"{values.shape[1:]} after {(dimensions,) if dimensions else 'none'}"
+                    raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {shape}")
+                finite(values, f"vectors of document {name}")
+                if not dimensions:
+                    dimensions = values.shape[1]
+                    _header(stream, 0, dimensions)
+                stream.write(values.tobytes())
+            document.append(-1 if single < 0 else start[-1] + single)
+            start.append(start[-1] + len(values))
+            ids.append(name.encode())
+            if posts:
+                context.append(post.encode())
+        if not start[-1]:
+            raise HarnessError("vectors of documents: there is none")
+        stream.seek(0)
+        _header(stream, start[-1], dimensions)
+    arrays = {"ids": np.array(ids, np.bytes_), "start": np.array(start), "document": np.array(document)}
+    if posts:
+        arrays["context"] = np.array(context, np.bytes_)
+    Vectors(values=np.load(folder / "values.npy", mmap_mode="r"), **arrays).check()
+    for key, kept in arrays.items():
+        np.save(folder / f"{key}.npy", kept)
+    return len(ids)
+
+
+def _header(stream: BinaryIO, rows: int, dimensions: int) -> None:
+    """Writes NumPy's header, which has room for any number of rows, so that it can be written again in place."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False}
+    np.lib.format.write_array_header_1_0(stream, {**header, "shape": (rows, dimensions)})
 
 
 def quantised(vectors: Vectors, precision: str) -> Vectors:

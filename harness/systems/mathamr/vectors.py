@@ -6,6 +6,7 @@ This module does not depend on search, so that a change of the search does not c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 PACK, TYPES = "graphs.pack", "types.npy"  # temporary pack of graphs; types of all documents' vectors
+TOGETHER = 1 << 14  # graphs encoded before their vectors are written
 
 
 def posts_read(system: Configured) -> list[dict[str, Any]] | None:
@@ -58,7 +60,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
         if system.task == "posts":
             found = data.graphs(corpus, "answers", system.sentences, workers=system.cores)
             items = build.read_graphs(found)
-            maxsim.stack(_of_posts(system, items, trained, folder)).save(folder)
+            maxsim.write(_of_posts(system, items, trained, folder), folder)
             pack = Pack(folder / PACK)
             np.save(folder / TYPES, np.concatenate([item.types for item in pack]))
         else:
@@ -67,12 +69,13 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
             of = (load_corpus(system.posts), system.sentences, column, system.cores, others)
             items = data.post_graphs(*of)
             wanted = {document.id: document.columns.get("post", "") for document in corpus}
-            rows = list(_of_formulas(system, items, trained, folder, wanted))
-            say(f"corpus {corpus.name}: {len(rows):,} of {len(wanted):,} formulas found in graphs")
-            if not rows:
+            rows = _of_formulas(system, items, trained, folder, wanted)
+            first = next(rows, None)
+            if first is None:
                 said = f"no document of corpus {corpus.name} is a formula of the posts of {system.posts}"
                 raise HarnessError(f"key 'task' is 'formulas', but {said}; take a corpus of their formulas")
-            maxsim.stack(((name, row, 0) for name, row, _ in rows), [post for _, _, post in rows]).save(folder)
+            count = maxsim.write(chain([first], rows), folder, posts=True)
+            say(f"corpus {corpus.name}: {count:,} of {len(wanted):,} formulas found in graphs")
         (folder / PACK).unlink()
 
     return artefacts.get_or_build("mathamr-vectors", spec, make)
@@ -80,37 +83,45 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
 
 def _encoded(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path
-) -> tuple[Pack, list[Any]]:
-    """Encodes graphs; returns their pack and the vectors of each: float32, shape (vectors, out)."""
-    from harness.systems.mathamr.training import trainer as training
-
+) -> tuple[Pack, Iterator[Any]]:
+    """Packs graphs; returns the pack, and the vectors of each graph in order: float32, shape (vectors, out)."""
     restricted = ((name, restrict(graph, system.formulas)) for name, graph in items)
     encoded = encode_posts(restricted, trained.vocabulary, system.structure, system.auxiliary)
     written = write(folder / PACK, encoded, keep_going=True)
     for name, reason in written.refused:
         say(f"left out: {name}: {reason}")
     pack = Pack(folder / PACK)
-    tensors = training.encode(trained.model, pack, list(range(len(pack))), trained.model.settings, system.runs_on)
-    return pack, [tensor.numpy() for tensor in tensors]
+    return pack, _vectors(system, pack, trained)
+
+
+def _vectors(system: Configured, pack: Pack, trained: Trained) -> Iterator[Any]:
+    """Encodes the graphs of a pack, some at a time, so that memory does not grow with their number."""
+    from harness.systems.mathamr.training import trainer as training
+
+    for begin in range(0, len(pack), TOGETHER):
+        numbers = list(range(begin, min(begin + TOGETHER, len(pack))))
+        tensors = training.encode(trained.model, pack, numbers, trained.model.settings, system.runs_on)
+        yield from (tensor.numpy() for tensor in tensors)
 
 
 def _of_posts(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path
-) -> Iterator[tuple[str, Any, int]]:
+) -> Iterator[tuple[str, Any, int, str]]:
+    """Yields id, vectors, single vector and no post of each post."""
     pack, vectors = _encoded(system, items, trained, folder)
     single = system.structure != "none"
     for name, rows in zip(pack.ids, vectors, strict=True):
-        yield name, rows, len(rows) - 1 if single else -1
+        yield name, rows, len(rows) - 1 if single else -1, ""
 
 
 def _of_formulas(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path, wanted: Mapping[str, str]
-) -> Iterator[tuple[str, Any, str]]:
-    """Yields id, vector of shape (1, out) and post of each formula of the corpus; of duplicates, the first."""
+) -> Iterator[tuple[str, Any, int, str]]:
+    """Yields id, vector of shape (1, out), 0 and post of each formula of the corpus; of duplicates, the first."""
     pack, vectors = _encoded(system, items, trained, folder)
     seen: set[str] = set()
     for number, rows in enumerate(vectors):
         for place, name in enumerate(pack.formula_ids(number)):
             if name in wanted and name not in seen:
                 seen.add(name)
-                yield name, rows[place : place + 1], wanted[name] or pack.ids[number]
+                yield name, rows[place : place + 1], 0, wanted[name] or pack.ids[number]
