@@ -195,12 +195,18 @@ def graphs(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     """Builds, reads, encodes and packs the graphs of the answers, and reads 10,000 of the pack at random."""
     import numpy as np
 
+    from harness.store import artefacts
     from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
     from harness.systems.mathamr.encoder.vocabulary import Vocabulary
     from harness.systems.mathamr.graphs import build, data
 
     with marks.step("build"):
-        built = build.build_graphs(data.posts(_answers(inputs), "answers"), sentences, out / "graphs")
+        (out / "graphs").mkdir()
+        built, shards = build.build_graphs(
+            data.posts(_answers(inputs), "answers"), sentences, out / "graphs", "graphs/made"
+        )
+        for shard in shards:
+            artefacts.discard(shard.parent)
     marks.notes |= {"graphs": built.graphs, "failures": dict(built.failures)}
     with marks.step("vocabulary"):
         vocabulary = Vocabulary.learn(graph for _, graph in build.read_graphs(out / "graphs"))
@@ -259,7 +265,7 @@ def store_vectors(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
         return ((f"v{number}", str(number)) for number in range(sizes["vectors"]))
 
     with marks.step("store"):
-        found = vectors.made(texts, encode, {"of": "generated"}, out / "work")
+        found = vectors.made(texts, encode, {"of": "generated"})
     marks.steps[f"{PART} generating"] = round(spent, 3)
     with marks.step("load"):
         found.vectors.load(found.folder)
