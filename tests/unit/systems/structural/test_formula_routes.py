@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import parse, show
-from harness.store import artefacts
+from harness.store import artefacts, shards
 from harness.systems.base import Request, System
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
@@ -104,6 +105,51 @@ def test_latexml_is_given_formulas_in_groups_and_each_once(
         list(whole.trees),
         whole.counts,
     )
+
+
+def test_interrupted_conversion_by_latexml_resumes(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formulas, "AHEAD", 2)
+    corpus, convert = posts_of(tmp_path), latexml.convert
+
+    def stops(latex: Iterable[str], *, workers: int) -> list[Markup]:
+        if calls:
+            raise KeyboardInterrupt
+        return convert(latex, workers=workers)
+
+    monkeypatch.setattr(latexml, "convert", stops)
+    with pytest.raises(KeyboardInterrupt):
+        formulas.read(corpus, "opt", "latexml")
+    monkeypatch.setattr(latexml, "convert", convert)
+    known = formulas.read(corpus, "opt", "latexml")
+    assert calls == [["x", "y"], ["z", "bad"]]
+    assert known.counts == Counts(5, {"LaTeXML: undefined": 1})
+    assert [artefact.kind for artefact in artefacts.artefacts()] == ["formulas"]
+
+
+@pytest.mark.parametrize("kind", formulas.KINDS)
+def test_an_engine_converts_formulas_to_the_same_files(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also formulas with errors, labels that need escapes, and formulas that return in later groups."""
+    texts = ["x^2", "\\frac{a}{b", "", "a<b & c", '\\text{a "b", [c]}', "x^2", "\\sqrt{x}+é", "x^2"]
+    corpus = posts_of(tmp_path, {f"p{n}": [*texts[n % 5 :], f"x_{{{n}}}"] for n in range(20)})
+    made = []
+    for engine in (None, shards.here):
+        monkeypatch.setattr(formulas, "AHEAD", 3)
+        folder = formulas_in(corpus, kind, engine)
+        made.append({path.name: path.read_bytes() for path in folder.iterdir() if path.name != "spec.json"})
+        artefacts.discard(folder)
+    assert made[0] == made[1]
+    assert "counts.json" in made[0]
+
+
+def formulas_in(corpus: Corpus, kind: str, engine: shards.Engine | None) -> Path:
+    with nullcontext() if engine is None else shards.spread_by(engine):
+        formulas.read(corpus, kind)
+    (found,) = artefacts.artefacts()  # and no shards
+    return found.path
 
 
 def test_topics_are_read_at_once(calls: Calls, tmp_path: Path) -> None:
