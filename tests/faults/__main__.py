@@ -74,23 +74,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", default=",".join(FAULTS), help=f"of {', '.join(FAULTS)}")
     parser.add_argument("--commands", default=",".join(COMMANDS), help=f"of {', '.join(COMMANDS)}")
-    parser.add_argument("--only", help="the number of a case: it alone, and its folder is kept")
+    parser.add_argument("--only", type=int, help="the number of a case: it alone, and its folder is kept")
+    parser.add_argument("--once", action="store_true", help="run each command only once undisturbed")
     chosen = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="faults-"))
     counts: Counts = {}
     begin = time.monotonic()
     try:
         world = World(root)
-        world.build()
-        bench = Bench(world)
+        names = chosen.commands.split(",")
+        world.build(any("{models}" in word for name in names for word in COMMANDS[name].words))
+        bench = Bench(world, 1 if chosen.once else 2)
         for fault in chosen.faults.split(","):
             cases = chosen.cases if fault == "kill" else chosen.others
-            for name, number in plan(fault, cases, chosen.commands.split(",")):
-                if chosen.only is not None and int(chosen.only) != number:
+            for name, number in plan(fault, cases, names):
+                if chosen.only not in (None, number):
                     continue
                 if why := missing(fault, name):
-                    counts.setdefault((fault, name), Counter())
-                    _print(f"{fault}: {name}: skipped: {why}") if number < len(COMMANDS) else None
+                    if (fault, name) not in counts:
+                        _print(f"{fault}: {name}: skipped: {why}")
+                    counts[fault, name] = Counter()
                     continue
                 try:
                     end = FAULTS[fault](bench, name, random.Random(f"{chosen.seed} {fault} {number}"))

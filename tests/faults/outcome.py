@@ -83,8 +83,13 @@ def differences(found: Kept, expected: Kept) -> list[str]:
     ]
 
 
-def unclear(done: Done) -> str:
-    """What is wrong with how a disturbed command ended; empty if nothing is."""
+def unclear(done: Done, several: bool = False) -> str:
+    """What is wrong with how a disturbed command ended; empty if nothing is.
+
+    Parameters
+    ----------
+    several : whether the command has parts that go on without each other, each with a line.
+    """
     lines = done.err.removesuffix("\n").split("\n")
     if done.code < 0:
         return f"ended by signal {-done.code}"
@@ -99,4 +104,4 @@ def unclear(done: Done) -> str:
     said = [line for line in lines if line.startswith("harness: ")]
     if not said or lines[-1] != said[-1]:
         return "no line that says what is wrong"
-    return "" if len(said) == 1 else f"{len(said)} lines"
+    return "" if several or len(said) == 1 else f"{len(said)} lines"

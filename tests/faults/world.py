@@ -124,14 +124,19 @@ class World:
         }
         os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process with threads is not forked
 
-    def build(self) -> None:
-        """Write what all commands share, in a child, so that no thread of a library stays in this process."""
+    def build(self, models: bool = True) -> None:
+        """Write what all commands share, in a child, so that no thread of a library stays in this process.
+
+        Parameters
+        ----------
+        models : whether to make the models of the commands that need one.
+        """
         child = os.fork()
         if child == 0:
             code = 1
             try:
                 os.environ.update(self.environment)
-                _write(self.given)
+                _write(self.given, models)
                 code = 0
             except BaseException:
                 traceback.print_exc()
@@ -198,7 +203,8 @@ class Process:
         here: str = "here",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.world, self._begin, self._code = world, time.monotonic(), None
+        self.world, self._begin, self._seconds = world, time.monotonic(), 0.0
+        self._code: int | None = None
         self._files = world.root / f"{here}.out", world.root / f"{here}.err"
         variables = world.environment | dict(environment or {})
         folder = world.place / here
@@ -302,14 +308,9 @@ def _become(
 # ---- what all commands share ------------------------------------------------------------------------------------
 
 
-def _write(folder: Path) -> None:
-    import encoder_models
-    import translation_models
-    import tuning_tools
-
-    conf, models, data = folder / "conf", folder / "models", folder / "data"
-    for each in (conf, models, data):
-        each.mkdir(parents=True)
+def _write(folder: Path, models: bool) -> None:
+    conf = folder / "conf"
+    conf.mkdir(parents=True)
 
     def configured(group: str, name: str, text: str) -> Path:
         path = conf / group / f"{name}.yaml"
@@ -317,21 +318,33 @@ def _write(folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
         return path
 
-    encoder_models.save(models / "encoder")
-    translation_models.save(models / "nllb", "nllb")
-    tuning_tools.sentence_transformer(models / "tuned")
-    _courses(tuning_tools.Courses(configured, data))
+    if models:
+        _models(folder / "models")
+        _courses(configured, folder / "data")
     named = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "tfidf-ltn", "overlap")}
     three = {"title": "Three", "shared": [*TASK], "conditions": named, "measures": ["nDCG", "AP"]}
     configured("experiment", "three", yaml.safe_dump({**three, "baseline": {"condition": "bm25"}}, sort_keys=False))
     _mirror(folder / "mirror", configured)
 
 
-def _courses(courses: object) -> None:
+def _models(folder: Path) -> None:
+    """Tiny models, one for each command that needs one."""
+    import encoder_models
+    import translation_models
+    import tuning_tools
+
+    folder.mkdir()
+    encoder_models.save(folder / "encoder")
+    translation_models.save(folder / "nllb", "nllb")
+    tuning_tools.sentence_transformer(folder / "tuned")
+
+
+def _courses(configured: Callable[[str, str, str], Path], folder: Path) -> None:
+    """Threads, judgments to train on, and judgments to evaluate with."""
     import tuning_tools as tools
 
-    made: tools.Courses = courses  # type: ignore[assignment]
-    documents = tools.threads()
+    folder.mkdir()
+    made, documents = tools.Courses(configured, folder), tools.threads()
     made.corpus("threads", documents)
     past, future = (
         [tools.topic(f"{name}{n}", tools.SUBJECTS[n % 4], seed + n) for n in range(count)]
