@@ -12,7 +12,8 @@ import re
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def new_folder(path: Path) -> Path:
     """Creates an empty temporary folder next to `path`; see `new_file`."""
     _clear(path.parent)
     return Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=".staged", dir=path.parent))
+
+
+@contextmanager
+def folder(name: str, parent: Path | None = None) -> Iterator[Path]:
+    """Creates a temporary folder, by default in that of the system; deletes it at the end of the block."""
+    made = new_folder((parent or Path(tempfile.gettempdir())) / name)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def is_left(path: Path) -> bool:

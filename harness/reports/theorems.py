@@ -7,10 +7,8 @@ and vectors of queries on a plane (Figure 5). An experiment names `sections` und
 from __future__ import annotations
 
 import importlib.metadata
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.experiments.experiment import said_of
 from harness.experiments.results import Outcome, Results
+from harness.io import staged
 from harness.render import figures
 from harness.render.model import Block, Figure, Section, Text, slug
 from harness.reports.comparison import MOST_GROUPS, by_group
@@ -98,8 +97,8 @@ def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) ->
     built = build_system(config, row).system
     if not isinstance(built, BiEncoder):
         raise HarnessError("its system is not a bi-encoder")
-    with tempfile.TemporaryDirectory() as folder:
-        names, vectors = built.topic_vectors(topics, Path(folder))
+    with staged.folder("harness-topics") as folder:
+        names, vectors = built.topic_vectors(topics, folder)
     places, perplexity = plane(vectors, seed)
     known: Mapping[str, Topic] = topics.by_id()
     group = outcome.task.collection.cluster

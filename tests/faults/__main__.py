@@ -101,9 +101,11 @@ def main() -> int:
                     end = WRONG
                     _print(f"{fault} {number}: {name}: {error}")
                 counts.setdefault((fault, name), Counter())[end] += 1
+    except KeyboardInterrupt:
+        _print("stopped: the table counts the cases until now")
     finally:
         if chosen.only is None:
-            shutil.rmtree(root)
+            shutil.rmtree(root, ignore_errors=True)
         else:
             _print(str(root))
     _print(f"\n{table(counts)}")

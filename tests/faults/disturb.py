@@ -163,7 +163,7 @@ def kill_at(bench: Bench, name: str, chance: random.Random) -> str:
 def disk(bench: Bench, name: str, chance: random.Random) -> str:
     """A disk that has room for a part of what the command writes."""
     usual, world = bench.undisturbed(name), bench.world
-    room = usual.bytes_before + 16 * PAGE + int((usual.bytes_after - usual.bytes_before) * 1.1 * chance.random())
+    room = usual.bytes_before + 4 * PAGE + int((usual.bytes_after - usual.bytes_before) * 1.1 * chance.random())
     with mounted(world, "-t", "tmpfs", "-o", f"size={room}", "tmpfs", str(world.place)):
         world.fresh(name)
         end = _ended_well(bench, name, world.run(world.words(name)))

@@ -159,7 +159,7 @@ class World:
                 self.good(words)
             prepared.parent.mkdir(exist_ok=True)
             self.place.rename(prepared)
-        shutil.copytree(prepared, self.place)
+        shutil.copytree(prepared, self.place, dirs_exist_ok=True)  # which may be a mount
 
     def clear(self) -> None:
         """Delete the folder of the command."""

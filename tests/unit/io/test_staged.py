@@ -76,3 +76,17 @@ def test_the_cache_is_cleared_everywhere() -> None:
 def test_long_names_have_room(tmp_path: Path) -> None:
     write_atomic(tmp_path / ("ø" * 120 + ".run"), "content")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["content"]
+
+
+def test_a_temporary_folder_is_deleted_and_so_is_that_of_a_killed_process(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        with staged.folder("trial", tmp_path) as made:
+            (made / "part").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    (remains,) = tmp_path.iterdir()
+    with staged.folder("trial", tmp_path) as made:
+        assert not remains.exists()
+        assert list(tmp_path.iterdir()) == [made]
+    assert not list(tmp_path.iterdir())
