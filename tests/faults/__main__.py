@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 from .disturb import ENDS, FAULTS, LAUNCHERS, Bench, WrongError, unmountable
@@ -79,12 +80,13 @@ def main() -> int:
     chosen = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="faults-"))
     counts: Counts = {}
+    stack = ExitStack()
     begin = time.monotonic()
     try:
         world = World(root)
         names = chosen.commands.split(",")
         world.build(any("{models}" in word for name in names for word in COMMANDS[name].words))
-        bench = Bench(world, 1 if chosen.once else 2)
+        bench = Bench(world, 1 if chosen.once else 2, stack)
         for fault in chosen.faults.split(","):
             cases = chosen.cases if fault == "kill" else chosen.others
             for name, number in plan(fault, cases, names):
@@ -104,6 +106,7 @@ def main() -> int:
     except KeyboardInterrupt:
         _print("stopped: the table counts the cases until now")
     finally:
+        stack.close()
         if chosen.only is None:
             shutil.rmtree(root, ignore_errors=True)
         else:

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from .outcome import Finished, Kept, differences, finished, kept, lost, unclear
@@ -53,11 +54,20 @@ class Bench:
     Attributes
     ----------
     calls : how often a command runs undisturbed; only the second call and later ones do not import modules.
+    stack : what is ended with the last case.
     """
 
     world: World
     calls: int = 2
+    stack: ExitStack = field(default_factory=ExitStack)
     known: dict[str, Undisturbed] = field(default_factory=dict)
+
+    @cached_property
+    def slurm(self) -> Mapping[str, str]:
+        """Start a SLURM cluster on this machine; the variables of its clients."""
+        import slurm
+
+        return self.stack.enter_context(slurm.cluster()).environment
 
     def undisturbed(self, name: str) -> Undisturbed:
         """Run a command undisturbed, twice: the results must be the same, so that the cases can be compared."""
@@ -271,26 +281,30 @@ def workers(bench: Bench, launcher: str, chance: random.Random) -> str:
     usual = bench.undisturbed(name)
     world.fresh(name)
     words = (*world.words(name), *LAUNCHERS[launcher])
-    process = Process(world, words, real=True, environment=bench.world.environment)
+    process = Process(world, words, real=True, environment=bench.slurm if launcher == "submitit_slurm" else {})
+    found: list[int] = []
     try:
         started = world.place / "here" / "runs" / "launched"
         while not process.ended() and not any(started.glob("*/*.started")):
             time.sleep(0.01)
         time.sleep(chance.random() * usual.seconds)
-        found = _workers(world, process.pid, started)
+        while not process.ended() and not (found := _workers(process.pid, started)):
+            time.sleep(0.01)
         if found:
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(found), signal.SIGKILL)
     finally:
         done = process.wait()
     end = _ended_well(bench, name, done)
+    if not found and end != UNHURT:
+        raise WrongError(f"exit code {done.code}, and no worker was killed: {done.err[-600:]}")
     before = finished(world.place)
     _quiet(world)
     bench.repeated(name, before)
     return EARLY if not found else SAME if end == UNHURT else end
 
 
-def _workers(world: World, driver: int, started: Path) -> list[int]:
+def _workers(driver: int, started: Path) -> list[int]:
     """The processes in which runs are made now, as they said when they began."""
     out = []
     for path in started.glob("*/*.started"):

@@ -13,7 +13,8 @@ from .world import Done
 Kept = dict[str, str]  # path below the folder -> checksum of its content, without times
 Finished = dict[str, tuple[object, ...]]
 _TIMES = ("seconds", "latency of each query in seconds", "peak memory of the run in bytes", "sha256")
-_OTHERS = ("torchinductor", "joblib_memmapping_folder", "ray")  # temporary folders of libraries
+# Files of libraries, which they keep or delete themselves.
+_OTHERS = ("tmp/torchinductor", "tmp/joblib_memmapping_folder", "tmp/ray", "home/.ray")
 
 
 def kept(place: Path) -> Kept:
@@ -21,7 +22,7 @@ def kept(place: Path) -> Kept:
     out = {}
     for path in sorted(place.rglob("*")):
         name = path.relative_to(place).as_posix()
-        if not name.startswith(tuple(f"tmp/{each}" for each in _OTHERS)):
+        if not name.startswith(_OTHERS):
             out[name] = "folder" if path.is_dir() else hashlib.sha256(_content(path)).hexdigest()
     return out
 
