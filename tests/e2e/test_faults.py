@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -37,13 +36,6 @@ def _end_well(faults: str, commands: str) -> None:
 @pytest.mark.slow
 def test_commands_killed_at_a_change_of_a_file() -> None:
     _end_well("kill at a change", "run bm25,build,submit,fetch")
-
-
-@pytest.mark.slow
-def test_a_training_killed_at_a_change_of_a_file() -> None:
-    if importlib.util.find_spec("sentence_transformers") is None:
-        pytest.skip("sentence_transformers is not installed (extra sentences)")
-    _end_well("kill at a change", "training")
 
 
 @pytest.mark.slow
