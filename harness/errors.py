@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,15 @@ LONGEST_LINE = 500  # characters of a line that is shown to a person
 LONGEST_PATH = 200  # of them, for the path before a fault
 LONGEST_LIST = 360  # of them, for names to choose from
 LONGEST_MESSAGE = 20  # lines of what a system says when it fails
+# What libraries, the loader and Python's threads say when memory is missing, without an exception of its own.
+_NO_MEMORY = (
+    "allocate memory",
+    "not enough memory",
+    "out of memory",
+    "bad_alloc",
+    "can't start new thread",
+    "failed to map segment",
+)
 
 
 def printable(text: str) -> str:
@@ -144,10 +154,38 @@ class SystemRaisedError(HarnessError):
         return type(self), (*self.lines, self.trace)
 
 
-def system_raised(what: str, error: BaseException) -> SystemRaisedError:
+def lacks_memory(error: BaseException | None) -> bool:
+    """Returns whether an error, or one that it came from, says that the machine or the process has no memory left.
+
+    Examples
+    --------
+    >>> lacks_memory(MemoryError()), lacks_memory(RuntimeError("can't start new thread")), lacks_memory(ValueError())
+    (True, True, False)
+    """
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if isinstance(error, RuntimeError | ImportError) and any(each in str(error) for each in _NO_MEMORY):
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+def out_of_memory(error: BaseException, what: str = "") -> HarnessError:
+    """Returns the line for an error of which `lacks_memory` is true; `what` names the system."""
+    said = shortened(" ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":"), LONGEST_PATH)
+    where = f"{what}: " if what else ""
+    return HarnessError(
+        f"{where}not enough memory ({said}); free memory and run the same command again, which keeps finished parts"
+    )
+
+
+def system_raised(what: str, error: BaseException) -> HarnessError:
     """Returns what `error`, raised by code that is not the harness's, becomes; `what` names the system."""
     import traceback  # only for those who need it
 
+    if lacks_memory(error):  # where it happened is chance
+        return out_of_memory(error, what)
     frames = traceback.extract_tb(error.__traceback__)
     # Our call, and the machinery of imports, say nothing about the fault.
     while frames and (frames[0].name in ("guarded", "<lambda>", "import_module") or "<frozen" in frames[0].filename):

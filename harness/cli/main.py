@@ -24,7 +24,7 @@ from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.show import show
 from harness.cli.store import store_app
-from harness.errors import DryRunError, HarnessError, SystemRaisedError
+from harness.errors import DryRunError, HarnessError, SystemRaisedError, lacks_memory, out_of_memory
 from harness.io import interrupt
 from harness.io.console import leave_pipe, out, say, tell
 from harness.version import __version__
@@ -121,6 +121,11 @@ def main() -> None:
         sys.exit(interrupt.CODE)
     except BrokenPipeError:
         leave_pipe(sys.stdout)
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        _tell(out_of_memory(error), full)
+        sys.exit(2)
 
 
 def _tell(error: HarnessError | typer.TyperException, full: bool) -> None:

@@ -131,7 +131,7 @@ class Worker:
             return Ended("failed", error.lines)
         except Exception as error:
             raised = system_raised("the harness", error)
-            tell(raised.trace)
+            tell(raised.trace if isinstance(raised, SystemRaisedError) else str(raised))
             return Ended("failed", raised.lines)
 
 

@@ -203,7 +203,8 @@ def progress(what: str, total: float | None = None, unit: str = "") -> Iterator[
 @cache
 def _watched() -> None:
     """Starts a thread that updates progress while a single item takes long."""
-    Thread(target=_watch, name="progress", daemon=True).start()
+    with suppress(RuntimeError):  # too many threads, or no memory for one: progress then has pauses
+        Thread(target=_watch, name="progress", daemon=True).start()
 
 
 def _watch() -> NoReturn:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from harness.errors import HarnessError, format_error
-from harness.io import rehearsal
+from harness.io import rehearsal, staged
 from harness.io.compression import CHUNK, Unpacked, opened
 
 MOST_BYTES = 1 << 31  # maximum size of a file read into memory; a run of 10 million lines has about 500 MB
@@ -92,35 +91,35 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 def write_all(files: Mapping[Path, bytes | str]) -> None:
     """Writes several files so that an error while writing leaves all of them unchanged.
 
-    All content is first written to temporary files, which then replace the targets atomically, one by one.
+    All content is first written to temporary files, which then replace the targets atomically, one by one. Temporary
+    files of killed processes are deleted; see `harness.io.staged`.
 
     Raises
     ------
     HarnessError
         A folder cannot be made or written to, or the disk is full.
     """
-    staged: dict[Path, Path] = {}
+    waiting: dict[Path, Path] = {}
     path = Path()
     try:
         for path, data in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            staged[path] = Path(temporary)
+            descriptor, waiting[path] = staged.new_file(path)
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data.encode("utf-8") if isinstance(data, str) else data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            # mkstemp makes files that only their owner can read; a report is meant to be shared.
+            # New files can be read by their owner only; a report is meant to be shared.
             umask = os.umask(0)
             os.umask(umask)
-            staged[path].chmod(0o666 & ~umask)
-        for path, written in staged.items():
+            waiting[path].chmod(0o666 & ~umask)
+        for path, written in waiting.items():
             written.replace(path)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         # Also after an interrupt; files that were moved to their targets no longer exist here.
-        for left in staged.values():
+        for left in waiting.values():
             left.unlink(missing_ok=True)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import HarnessError
-from harness.io import holders
+from harness.io import holders, staged
 from harness.io.files import cache_root
 from harness.io.leases import HeldError, held, marked
 
@@ -73,9 +73,11 @@ def clear(limit: float) -> None:
     limit : seconds since 1970.
     """
     left: list[Path] = []
+    unfinished: list[Path] = []
     leases: list[Path] = []
     for root, folders, names in os.walk(cache_root()):
         left += [Path(root, name) for name in (*folders, *names) if _LEFT.fullmatch(name)]
+        unfinished += [Path(root, name) for name in (*folders, *names) if name.endswith(".staged")]
         leases += [Path(root, name) for name in (*folders, *names) if holders.FOLDER.fullmatch(name)]
         folders[:] = [name for name in folders if not holders.FOLDER.fullmatch(name)]
     holders.settle(leases)
@@ -91,6 +93,9 @@ def clear(limit: float) -> None:
                 continue
             with suppress(HeldError), held(path.parent, _FETCH, wait=False):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in filter(staged.is_left, unfinished):
+        with _deleting(path):
+            staged.delete(path)
     for path in leases:
         holder = holders.read(path)
         if holder is None:

@@ -6,7 +6,6 @@ import math
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.experiments import redacted
 from harness.experiments.task import Task, task
-from harness.io import config
+from harness.io import config, staged
 from harness.io.checks import Words, number, typed, whole
 from harness.io.files import read_bytes, write_atomic
 from harness.labs.journal import FILE as JOURNAL
@@ -281,7 +280,7 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
     making = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        making = staged.new_folder(folder)
         (making / SUBMISSIONS).mkdir()
         if lab.private:
             (making / PRIVATE).mkdir(mode=0o700)

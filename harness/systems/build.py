@@ -237,6 +237,8 @@ def guarded(what: str, call: Callable[[], T]) -> T:
     ------
     SystemRaisedError
         The code raised an exception other than HarnessError, or tried to exit the program.
+    HarnessError
+        There is not enough memory.
     """
     try:
         return call()

@@ -16,18 +16,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.formulas.mathml.read import read_content, read_presentation
 from harness.formulas.trees.reading import ERROR, Reading, failed
+from harness.io import staged
 from harness.io.console import progress
 from harness.io.files import cache_root, sha256
 
@@ -328,8 +327,8 @@ def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
 def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
     """Converts formulas in one process until it ends; returns their markup and why it ended (`timeout`, `crash`)."""
     work = {"preload": PRELOAD, "refused": REFUSED, "seconds": seconds, "latex": list(latex)}
-    with tempfile.TemporaryDirectory(prefix="latexml-") as folder:
-        (Path(folder) / "driver.pl").write_text(_DRIVER, encoding="utf-8")
+    with staged.folder("latexml") as folder:
+        (folder / "driver.pl").write_text(_DRIVER, encoding="utf-8")
         process = subprocess.Popen(
             ["perl", "driver.pl"],
             cwd=folder,

@@ -12,7 +12,6 @@ when `ef` changes.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import numpy as np
 import xxhash
 
 from harness.errors import HarnessError
+from harness.io import staged
 from harness.io.checks import whole
 from harness.store import artefacts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
@@ -129,13 +129,13 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
         copy.
     """
     remedy = "delete this folder, and it is recomputed"
-    with tempfile.TemporaryDirectory(prefix="harness-chroma-") as copy:
+    with staged.folder("harness-chroma") as copy:
         try:
             shutil.copytree(folder, copy, dirs_exist_ok=True)
         except OSError as error:  # shutil.Error lists the errors of several files
             why = error.strerror or str(error.args[0][0][2] if isinstance(error, shutil.Error) else error)
             raise HarnessError(f"{folder}: cannot be copied to {copy} (TMPDIR may name another place): {why}") from None
-        with _client(Path(copy), folder) as client:
+        with _client(copy, folder) as client:
             try:
                 found = _held(client)
                 held, made = found.count(), dict(found.metadata or {})
@@ -144,7 +144,7 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
         if (held, made) != (int((vectors.document >= 0).sum()), about(vectors)):
             what = f"of {held} vectors of {made.get('dimensions', 'unknown')} dimensions"
             raise HarnessError(f"{folder}: a store {what}, made by another model or of other documents; {remedy}")
-        store = Chroma(Path(copy), vectors)
+        store = Chroma(copy, vectors)
         try:
             yield store
         finally:

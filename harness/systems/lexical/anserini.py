@@ -24,7 +24,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io import checks
+from harness.io import checks, staged
 from harness.io.console import progress
 from harness.store import artefacts, code
 from harness.store.cost import phase
@@ -122,8 +122,8 @@ def _java(
 def _folder(parent: Path | None = None) -> Iterator[Path]:
     """Opens a temporary folder for a process; turns write errors into a HarnessError."""
     try:
-        with tempfile.TemporaryDirectory(prefix="anserini-", dir=parent) as name:
-            yield Path(name)
+        with staged.folder("anserini", parent) as folder:
+            yield folder
     except OSError as error:
         where = error.filename or parent or tempfile.gettempdir()
         raise HarnessError(f"anserini: {where}: cannot be written: {error.strerror or error}") from None

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io import checks
+from harness.io import checks, staged
 from harness.io.console import progress, say
 from harness.store import artefacts, code
 from harness.store.cost import answered, phase
@@ -203,8 +202,8 @@ def _say(what: str, reasons: Iterable[str]) -> None:
 @contextmanager
 def _folder() -> Iterator[Path]:
     usable = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM
-    with tempfile.TemporaryDirectory(prefix="approach0-", dir=_MEMORY if usable else None) as name:
-        yield Path(name)
+    with staged.folder("approach0", _MEMORY if usable else None) as folder:
+        yield folder
 
 
 def _patient(command: Sequence[str], tasks: Sequence[Any], broken: str | None) -> list[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, cast
@@ -16,6 +15,7 @@ from typing import IO, Any, cast
 import torch
 
 from harness.errors import HarnessError
+from harness.io import staged
 
 _MAGIC = b"harness checkpoint 1\n"
 _DIGEST = 32  # bytes of the SHA-256 between the magic number and the content in torch's format
@@ -44,8 +44,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
+        descriptor, temporary = staged.new_file(path)
         with os.fdopen(descriptor, "w+b") as stream:
             stream.write(_MAGIC + bytes(_DIGEST))
             part = _Part(stream)

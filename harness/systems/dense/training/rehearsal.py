@@ -6,7 +6,6 @@ The untrained model scores a pair of texts, is saved in the way the trained mode
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 
 from harness.errors import HarnessError
+from harness.io import staged
 from harness.store import artefacts
 from harness.systems.dense import models, word_pieces
 from harness.systems.dense.models import Model
@@ -58,8 +58,8 @@ def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable
     word_pieces.load(found)  # first and alone: when a whole model fails to load, the library does not name the file
     try:
         workspace.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=workspace) as folder:
-            saved = Path(folder) / "saved"
+        with staged.folder("rehearsal", workspace) as folder:
+            saved = folder / "saved"
             before = _tried(kind, found, tuning, saved, work)
             try:
                 after = _tried(kind, models.find(str(saved)), tuning)

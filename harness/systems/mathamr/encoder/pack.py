@@ -13,7 +13,6 @@ import json
 import mmap
 import os
 import struct
-import tempfile
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +25,7 @@ from typing import BinaryIO
 import numpy as np
 
 from harness.errors import FormatError, HarnessError, format_error
+from harness.io import staged
 from harness.systems.mathamr.encoder.virtual import MOST_EDGES, MOST_NODES, TYPES, Encoded, check_options, encode
 from harness.systems.mathamr.encoder.vocabulary import Vocabulary
 from harness.systems.mathamr.graphs.graph import Graph
@@ -101,25 +101,24 @@ def write(
 @contextmanager
 def _in_place(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file that replaces `path` on success; packs may be too large for `write_atomic`."""
-    staged: Path | None = None
+    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        staged = Path(name)
+        descriptor, temporary = staged.new_file(path)
         with os.fdopen(descriptor, "wb", buffering=1 << 20) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        staged.chmod(0o666 & ~umask)
-        staged.replace(path)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
     except OSError as error:
         # An error that names a file may come from reading the posts.
         raise HarnessError(f"{error.filename or path}: {error.strerror or error}") from None
     finally:
-        if staged is not None:
-            staged.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def _write(stream: BinaryIO, items: Iterable[Item], meta: Mapping[str, str], keep_going: bool) -> Written:

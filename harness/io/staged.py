@@ -1,0 +1,109 @@
+"""Temporary names of files that are being written: those of killed processes are told apart and deleted.
+
+A name says which process writes the file: `.NAME.PROCESS-START-HOST.RANDOM.staged`. A process that writes into a folder
+for the first time deletes the files there whose processes have ended, so that a command that was killed leaves nothing
+once it is repeated. Files of other machines, whose processes cannot be seen, are deleted after a week.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from harness.io import processes
+
+_NAME = re.compile(r"\..*\.(\d+)-(\d*)-([0-9a-f]{8})\.\w+\.staged", re.DOTALL)
+_LONGEST = 40  # characters of the file's own name; names of files have 255 bytes at most
+_OLD = 7 * 86400  # seconds
+_CLEARED: set[str] = set()  # folders in which this process has looked for remains
+
+
+def new_file(path: Path) -> tuple[int, Path]:
+    """Creates an empty temporary file in the folder of `path`; returns its descriptor and its path.
+
+    Only its owner can read it, as with `tempfile.mkstemp`.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written.
+    """
+    _clear(path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=_prefix(path), suffix=".staged", dir=path.parent)
+    return descriptor, Path(name)
+
+
+def new_folder(path: Path) -> Path:
+    """Creates an empty temporary folder next to `path`; see `new_file`."""
+    _clear(path.parent)
+    return Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=".staged", dir=path.parent))
+
+
+@contextmanager
+def folder(name: str, parent: Path | None = None) -> Iterator[Path]:
+    """Creates a temporary folder, by default in that of the system; deletes it at the end of the block."""
+    made = new_folder((parent or Path(tempfile.gettempdir())) / name)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def is_left(path: Path) -> bool:
+    """Returns whether a path is the temporary one of a process that has ended, by its name.
+
+    Examples
+    --------
+    >>> is_left(Path("runs/bm25.run")), is_left(Path(f"runs/.bm25.run.{os.getpid()}--00000000.x.staged"))
+    (False, False)
+    """
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        return False
+    process, start, host = match.groups()
+    if host == _host(processes.host()):
+        return processes.gone(int(process), start)
+    try:
+        return time.time() - path.lstat().st_mtime > _OLD
+    except OSError:
+        return False
+
+
+def delete(path: Path) -> None:
+    """Deletes a temporary file or folder."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _clear(folder: Path) -> None:
+    """Deletes what killed processes left in a folder; looks once per process."""
+    name = os.path.abspath(folder)  # noqa: PTH100  (symbolic links need not be followed)
+    if name in _CLEARED:
+        return
+    _CLEARED.add(name)
+    with suppress(OSError), os.scandir(folder) as entries:
+        for path in [Path(entry.path) for entry in entries if entry.name.endswith(".staged")]:
+            if is_left(path):
+                with suppress(OSError):
+                    delete(path)
+
+
+def _prefix(path: Path) -> str:
+    process = os.getpid()
+    return f".{path.name[:_LONGEST]}.{process}-{processes.started(process)}-{_host(processes.host())}."
+
+
+@cache
+def _host(identity: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(identity.encode()).hexdigest()[:8]
