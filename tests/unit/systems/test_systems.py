@@ -256,6 +256,7 @@ def test_an_unknown_system_is_answered_with_the_nearest() -> None:
 
 def test_what_a_system_says_when_it_fails_is_cut() -> None:
     raised = system_raised("system x", ValueError("\n".join(f"line {n}" for n in range(300))))
+    assert isinstance(raised, SystemRaisedError)
     assert len(raised.trace.splitlines()) == 1 + 20
     assert "line 19" in raised.trace
     assert "line 20" not in raised.trace

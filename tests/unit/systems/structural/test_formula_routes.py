@@ -113,7 +113,7 @@ def test_interrupted_conversion_by_latexml_resumes(
     monkeypatch.setattr(formulas, "AHEAD", 2)
     corpus, convert = posts_of(tmp_path), latexml.convert
 
-    def stops(latex: Iterable[str], *, workers: int) -> list[Markup]:
+    def stops(latex: Sequence[str], *, workers: int) -> list[Markup]:
         if calls:
             raise KeyboardInterrupt
         return convert(latex, workers=workers)
