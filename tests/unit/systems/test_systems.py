@@ -13,7 +13,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.errors import FormatError, HarnessError, system_raised
+from harness.errors import FormatError, HarnessError, SystemRaisedError, system_raised
 from harness.io import config
 from harness.systems.base import Request, System
 from harness.systems.baselines import External, Overlap, Shuffle, tokens
