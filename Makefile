@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 # Anserini's jar, which the package pyserini carries; no other part of pyserini is used.
 JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
+# PISA's native module, without the packages that its package asks for and does not use.
+PISA = $(BIN)/python -m pip install --quiet --no-deps -c requirements.lock pyterrier-pisa tbb
 
 .PHONY: demo reports test test-all fuzz check anserini models lock clean
 
@@ -17,6 +19,7 @@ $(VENV)/core.done: pyproject.toml requirements.lock
 $(VENV)/dev.done: $(VENV)/core.done
 	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev]'
 	$(JAR) || echo "Anserini's jar could not be installed: its tests are skipped"
+	$(PISA) || echo "PISA could not be installed: its tests are skipped"
 	touch $@
 
 # CrossMath's tables if their files are here or can be fetched, else the embedded collections.
