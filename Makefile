@@ -16,8 +16,9 @@ $(VENV)/core.done: pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet -c requirements.lock -e .
 	touch $@
 
+# Compiling all of torch and its like takes longer than compiling, at the first import, what is used of them.
 $(VENV)/dev.done: $(VENV)/core.done
-	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile -c requirements.lock -e '.[dev]'
 	$(JAR) || echo "Anserini's jar could not be installed: its tests are skipped"
 	$(PISA) || echo "PISA could not be installed: its tests are skipped"
 	touch $@
