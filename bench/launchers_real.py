@@ -1,6 +1,6 @@
 """One experiment on real data by every launcher: the same runs and the same report?
 
-    python -m bench.launchers_real [LAUNCHER ...]
+    PYTHONPATH=tests/tools python -m bench.launchers_real [LAUNCHER ...]
 
 36 cells: ten settings of `bm25`, and the bi-encoder MiniLM, on the judged answers of three years of ARQMath's Task 1,
 and `tree` on the formulas of three years of Task 2. Every launcher starts with an empty store and an empty folder.
@@ -25,7 +25,6 @@ from typing import Any
 import yaml
 
 from harness.io.files import sha256, sha256_file
-from tests.tools import slurm
 
 YEARS = (1, 2, 3)
 GRID = [(k1, b) for k1 in (0.5, 0.9, 1.2, 1.6, 2.0) for b in (0.4, 0.75)]
@@ -60,6 +59,8 @@ def experiment() -> dict[str, Any]:
 def environment(name: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
     """Starts what a launcher needs; yields its words and variables."""
     if name == "submitit_slurm":
+        import slurm
+
         with slurm.cluster() as running:
             yield WORDS[name], running.environment
     elif name == "ray":
