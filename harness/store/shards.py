@@ -30,6 +30,7 @@ from harness.store import artefacts
 
 Item = TypeVar("Item")
 FILE = "shard"  # the only file of a shard
+_TOGETHER = 1000  # shards in a folder
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,19 @@ class Map(Generic[Item]):
 
     @property
     def kind(self) -> str:
-        """Kind of the shards in the store."""
+        """Kind of the first shards in the store."""
         return f"{self.of.partition('/')[0]}-shard"
+
+    def kind_of(self, number: int) -> str:
+        """Returns the kind of a shard: leases are found by listing a folder, which takes long if it has many entries.
+
+        Examples
+        --------
+        >>> task = Map("vectors/key", bytes)
+        >>> task.kind_of(999), task.kind_of(1000), task.kind_of(2500)
+        ('vectors-shard', 'vectors-shard-1', 'vectors-shard-2')
+        """
+        return f"{self.kind}-{number // _TOGETHER}" if number >= _TOGETHER else self.kind
 
 
 class Shard(NamedTuple):
@@ -128,9 +140,10 @@ def mapped(
             for number, items in enumerate(groups):
                 digest = sha256(repr(tuple(items)).encode("utf-8", "surrogatepass"))
                 spec = {"shard of": task.of, "shard": number, "items": digest}
-                folder = artefacts.folder_of(task.kind, spec)
+                kind = task.kind_of(number)
+                folder = artefacts.folder_of(kind, spec)
                 files.append(folder / FILE)
-                if artefacts.is_whole(folder, task.kind):
+                if artefacts.is_whole(folder, kind):
                     shown.total = None if shown.total is None else shown.total - len(items)
                 else:
                     yield Shard(number, spec, items)
@@ -153,7 +166,7 @@ def store(task: Map[Any], shard: Shard, content: Callable[[], bytes]) -> None:
     def write(folder: Path) -> None:
         (folder / FILE).write_bytes(content())
 
-    artefacts.ensure(task.kind, shard.spec, write, quiet=True)
+    artefacts.ensure(task.kind_of(shard.number), shard.spec, write, quiet=True)
 
 
 def joined(kind: str, spec: Mapping[str, Any], join: Callable[[Path, str], Iterable[Path]]) -> Path:

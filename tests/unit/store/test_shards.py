@@ -116,6 +116,18 @@ def test_finished_shards_are_kept_after_a_fault(tmp_path: Path) -> None:
     assert _calls(tmp_path / "log") == [f"item {n}" for n in (0, 5, 10, 15, 20)]
 
 
+def test_many_shards_are_in_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "_TOGETHER", 3)
+    task = Map("words/key", Upper(tmp_path / "log"))
+    files = mapped(task, parts(ITEMS, 2), "items")
+    assert [file.parent.parent.name for file in files] == [
+        *["words-shard"] * 3, *["words-shard-1"] * 3, *["words-shard-2"] * 3, *["words-shard-3"] * 3
+    ]  # fmt: skip
+    assert mapped(task, parts(ITEMS, 2), "items") == files
+    assert len(_calls(tmp_path / "log")) == 12
+    assert len(artefacts.collect(0)) == 12
+
+
 def test_other_items_are_other_shards(tmp_path: Path) -> None:
     task = Map("words/key", Upper(tmp_path / "log"))
     first = mapped(task, [("a", "b"), ("c",)], "items")
