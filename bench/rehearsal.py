@@ -1,6 +1,7 @@
 """One row of each paper's main table, rehearsed at a scale: time, memory, disk; each step killed once, then resumed.
 
     python bench/rehearsal.py [--scale 1/100] [--folder rehearsal-large] [PAPER ...]
+    python bench/rehearsal.py mirmu-msm --row "2: msm 4: tf-idf + BM25"
 
 Each row is rehearsed twice. In the second rehearsal, every step is killed (SIGKILL to all its processes) after half of
 the seconds that it took in the first, and the same command is called again. Both must end with the same runs, byte by
@@ -32,9 +33,9 @@ ROWS = {
 }
 
 
-def started(paper: str, scale: str, folder: Path) -> subprocess.Popen[bytes]:
+def started(paper: str, row: str, scale: str, folder: Path) -> subprocess.Popen[bytes]:
     """Starts a rehearsal in a group of processes of its own."""
-    words = [sys.executable, "-m", "harness", "rehearse", paper, "--rows", ROWS[paper], "--scale", scale]
+    words = [sys.executable, "-m", "harness", "rehearse", paper, "--rows", row, "--scale", scale]
     with (folder.parent / f"{folder.name}-{paper}.log").open("ab") as log:
         return subprocess.Popen(
             [*words, "--folder", str(folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -54,10 +55,10 @@ def done(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def killed(paper: str, scale: str, folder: Path, seconds: dict[str, float]) -> int:
+def killed(paper: str, row: str, scale: str, folder: Path, seconds: dict[str, float]) -> int:
     """Rehearse a row in which every step is killed once; returns how many were."""
     hit: set[Path] = set()
-    process = started(paper, scale, folder)
+    process = started(paper, row, scale, folder)
     while process.poll() is None:
         time.sleep(0.02)
         for path in set((folder / paper / "logs").glob("*.txt")) - hit:  # a step that has just begun
@@ -65,7 +66,7 @@ def killed(paper: str, scale: str, folder: Path, seconds: dict[str, float]) -> i
             time.sleep(seconds[path.stem] / 2)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            process = started(paper, scale, folder)
+            process = started(paper, row, scale, folder)
     if process.returncode:
         raise SystemExit(f"{paper}: ended with exit code {process.returncode}, see {folder}-{paper}.log")
     return len(hit)
@@ -87,6 +88,7 @@ def main() -> None:
     parser.add_argument("papers", nargs="*", default=list(ROWS))
     parser.add_argument("--scale", default="1/100")
     parser.add_argument("--folder", type=Path, default=Path("rehearsal-large"))
+    parser.add_argument("--row", help="another row than that of ROWS")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     print("| paper | row | steps | seconds | CPU seconds | memory, MB | disk, MB | killed steps | runs | same bytes |")
@@ -94,17 +96,17 @@ def main() -> None:
     differ = False
     for paper in given.papers:
         whole, cut = given.folder.absolute() / "whole", given.folder.absolute() / "killed"
-        begin = time.monotonic()
-        if started(paper, given.scale, whole).wait():
+        row, begin = given.row or ROWS[paper], time.monotonic()
+        if started(paper, row, given.scale, whole).wait():
             raise SystemExit(f"{paper}: failed, see {whole}-{paper}.log")
         elapsed = time.monotonic() - begin
         steps = done(whole / paper).values()
-        kills = killed(paper, given.scale, cut, {log_name(step["step"]): step["seconds"] for step in steps})
+        kills = killed(paper, row, given.scale, cut, {log_name(step["step"]): step["seconds"] for step in steps})
         first, second = (runs(folder / paper / "work" / "runs") for folder in (whole, cut))
         differ |= first != second
         fields = [
             paper,
-            ROWS[paper].removeprefix("*: ").replace("|", r"\|"),
+            row.removeprefix("*: ").replace("|", r"\|"),
             str(len(steps)),
             f"{elapsed:.0f}",
             f"{sum(step['cpu'] for step in steps):.0f}",
