@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from harness.io import staged
 from harness.store import artefacts
 
 T = TypeVar("T")
@@ -39,6 +39,6 @@ def stored(kind: str, spec: Spec | None, build: Callable[[Path], None], load: Ca
     """
     if spec is not None:
         return Stored(load(artefacts.get_or_build(kind, spec, build)), spec)
-    with tempfile.TemporaryDirectory(prefix=f"{kind}-") as folder:
-        build(Path(folder))
-        return Stored(load(Path(folder)), None)
+    with staged.folder(kind) as folder:
+        build(folder)
+        return Stored(load(folder), None)

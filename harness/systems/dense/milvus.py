@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import HarnessError
+from harness.io import staged
 from harness.io.checks import whole
 from harness.store import artefacts
 from harness.systems.dense.chroma import about
@@ -144,8 +144,8 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Milvus]:
     if made != about(vectors):
         what = f"a store of vectors of {made.get('dimensions', 'unknown')} dimensions"
         raise HarnessError(f"{folder}: {what}, made by another model or of other documents; {remedy}")
-    with tempfile.TemporaryDirectory(prefix="harness-milvus-") as name:
-        linked = Path(name) / _STORE
+    with staged.folder("harness-milvus") as place:
+        linked = place / _STORE
         shutil.copytree((folder / _STORE).absolute(), linked, copy_function=os.symlink)
         with _client(linked, folder) as client:
             try:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +23,7 @@ import numpy as np
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.io import checks
+from harness.io import checks, staged
 from harness.store import artefacts, code
 from harness.store.cost import answered, phase
 from harness.systems.base import Request
@@ -122,10 +121,10 @@ class Pisa:
 
         versions = text.version(self.view)
         if versions is None:
-            with TemporaryDirectory(prefix="pisa-") as name:
+            with staged.folder("pisa") as made:
                 with phase("index"):
-                    make(Path(name))
-                yield Index.load(Path(name), self.k1, self.b)
+                    make(made)
+                yield Index.load(made, self.k1, self.b)
             return
         spec = {
             "corpus": corpus.name,

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError
+from harness.io import staged
 from harness.io.console import progress
 
 if TYPE_CHECKING:
@@ -240,9 +241,9 @@ def search(
             job |= {"algorithm": algorithm, "threads": threads}
             job |= {"queries": terms[begin:stop], "hits": wanted[begin:stop]}
             try:
-                with tempfile.TemporaryDirectory(prefix="pisa-") as name:
-                    _process("search", Path(name), job)
-                    out += _read(Path(name) / _FOUND)
+                with staged.folder("pisa") as folder:
+                    _process("search", folder, job)
+                    out += _read(folder / _FOUND)
             except OSError as error:
                 where = error.filename or tempfile.gettempdir()
                 raise HarnessError(f"PISA: {where}: cannot be written: {error.strerror or error}") from None
