@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +21,7 @@ def store_ls() -> None:
     from harness.store.artefacts import artefacts, store_root
 
     found = artefacts()
-    rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), str(a.spec.get("corpus", ""))] for a in found]
+    rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), _corpus(a.spec)] for a in found]
     if rows:
         out_left([["kind", "key", "size", "last used", "corpus"], *rows])
     if made := leases.found(store_root()):
@@ -46,6 +47,19 @@ def store_gc(
 
     gone = collect(days)
     out(f"{_counted(len(gone))} deleted, {_size(sum(artefact.size for artefact in gone))} freed")
+
+
+def _corpus(spec: Mapping[str, Any]) -> str:
+    """Returns the corpus that an artifact was made of, which may be stated by what it was made from.
+
+    Examples
+    --------
+    >>> _corpus({"counts": {"min_count": 0, "tokens": {"corpus": "mini-answers"}}})
+    'mini-answers'
+    """
+    if isinstance(name := spec.get("corpus"), str):
+        return name
+    return next((found for each in spec.values() if isinstance(each, Mapping) and (found := _corpus(each))), "")
 
 
 def _counted(number: int) -> str:

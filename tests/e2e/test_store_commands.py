@@ -32,18 +32,22 @@ def test_the_store_is_listed_and_emptied(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]")
     rows = table(place.good("store", "ls"))
     assert rows[0] == ["kind", "key", "size", "last used", "corpus"]
-    kind, _, size, _, of = rows[1]
-    assert (kind, of) == ("tokens", "mini-answers")
-    assert size.endswith("KiB")
-    assert re.match(r"1 artifact, [\d.]+ KiB in ", rows[-1][0])
+    # What is made of tokens does not say the corpus itself.
+    assert {(row[0], row[4]) for row in rows[1:-1]} == {
+        (kind, "mini-answers") for kind in ("tokens", "counts", "postings")
+    }
+    assert all(row[2].endswith("KiB") for row in rows[1:-1])
+    assert re.match(r"3 artifacts, [\d.]+ KiB in ", rows[-1][0])
     assert place.good("store", "gc") == "0 artifacts deleted, 0 B freed\n"
-    (spec,) = place.cache.rglob("spec.json")
+    (spec,) = place.cache.rglob("tokens/*/spec.json")
     old = spec.stat().st_mtime - 31 * 86400
     os.utime(spec, (old, old))
+    size = next(row[2] for row in rows if row[0] == "tokens")
     assert place.good("store", "gc") == f"1 artifact deleted, {size} freed\n"
-    assert not list(place.cache.rglob("spec.json"))
+    assert not list(place.cache.rglob("tokens/*/spec.json"))
     place.good("run", *MINI, "system=bm25", "formats=[json]", "reuse=false")
-    assert place.good("store", "gc", "--days", "0").startswith("1 artifact deleted")
+    assert place.good("store", "gc", "--days", "0").startswith("3 artifacts deleted")
+    assert not list(place.cache.rglob("spec.json"))
     assert place.run("store", "gc", "--days", "-1").code == 2
 
 
@@ -76,7 +80,7 @@ def test_leases_are_listed(place: Place) -> None:
 
 def test_who_waits_for_another_machine_can_be_stopped(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]")
-    (spec,) = place.cache.rglob("spec.json")
+    (spec,) = place.cache.rglob("tokens/*/spec.json")
     made = spec.parent
     shutil.rmtree(made)
     lease = made.parent / f".{made.name}.1.lease" / ("1" * 16)

@@ -184,7 +184,7 @@ def test_the_same_bytes_twice_and_from_the_store(tmp_path: Path) -> None:
         write_run(system(Request(mini.topics(), corpus, tmp_path)), tmp_path / name)
         written.append((tmp_path / name).read_bytes())
     assert written[0] == written[1]
-    assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "mentions"}
+    assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "counts", "postings", "mentions"}
 
 
 def shipped_for_mini() -> Declarations:
