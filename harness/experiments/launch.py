@@ -175,9 +175,11 @@ def _printing_to(log: Path) -> Iterator[None]:
 
 
 def chosen() -> str:
-    """Returns the name of the launcher that the command line chose."""
+    """Returns the name of the launcher that the command line chose; basic after a sweep, when its report is made."""
     from hydra.core.hydra_config import HydraConfig
 
+    if not HydraConfig.initialized():
+        return BASIC
     return str(HydraConfig.get().runtime.choices.get("hydra/launcher", BASIC))
 
 
