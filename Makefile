@@ -10,8 +10,9 @@ PISA = $(BIN)/python -m pip install --quiet --no-deps -c requirements.lock pyter
 
 .PHONY: demo reports test test-all fuzz check anserini models lock clean
 
-# The environment is made anew whenever what it is made from changes.
-$(VENV)/core.done: pyproject.toml requirements.lock
+# The environment is made anew whenever what it is made from changes; the kernels are compiled by the installation.
+KERNELS = $(shell find harness -name '*.c')
+$(VENV)/core.done: pyproject.toml requirements.lock hatch_build.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c requirements.lock -e .
 	touch $@

@@ -1,0 +1,62 @@
+"""Compiles the kernels (all `*.c` files of the package) into one library; without a compiler the package is pure.
+
+`HARNESS_PURE=1` leaves them out. The library knows the checksum of the sources that it was made from, so that one of
+other sources is not used (`harness/io/kernels.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+# Neither -ffast-math nor contraction: the results are those of NumPy, bit by bit.
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden")
+LIBRARY = "harness/_kernels.so"
+
+
+class Kernels(BuildHookInterface[Any]):
+    """Hook of the build, for wheels and for editable installations."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compiles the library and adds it to the wheel, which is then of this platform, and of every Python 3."""
+        del version
+        if self.target_name != "wheel":
+            return
+        library = Path(self.root) / LIBRARY
+        library.unlink(missing_ok=True)
+        if os.environ.get("HARNESS_PURE") == "1" or not compiled(Path(self.root), library):
+            return
+        from packaging.tags import sys_tags
+
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{next(iter(sys_tags())).platform}"
+        build_data["artifacts"].append(LIBRARY)
+
+
+def compiled(root: Path, library: Path) -> bool:
+    """Compiles the kernels; returns whether there is a compiler, and it succeeded."""
+    compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    sources = sorted((root / "harness").rglob("*.c"))
+    if shutil.which(compiler[0]) is None or os.name != "posix":
+        return False
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        made = Path(folder) / library.name
+        command = [*compiler, *FLAGS, f'-DSOURCES="{digest}"', "-o", str(made), *map(str, sources), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"kernels were not compiled: {shlex.join(command)}\n{done.stderr}", file=sys.stderr)
+            return False
+        made.replace(library)
+    return True
