@@ -27,7 +27,8 @@ from harness.collections.corpus import Corpus
 from harness.store import artefacts
 from harness.systems.lexical.system import BM25
 from harness.systems.structural import formulas
-from harness.systems.structural.tree import Query, Structural, index_of
+from harness.systems.structural.index import index_of
+from harness.systems.structural.tree import Query, Structural
 
 SEED = 7
 WORDS = 300_000
@@ -103,8 +104,8 @@ def structural(path: Path) -> Callable[[], object]:
     known = formulas.read(corpus, "opt")
     index = index_of(corpus, known.trees, system.height)
     drawn = random.Random(SEED).sample(range(len(known.trees)), QUERIES)
-    queries = [Query.of(known.trees[number], index) for number in drawn]
-    return lambda: [known.documents(*system.search(query, index)) for query in queries]
+    queries = [Query(known.trees[number], index) for number in drawn]
+    return lambda: [known.documents(*system.search(query)) for query in queries]
 
 
 def side(kind: str, path: Path, gigabytes: int | None) -> dict[str, Any]:

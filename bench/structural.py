@@ -41,7 +41,8 @@ from harness.formulas.opt.read import read_latex
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
 from harness.systems.structural import formulas
-from harness.systems.structural.tree import Index, Query, Structural, write
+from harness.systems.structural.index import Index, write
+from harness.systems.structural.tree import Query, Structural
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPORA = ("arqmath1-formulas", "mse-pages")
@@ -122,22 +123,25 @@ def scale(name: str, trees: Forest) -> Iterator[tuple[str, str]]:
         index = Index.load(Path(folder), forest.load(forest_folder), SYSTEM.height)
         yield "formulas", name
         yield "trees; nodes of a tree", f"{len(trees):,}; {len(trees.labels) / len(trees):.1f}"
-        yield "distinct paths; paths of all trees", f"{len(index.path):,}; {int(index.often.sum(dtype=np.int64)):,}"
+        yield "distinct paths; paths of all trees", f"{len(index.path):,}; {len(index.posting):,}"
         yield "build, s: wall; CPU", f"{wall:.0f}; {cpu:.0f}"
         yield "index, MB; trees, MB", f"{sizes[0] / 1e6:.0f}; {sizes[1] / 1e6:.0f}"
         rng = np.random.default_rng(SEED)
         wanted = np.sort(rng.choice(len(trees), QUERIES, replace=False))
-        asked = [Query.of(trees[int(number)], index) for number in wanted]
+        asked = [Query(trees[int(number)], index) for number in wanted]
         yield from speed(index, wanted, asked, [trees[int(number)] for number in wanted])
 
 
 def speed(index: Index, wanted: np.ndarray, asked: list[Query], trees: list[Any]) -> Iterator[tuple[str, str]]:
     """Rows about queries."""
-    timed(lambda query: SYSTEM.search(query, index), asked[:FEW])  # what is on the disk comes into memory
-    _, spent = timed(lambda query: index.candidates(query, SYSTEM.candidates, SYSTEM.budget), asked)
+    timed(SYSTEM.search, asked[:FEW])  # what is on the disk comes into memory
+    _, spent = timed(
+        lambda query: index.candidates(query.terms, SYSTEM.candidates, SYSTEM.budget),
+        asked,
+    )
     wall, cpu = len(asked) / spent.sum(axis=0)
     yield "candidate stage, queries a second: wall; CPU", f"{wall:.0f}; {cpu:.0f}"
-    found, spent = timed(lambda tree: SYSTEM.search(Query.of(tree, index), index), trees)
+    found, spent = timed(lambda tree: SYSTEM.search(Query(tree, index)), trees)
     medians, slow = np.median(spent, axis=0) * 1e3, np.percentile(spent, 95, axis=0) * 1e3
     yield "whole query, median ms: wall; CPU", f"{medians[0]:.1f}; {medians[1]:.1f}"
     yield "whole query, 95th percentile ms: wall; CPU", f"{slow[0]:.1f}; {slow[1]:.1f}"
@@ -149,7 +153,7 @@ def speed(index: Index, wanted: np.ndarray, asked: list[Query], trees: list[Any]
     exhaustive = replace(SYSTEM, budget=1 << 40)
     shares = []
     for query, (numbers, scores) in islice(zip(asked, found, strict=True), FEW):
-        all_numbers, all_scores = exhaustive.search(query, index)
+        all_numbers, all_scores = exhaustive.search(query)
         best = set(all_numbers[np.lexsort((all_numbers, -all_scores))[:TOP]].tolist())
         shares.append(len(best & set(numbers[np.lexsort((numbers, -scores))[:TOP]].tolist())) / max(1, len(best)))
     yield f"first {TOP} in common with the whole index read ({FEW} queries)", f"{np.mean(shares):.3f}"
@@ -184,7 +188,7 @@ def side_harness(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
     index = Index.load(folder, known.trees, SYSTEM.height)
 
     def answer(text: str) -> list[str]:
-        trees, scores = SYSTEM.search(Query.of(read_latex(text).tree, index), index)
+        trees, scores = SYSTEM.search(Query(read_latex(text).tree, index))
         docs = known.documents(trees, scores)
         best = np.lexsort((np.arange(len(docs)), -docs))[:TOP]
         return [str(number) for number in best if docs[number] > 0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
-from harness.io import config
+from harness.io import config, kernels
 from harness.io.files import cache_root
 from harness.sources.catalogue import model_names
 from harness.sources.network import address, offline, reachable
@@ -22,7 +22,7 @@ from harness.systems.states import by_hand, by_language, model_lines, module_lin
 
 def findings() -> list[list[str]]:
     """Returns rows of (check, state, command to run); the command is empty where the check passes."""
-    rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf()]
+    rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf(), _kernels()]
     return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
 
 
@@ -58,6 +58,11 @@ def _network() -> list[str]:
 def _conf() -> list[str]:
     folders = config.folders()
     return ["configuration", ", ".join(str(folder) for folder in folders), ""]
+
+
+def _kernels() -> list[str]:
+    """Checks the compiled code, without which some work takes longer."""
+    return ["kernels", *kernels.state()]
 
 
 def _anserini() -> Iterator[list[str]]:

@@ -44,29 +44,34 @@ def kernel(name: str) -> Kernel | None:
     return call
 
 
-def state() -> str:
-    """Says in words whether the kernels are used."""
+def state() -> tuple[str, str]:
+    """Returns in words whether the kernels are used, and what would change it."""
     if os.environ.get(VARIABLE) == "off":
-        return f"not used: {VARIABLE}=off"
-    return _library()[1]
+        return "not used", f"unset {VARIABLE}"
+    return _library()[1:]
+
+
+def addressed(array: npt.NDArray[Any]) -> int:
+    """Returns the address of a contiguous array, which must live as long as the address is used."""
+    if not array.flags.c_contiguous:
+        raise ValueError("a kernel takes contiguous arrays")
+    return int(array.ctypes.data)
 
 
 def _argument(value: Argument) -> ctypes.c_void_p | ctypes.c_double | ctypes.c_int64:
     if isinstance(value, np.ndarray):
-        if not value.flags.c_contiguous:
-            raise ValueError("a kernel takes contiguous arrays")
-        return ctypes.c_void_p(value.ctypes.data)
+        return ctypes.c_void_p(addressed(value))
     return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value)
 
 
 @cache
-def _library() -> tuple[ctypes.PyDLL | None, str]:
+def _library() -> tuple[ctypes.PyDLL | None, str, str]:
     try:
         library = ctypes.PyDLL(str(LIBRARY))
     except OSError:
-        return None, "not compiled: install the package again where there is a C compiler"
+        return None, "not compiled", "install mathir-harness again where there is a C compiler"
     library.harness_sources.restype = ctypes.c_char_p
     digest = sha256(b"".join(path.read_bytes() for path in sorted(ROOT.rglob("*.c"))))
     if library.harness_sources().decode() != digest:
-        return None, "compiled from other sources: install the package again"
-    return library, "compiled"
+        return None, "compiled from other sources", "install mathir-harness again"
+    return library, "compiled", ""

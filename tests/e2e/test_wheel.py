@@ -73,14 +73,33 @@ def test_what_the_wheel_holds(clone: Path, wheel: Path) -> None:
                 inside = f"harness/_data/{path.relative_to(clone)}"
                 assert archive.read(inside) == path.read_bytes()
                 names.remove(inside)
-    package = {str(path.relative_to(clone)) for path in (clone / "harness").rglob("*") if path.is_file()}
+    package = {str(path.relative_to(clone)) for path in (clone / "harness").rglob("*.*") if path.suffix != ".so"}
     assert package <= names
-    assert {name for name in names - package if ".dist-info/" not in name} == set()
+    built = {name for name in names - package if ".dist-info/" not in name}
+    if shutil.which("cc"):
+        assert built == {"harness/_kernels.so"}
+        assert "-py3-none-linux" in wheel.name or sys.platform != "linux"
+    else:
+        assert built == set()
     assert (metadata["Name"], metadata["Version"]) == ("mathir-harness", __version__)
     assert metadata["License-Expression"] == "Apache-2.0"
     heavy = ("torch", "numba", "pyserini", "pytrec")
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert [line for line in required if line.startswith(heavy)] == []
+
+
+@pytest.mark.parametrize(("variable", "value"), [("HARNESS_PURE", "1"), ("CC", "no-such-compiler"), ("CC", "false")])
+def test_a_wheel_without_kernels(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """Where they cannot or must not be compiled, the wheel is pure."""
+    monkeypatch.setenv(variable, value)
+    execute(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, clone)
+    (built,) = tmp_path.iterdir()
+    assert built.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(built) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
+    assert not (clone / "harness/_kernels.so").exists()
 
 
 @pytest.mark.slow
@@ -89,6 +108,8 @@ def test_the_installed_program(installed: Path, tmp_path: Path) -> None:
     assert place.good("--version") == f"mathir-harness {__version__}\n"
     configuration = next(row for row in table(place.good("doctor")) if row[0] == "configuration")[1]
     assert Path(configuration).is_relative_to(installed.parents[1])
+    if shutil.which("cc"):
+        assert ["kernels", "compiled"] in table(place.good("doctor"))
     assert "mini-task1" in place.good("list", "collections", "--ready")
     assert "110 cells" in place.good("show", "paper", "crossmath")
     assert place.files() == {}

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from harness.formulas.trees.forest import Forest
 from harness.systems.structural.paths import Codes, paths
-from harness.systems.structural.tree import encoded
 
 Array = npt.NDArray[Any]
+RANGE = 4096  # trees of a block
 
 
 def index(trees: Forest, height: int) -> dict[str, Array]:
@@ -33,13 +33,20 @@ def index(trees: Forest, height: int) -> dict[str, Array]:
     for key, value in zip(path, np.sqrt(np.log1p(len(trees) / often)).tolist(), strict=True):
         for number, count in sorted(lists[key].items()):
             weight[number] += value * factors[key] * count
-    entries = [entry for key in path for entry in sorted(lists[key].items())]
-    numbers = np.array([number for number, _ in entries], np.uint32)
-    gaps, end = encoded(numbers, np.array([min(n, 15) for _, n in entries], np.uint8), np.cumsum(often))
+    blocks: list[tuple[int, int]] = []  # range, and size less 1
+    ends, postings = [], []
+    for key in path:
+        entries = sorted(lists[key].items())
+        numbers = [number // RANGE for number, _ in entries]
+        blocks += [(each, numbers.count(each) - 1) for each in sorted(set(numbers))]
+        postings += [number % RANGE * 16 + min(count, 15) for number, count in entries]
+        ends.append((len(postings), len(blocks)))
     return {
         "path": np.array(path, np.uint64),
-        "end": end,
-        "often": often.astype(np.int32),
-        "gaps": gaps,
+        "end": np.array([end for end, _ in ends]),
+        "blocks": np.array([end for _, end in ends]),
+        "range": np.array([each for each, _ in blocks], np.uint16),
+        "size": np.array([size for _, size in blocks], np.uint16),
+        "posting": np.array(postings, np.uint16),
         "weight": np.array(weight).astype(np.float32),
     }

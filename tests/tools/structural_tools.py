@@ -8,9 +8,9 @@ from pathlib import Path
 
 from harness.collections.corpus import Document
 from harness.formulas.trees.forest import Forest
-from harness.systems.structural import formulas, tree
+from harness.systems.structural import formulas, index
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.tree import Index
+from harness.systems.structural.index import Index
 
 
 def encode(documents: Iterable[Document], kind: str, route: str = formulas.OWN) -> Formulas:
@@ -21,5 +21,5 @@ def encode(documents: Iterable[Document], kind: str, route: str = formulas.OWN) 
 
 def indexed(trees: Forest, height: int, limit: int | None = None) -> Index:
     with tempfile.TemporaryDirectory() as folder:
-        tree.write(trees, height, Path(folder), limit=limit)
+        index.write(trees, height, Path(folder), limit=limit)
         return Index.load(Path(folder), trees, height)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +58,12 @@ class Codes:
 
 
 def _numbers(names: tuple[str, ...]) -> Hashes:
-    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
+    return np.frombuffer(b"".join(map(_digest, names)), "<u8").astype(np.uint64)
+
+
+@lru_cache(1 << 16)  # a query has few names, which others have as well
+def _digest(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
 
 
 @dataclass(frozen=True, eq=False)

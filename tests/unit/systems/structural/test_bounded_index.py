@@ -22,10 +22,11 @@ from harness.formulas.opt.read import read_latex
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import ERROR
 from harness.formulas.trees.tree import show
-from harness.systems.structural import formulas, tree
+from harness.systems.structural import formulas
+from harness.systems.structural import index as index_of_paths
 from harness.systems.structural.formulas import Formulas
+from harness.systems.structural.index import Index
 from harness.systems.structural.known import Digests, Recent
-from harness.systems.structural.tree import Index
 
 LIMITS = (1, 3000, 1 << 30)  # bytes: one formula or path at a time, a few, all at once
 LATEX = (
@@ -101,7 +102,7 @@ def test_every_limit_gives_the_index_of_the_plain_way(seed: int, height: int) ->
     expected = reference.index(trees, height)
     for limit in LIMITS:
         with tempfile.TemporaryDirectory() as name:
-            tree.write(trees, height, Path(name), limit=limit)
+            index_of_paths.write(trees, height, Path(name), limit=limit)
             assert sorted(files(Path(name))) == sorted(f"{each}.npy" for each in expected)
             index = Index.load(Path(name), trees, height)
             for each, array in expected.items():
@@ -122,22 +123,22 @@ class Stopped(BaseException):
     """Stands for an interrupt."""
 
 
-@pytest.mark.parametrize("what", [formulas.write, tree.write])
+@pytest.mark.parametrize("what", [formulas.write, index_of_paths.write])
 def test_what_is_interrupted_leaves_no_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Callable[..., None]
 ) -> None:
     def stop(*_: object) -> None:
         raise Stopped
 
-    monkeypatch.setattr(tree, "encoded", stop)
+    monkeypatch.setattr(index_of_paths, "encoded", stop)
     monkeypatch.setattr(formulas, "show", stop)
     with pytest.raises(Stopped):
-        if what is tree.write:
-            tree.write(forest.pack(random_trees(9)), 2, tmp_path)
+        if what is index_of_paths.write:
+            index_of_paths.write(forest.pack(random_trees(9)), 2, tmp_path)
         else:
             formulas.write(documents_of(1, True), "opt", tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
-    assert not left & {"blocks", "document-ids.lengths", "document-ids.bytes", "weight.npy", "counts.json"}
+    assert not left & {"entries", "document-ids.lengths", "document-ids.bytes", "weight.npy", "counts.json"}
 
 
 @given(st.lists(st.binary(max_size=3)), st.sampled_from((0, 500, 10**6)))
@@ -182,7 +183,7 @@ def test_memory_of_an_index_grows_with_trees_only(tmp_path: Path) -> None:
     def peak(limit: int) -> int:
         (tmp_path / str(limit)).mkdir()
         tracemalloc.start()
-        tree.write(trees, 2, tmp_path / str(limit), limit=limit)
+        index_of_paths.write(trees, 2, tmp_path / str(limit), limit=limit)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

@@ -29,8 +29,9 @@ from harness.formulas.trees.tree import Nested, Tree, build, children, parse, pl
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
-from harness.systems.structural import tree as structural
-from harness.systems.structural.tree import Index, Query, Structural, parts
+from harness.systems.structural import index as structural
+from harness.systems.structural.index import RANGE, Index
+from harness.systems.structural.tree import Query, Structural, parts
 
 WHOLE = 1 << 40  # a budget that reads every list
 INNER = ("U!plus", "U!times", "O!divide", "O!SUP", "F!sin")
@@ -147,7 +148,7 @@ def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: in
     trees = some_trees(40, seed)
     index = indexed(forest.pack(trees), system.height)
     for query in [*trees[:3], *some_trees(3, seed + 100)]:
-        numbers, scores = system.search(Query.of(query, index), index)
+        numbers, scores = system.search(Query(query, index))
         expected = [plain_score(query, trees[number], trees, system) for number in numbers.tolist()]
         assert scores.tolist() == pytest.approx(expected, abs=2e-6)
         common = [bool(plain_short(query, system.height) & plain_short(tree, system.height)) for tree in trees]
@@ -165,7 +166,7 @@ def test_deep_formulas_have_short_paths_too() -> None:
 
     trees, system = [deep("V!y"), deep("V!z"), parse("[O!root,0[V!x],1[N!2]]")], Structural(budget=WHOLE, share=0.0)
     index = indexed(forest.pack(trees), system.height)
-    numbers, scores = system.search(Query.of(trees[0], index), index)
+    numbers, scores = system.search(Query(trees[0], index))
     expected = [plain_score(trees[0], trees[number], trees, system) for number in numbers.tolist()]
     assert scores.tolist() == pytest.approx(expected, abs=2e-6)
     assert scores[0] > scores[1] + 1e-4
@@ -181,7 +182,7 @@ def test_a_formula_finds_itself_first(seed: int) -> None:
     index = indexed(forest.pack(trees), 2)
     written = [paths.canonical(tree) for tree in trees]
     for number, tree in enumerate(trees[:10]):
-        numbers, scores = Structural().search(Query.of(tree, index), index)
+        numbers, scores = Structural().search(Query(tree, index))
         best = numbers[scores == scores.max()].tolist()
         assert scores.max() == 1
         assert best == [n for n, text in enumerate(written) if text == written[number]]
@@ -192,10 +193,10 @@ def test_formulas_with_the_same_paths_are_not_the_same() -> None:
         parse(f"[U!times,0[U!plus,0[V!a],1[V!{b}]],1[U!plus,0[V!{c}],1[V!d]]]") for b, c in (("b", "c"), ("c", "b"))
     )
     index = indexed(forest.pack([query, other]), 2)
-    found = parts(asked := Query.of(query, index), index, np.arange(2), 0.3)
+    found = parts(asked := Query(query, index), np.arange(2), 0.3)
     assert found.overlap.tolist() == pytest.approx([1, 1])
     assert found.structure.tolist() == [1, 1]
-    _, scores = Structural().search(asked, index)
+    _, scores = Structural().search(asked)
     assert scores[0] == 1 > scores[1] > 0.99
 
 
@@ -206,7 +207,7 @@ def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.D
     number = data.draw(st.integers(0, len(trees) - 1))
     node = data.draw(st.integers(0, len(trees[number]) - 1))
     index = indexed(forest.pack(trees), 2)
-    found = parts(Query.of(part_of(trees[number], node), index), index, np.array([number]), 0.3)
+    found = parts(Query(part_of(trees[number], node), index), np.array([number]), 0.3)
     assert (found.structure[0], found.symbols[0]) == (1, 1)
     assert found.overlap[0] == pytest.approx(1) if node == 0 else found.overlap[0] < 1
 
@@ -220,11 +221,11 @@ def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[
     query = trees[0]
     renamed = Tree(tuple(other.get(label, label) for label in query.labels), query.parents, query.edges)
     numbers = np.arange(len(trees))
-    before, after = (parts(Query.of(tree, index), index, numbers, 0.0) for tree in (query, renamed))
+    before, after = (parts(Query(tree, index), numbers, 0.0) for tree in (query, renamed))
     assert before.structure.tolist() == after.structure.tolist()
     assert after.structure[0] == 1
     # A part that has more of the same symbols may be chosen instead of the whole, if it is worth as much.
-    chosen = parts(Query.of(renamed, index), index, numbers[:1], credit)
+    chosen = parts(Query(renamed, index), numbers[:1], credit)
     assert (1 - credit) * chosen.structure[0] + credit * chosen.symbols[0] >= 1 - credit - 1e-12
 
 
@@ -234,7 +235,7 @@ def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
     trees = some_trees(15, seed)
     index = indexed(forest.pack(trees), 2)
     other = shuffled(trees[-1], random.Random(seed))
-    results = [Structural().search(Query.of(tree, index), index) for tree in (trees[-1], other)]
+    results = [Structural().search(Query(tree, index)) for tree in (trees[-1], other)]
     assert results[0][0].tolist() == results[1][0].tolist()
     assert results[0][1].tolist() == pytest.approx(results[1][1].tolist(), abs=1e-12)
     assert results[1][1].max() == 1
@@ -243,7 +244,7 @@ def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
 def test_the_order_of_ordered_arguments_counts() -> None:
     query, other = parse("[O!divide,0[V!a],1[V!b]]"), parse("[O!divide,0[V!b],1[V!a]]")
     index = indexed(forest.pack([query, other]), 2)
-    found = parts(Query.of(query, index), index, np.arange(2), 0.3)
+    found = parts(Query(query, index), np.arange(2), 0.3)
     assert (found.structure.tolist(), found.symbols.tolist()) == ([1, 1], [1, 0])
     assert found.overlap[1] < found.overlap[0]
 
@@ -268,23 +269,24 @@ def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     index = Index.load(tmp_path, trees, 2)
     assert lists(index) == lists(whole)
     assert index.weight.tolist() == whole.weight.tolist()
-    assert whole.often.tolist() == [len(entries) for entries in lists(whole).values()]
-    (tmp_path / "gaps.npy").write_bytes(b"?")
+    assert whole.often(np.arange(len(whole.path))).tolist() == [len(entries) for entries in lists(whole).values()]
+    (tmp_path / "posting.npy").write_bytes(b"?")
     assert "not an index of paths" in message(lambda: Index.load(tmp_path, trees, 2))
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 2**32 - 1), st.integers(1, 15), min_size=1, max_size=9), min_size=1))
-def test_lists_of_trees_come_back_from_their_bytes(entries: list[dict[int, int]]) -> None:
+@given(st.lists(st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99), min_size=1, max_size=9), min_size=1))
+def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]]) -> None:
     wanted = [sorted(each.items()) for each in entries]
     flat = [pair for each in wanted for pair in each]
-    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint8)
-    gaps, end = structural.encoded(tree, count, np.cumsum([len(each) for each in wanted]))
+    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint16)
+    end = np.cumsum([len(each) for each in wanted])
+    at, sizes, postings = structural.encoded(tree, count, end)
     nothing = forest.pack([parse("[V!x]")])
     numbers = np.arange(len(wanted))
-    some = np.zeros(len(wanted))
-    often = np.array([len(each) for each in wanted], np.int32)
-    index = Index(nothing, 0, numbers.astype(np.uint64), end, often, gaps, some.astype(np.float32))
-    assert list(lists(index).values()) == wanted
+    blocks, of_block = np.searchsorted(at, end), (tree[at] // RANGE).astype(np.uint16)
+    some = np.zeros(1, np.float32)
+    index = Index(nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, some)
+    assert list(lists(index).values()) == [[(t, min(c, 15)) for t, c in each] for each in wanted]
     order = numbers[::-1]  # lists are read in any order
     which, trees, _ = index.read(order)
     assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
@@ -293,13 +295,13 @@ def test_lists_of_trees_come_back_from_their_bytes(entries: list[dict[int, int]]
 def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
     trees = [parse(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
     index = indexed(forest.pack(trees), 2)
-    query = Query.of(trees[2], index)
+    query = Query(trees[2], index)
     # What only the formula itself has comes first; a list is read as a whole.
-    assert index.candidates(query, 10, 1).tolist() == [2]
-    assert index.candidates(query, 10, WHOLE).tolist() == list(range(8))
+    assert index.candidates(query.terms, 10, 1).tolist() == [2]
+    assert index.candidates(query.terms, 10, WHOLE).tolist() == list(range(8))
     # The others tie: the first of them.
-    assert index.candidates(query, 3, WHOLE).tolist() == [0, 1, 2]
-    assert index.candidates(Query.of(parse("[O!minus,0[N!1]]"), index), 10, WHOLE).tolist() == []
+    assert index.candidates(query.terms, 3, WHOLE).tolist() == [0, 1, 2]
+    assert index.candidates(Query(parse("[O!minus,0[N!1]]"), index).terms, 10, WHOLE).tolist() == []
 
 
 # ---- formulas of corpora and topics --------------------------------------------------------------------------------
@@ -432,7 +434,7 @@ def best_of_fraction(corpus: Corpus) -> float:
     """What the formula a/b alone is worth to x+y."""
     known = formulas.read(corpus, "opt")
     index = indexed(known.trees, 2)
-    numbers, scores = Structural().search(Query.of(known.trees[0], index), index)
+    numbers, scores = Structural().search(Query(known.trees[0], index))
     return float(scores[numbers == 1].sum())
 
 

@@ -1,0 +1,172 @@
+"""The compiled formula search equals the NumPy code: the same trees, and scores that are equal bit by bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from formula_tools import random_trees
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structural_tools import encode, indexed
+
+from harness.errors import HarnessError
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Tree
+from harness.io import kernels
+from harness.systems.structural.index import RANGE, Index
+from harness.systems.structural.tree import Query, Structural
+
+pytestmark = pytest.mark.skipif(kernels.kernel("harness_search") is None, reason=f"kernels: {kernels.state()[0]}")
+Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.VARIABLE, "off")
+        yield
+
+
+def both(system: Structural, tree: Tree, index: Index, first: int | None = None) -> tuple[Found, Found]:
+    compiled = system.search(Query(tree, index), first)
+    with plain():
+        return compiled, system.search(Query(tree, index))
+
+
+def same(compiled: Found, expected: Found) -> None:
+    assert compiled[0].tolist() == expected[0].tolist()
+    assert compiled[1].tolist() == expected[1].tolist()
+
+
+def best(found: Found, first: int) -> list[tuple[int, float]]:
+    """In the order of a run: score in float32, then number."""
+    trees, scores = found
+    order = np.lexsort((trees, -scores.astype(np.float32)))[:first]
+    return list(zip(trees[order].tolist(), scores[order].tolist(), strict=True))
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    trees=st.integers(1, 60),
+    height=st.integers(0, 4),
+    limit=st.integers(1, 70),
+    budget=st.sampled_from((1, 50, 400, 10**9)),
+    credit=st.sampled_from((0.0, 0.3, 1.0)),
+)
+@settings(max_examples=60)
+def test_all_candidates(seed: int, trees: int, height: int, limit: int, budget: int, credit: float) -> None:
+    some = random_trees(trees + 3, seed)
+    index = indexed(forest.pack(some[3:]), height)
+    system = Structural(height=height, candidates=limit, budget=budget, credit=credit)
+    for tree in some[:6]:
+        same(*both(system, tree, index))
+        first = 1 + seed % limit
+        assert best(system.search(Query(tree, index), first), first) == best(both(system, tree, index)[1], first)
+        with plain():
+            expected = index.candidates(Query(tree, index).terms, limit, budget)
+        assert index.candidates(Query(tree, index).terms, limit, budget).tolist() == expected.tolist()
+
+
+def large() -> Index:
+    """Three ranges of trees."""
+    return indexed(forest.pack(dict.fromkeys(random_trees(2 * RANGE + 900, 5))), 2)
+
+
+@pytest.mark.slow
+def test_the_first_thousand_of_two_thousand_queries() -> None:
+    index, rng = large(), random.Random(1)
+    assert len(index.trees) > 2 * RANGE
+    whole = Structural(budget=10**9)
+    asked = [index.trees[rng.randrange(len(index.trees))] for _ in range(1000)] + random_trees(1000, 99)
+    for number, tree in enumerate(asked):
+        compiled, expected = both(Structural() if number % 2 else whole, tree, index)
+        same(compiled, expected)
+
+
+def test_ranges_and_pruning() -> None:
+    index = large()
+    for number in range(0, len(index.trees), len(index.trees) // 30):
+        compiled, expected = both(Structural(candidates=20), index.trees[number], index)
+        same(compiled, expected)
+        assert best(compiled, 1)[0][1] == 1.0
+
+
+def test_a_path_more_often_than_the_index_counts() -> None:
+    def sums(terms: int) -> Tree:
+        labels = ("U!plus", *(f"V!{name}" for name in "x" * terms))
+        return Tree(labels, (-1, *[0] * terms), ("", *["0"] * terms))
+
+    index = indexed(forest.pack([sums(n) for n in (2, 14, 15, 16, 17, 40)]), 2)
+    for terms in (1, 15, 16, 39, 40, 41):
+        same(*both(Structural(), sums(terms), index))
+        compiled, expected = both(Structural(), sums(terms), index, 1)
+        assert best(compiled, 1) == best(expected, 1)
+
+
+def test_a_query_of_unknown_symbols_finds_nothing() -> None:
+    index = indexed(forest.pack(random_trees(9)), 2)
+    trees, scores = Structural().search(Query(Tree(("T!unknown",), (-1,), ("",)), index))
+    assert (trees.tolist(), scores.tolist()) == ([], [])
+
+
+@given(seed=st.integers(0, 10**6), first=st.integers(1, 9))
+@settings(max_examples=20)
+def test_documents_with_several_formulas(seed: int, first: int) -> None:
+    """The best documents are found although several of the best formulas are of one document."""
+    from harness.collections.corpus import Document
+    from harness.data.topics import Formula
+
+    rng = random.Random(seed)
+    texts = [rng.choice("abcxy") + rng.choice("+-") + rng.choice("abcxy") for _ in range(40)]
+    documents = [
+        Document(f"d{n}", formulas=tuple(Formula(f"{n}.{m}", rng.choice(texts)) for m in range(rng.randint(1, 9))))
+        for n in range(12)
+    ]
+    known = encode(documents, "opt")
+    index, system = indexed(known.trees, 2), Structural()
+    tree = known.trees[seed % len(known.trees)]
+    with plain():
+        expected = system.documents((tree,), known, index)
+    found = system.documents((tree,), known, index, first)
+    place = np.arange(len(expected))
+    order, other = (np.lexsort((place, -scores.astype(np.float32)))[:first] for scores in (expected, found))
+    assert order.tolist() == other.tolist()
+    assert expected[order].tolist() == found[order].tolist()
+
+
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(("range", "size", "posting", "blocks", "end")))
+@settings(max_examples=100)
+def test_damaged_postings_are_refused_or_give_trees_of_the_index(seed: int, name: str) -> None:
+    rng = random.Random(seed)
+    index = indexed(forest.pack(random_trees(40, seed % 7)), 2)
+    array: Any = getattr(index, name).copy()
+    largest = np.iinfo(array.dtype).max
+    for _ in range(rng.randint(1, 5)):
+        array[rng.randrange(len(array))] = rng.choice((0, 1, largest, rng.randint(0, largest)))
+    damaged = replace(index, **{name: array})
+    for number in range(0, 40, 5):
+        query = Query(index.trees[number], index)
+        searches = (
+            partial(damaged.candidates, query.terms, 10, 10**9),
+            partial(_trees_found, query.tree, damaged),
+        )
+        for search in searches:
+            try:
+                with np.errstate(all="ignore"):
+                    found = search()
+            except HarnessError as error:
+                assert "damaged" in str(error)
+            else:
+                assert all(0 <= tree < 40 for tree in found.tolist())
+
+
+def _trees_found(tree: Tree, index: Index) -> npt.NDArray[np.int64]:
+    return Structural().search(Query(tree, index))[0]
