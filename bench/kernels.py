@@ -1,8 +1,8 @@
 """Numba or C for the kernels: the candidate stage of the formula search in both, and the time until it can be used.
 
 Both sides find the candidates of the same queries in the index of generated trees; results are compared. Numba's side
-is the loop of `candidates.c` written for numba. Times of the first call are of a new process each: without a cache, with
-the cache that numba has written, and with the library in C. Needs numba.
+is the loop of `candidates.c` written for numba. Times of the first call are of a new process each: without a cache,
+with the cache that numba has written, and with the library in C. Needs numba.
 """
 
 from __future__ import annotations
@@ -14,40 +14,43 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Nested, build
 from harness.systems.structural.index import OFTEN, RANGE, Index, Terms, write
 from harness.systems.structural.tree import Query
 
+Array = npt.NDArray[Any]
 TREES, QUERIES, LIMIT, BUDGET, ROUNDS = 100_000, 200, 1000, 150_000, 5
 
 
-def jitted(cache: bool) -> Any:
+def jitted(cache: bool) -> Callable[..., int]:
     """The candidate stage for numba, without pruning of blocks that are left out whole."""
     import numba
 
     @numba.njit(cache=cache, boundscheck=False)
     def search(
-        ranges: Any,
-        sizes: Any,
-        postings: Any,
-        block: Any,
-        block_end: Any,
-        at: Any,
-        value: Any,
-        count: Any,
-        weight: Any,
-        asked: Any,
+        ranges: Array,
+        sizes: Array,
+        postings: Array,
+        block: Array,
+        block_end: Array,
+        at: Array,
+        value: Array,
+        count: Array,
+        weight: Array,
+        asked: Array,
         least: float,
         limit: int,
-        found: Any,
-        dice: Any,
-        total: Any,
+        found: Array,
+        dice: Array,
+        total: Array,
     ) -> int:
         left = np.zeros(len(value) + 1)
         for i in range(len(value) - 1, -1, -1):
@@ -79,7 +82,8 @@ def jitted(cache: bool) -> Any:
                         tree = postings[n] >> 4
                         total[tree] += each[postings[n] & 15]
                         seen[tree] = True
-            if not some:
+            last = (number + 1) * total.size >= len(weight)
+            if not some and not last:
                 continue
             first = number * total.size
             for tree in range(min(total.size, len(weight) - first)):
@@ -92,22 +96,21 @@ def jitted(cache: bool) -> Any:
                     found[length] = first + tree
                     dice[length] = its
                     length += 1
-            if length >= 2 * limit or (number + 1) * total.size >= len(weight):
-                if length > limit:
-                    threshold = np.sort(dice[:length])[length - limit]
-                    equal = limit - (dice[:length] > threshold).sum()
-                    kept = 0
-                    for i in range(length):
-                        if dice[i] < threshold:
+            if length > limit and (length >= 2 * limit or last):
+                threshold = np.sort(dice[:length])[length - limit]
+                equal = limit - (dice[:length] > threshold).sum()
+                kept = 0
+                for i in range(length):
+                    if dice[i] < threshold:
+                        continue
+                    if dice[i] == threshold:
+                        equal -= 1
+                        if equal < 0:
                             continue
-                        if dice[i] == threshold:
-                            equal -= 1
-                            if equal < 0:
-                                continue
-                        found[kept] = found[i]
-                        dice[kept] = dice[i]
-                        kept += 1
-                    length = kept
+                    found[kept] = found[i]
+                    dice[kept] = dice[i]
+                    kept += 1
+                length = kept
         return length
 
     return search
@@ -118,7 +121,7 @@ def trees(number: int) -> forest.Forest:
     rng = random.Random(7)
 
     def nested(size: int) -> Nested:
-        parts = []
+        parts: list[tuple[str, Nested]] = []
         left = size - 1
         while left > 0:
             part = rng.randint(1, left)
@@ -130,12 +133,12 @@ def trees(number: int) -> forest.Forest:
     return forest.pack(build(nested(rng.randint(3, 40))) for _ in range(number))
 
 
-def numba_side(index: Index, cache: bool) -> Any:
+def numba_side(index: Index, cache: bool) -> Callable[[Terms], Array]:
     """A function from a query's terms to its candidates."""
     search = jitted(cache)
     total, least = np.zeros(RANGE), float(index.weight.min())
 
-    def candidates(terms: Terms) -> Any:
+    def candidates(terms: Terms) -> Array:
         known = np.flatnonzero(terms.place >= 0)
         often = index.often(terms.place[known])
         order = np.lexsort((known, often))
