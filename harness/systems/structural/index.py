@@ -198,16 +198,17 @@ class Index:
         return float(self.weight.min())
 
     @cached_property
+    def _idf(self) -> Floats:
+        return _weight(self.often(np.arange(len(self.path))), len(self.trees))
+
     def given(self) -> tuple[Array, Array, Array]:
-        """What `search.c` takes of an index: addresses of its arrays, their lengths, and weights."""
-        idf = _weight(self.often(np.arange(len(self.path))), len(self.trees))
+        """Returns what `search.c` takes of an index: addresses of its arrays, their lengths, and weights."""
         trees, codes = self.trees, self.codes
         arrays = (
-            *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, idf),
+            *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, self._idf),
             *(trees.offsets, trees.labels, trees.parents, trees.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
         )
-        self.__dict__["_kept"] = arrays  # what the addresses are of
         lengths = [len(self.path), len(self.range), len(self.posting), len(trees), self.height]
         weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
         return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths), np.array(weights)
