@@ -19,7 +19,16 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # Neither -ffast-math nor contraction: the results are those of NumPy, bit by bit.
-FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden")
+FLAGS = (
+    "-std=c11",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fvisibility=hidden",
+)
 LIBRARY = "harness/_kernels.so"
 
 

@@ -3,9 +3,10 @@
     PYTHONPATH=tests/tools python -m bench.launchers_real [LAUNCHER ...]
 
 36 cells: ten settings of `bm25`, and the bi-encoder MiniLM on the beginnings of texts, on the judged answers of three
-years of ARQMath's Task 1, and `tree` on the formulas of three years of Task 2. Every launcher starts with an empty store
-and an empty folder. SLURM is a cluster of two nodes on the loopback, Ray one of two nodes on this machine. Needs the corpora mse-pages and
-mse-formulas. The table is printed as Markdown; the exit code is 1 if a run or the report differs from the first one.
+years of ARQMath's Task 1, and `tree` on the formulas of three years of Task 2. Every launcher starts with an empty
+store and an empty folder. SLURM is a cluster of two nodes on the loopback, Ray one of two nodes on this machine. Needs
+the corpora mse-pages and mse-formulas. The table is printed as Markdown; the exit code is 1 if a run or the report
+differs from the first one.
 """
 
 from __future__ import annotations
