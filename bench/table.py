@@ -1,9 +1,9 @@
 """What the benchmarks of speed share: sides in turn, a table, and the JSON that `make bench` compares.
 
 A script measures its sides in one process and in turn (`in_turn`), prints its table (`show`), and with `--json PATH`
-writes one `Ratio` for each work (`save`). `bench/results/NAME.json` is the file of a full measurement; `bench.quick` runs
-the script again with quicker arguments and compares ratios of the same `work`, so a `work` names all that the ratio
-depends on, the size of the input above all.
+writes one `Ratio` for each work (`save`). `bench/results/NAME.json` is the file of a full measurement; `bench.quick`
+runs the script again with quicker arguments and compares ratios of the same `work`, so a `work` names all that the
+ratio depends on, the size of the input above all.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def machine(packages: Sequence[str] = ()) -> str:
 def commit() -> str:
     """Returns the commit of the checkout, with `-dirty` if files differ from it; empty outside a checkout."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
