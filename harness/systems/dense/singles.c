@@ -114,7 +114,7 @@ EXPORT int64_t harness_dense_exact(const void *values, int64_t half, int64_t tot
             harness_dense_widen(values, total, dims, rows + i, 1, wide);
         else
             x = (const float *)values + rows[i] * dims;
-        out[i] = pairwise(x, query, dims);
+        out[i] = 0.0 + pairwise(x, query, dims); /* never -0 */
     }
     free(wide);
     return 0;

@@ -173,13 +173,14 @@ class Scan:
         out = np.zeros((0, 0), np.bool_) if self._out is None else self._out
         sizes = np.zeros(self._threads, np.int64)
         shape = queries, self._parts.dimensions, floors, values, int(values.dtype == np.float16), len(values)
-        documents = part.document[rows], np.ascontiguousarray(rows), rows.size, out, out.shape[1]
+        found = np.ascontiguousarray(part.document[rows], np.int64)
+        documents = found, np.ascontiguousarray(rows, np.int64), rows.size, out, out.shape[1]
         code = self._kernel(self._panels, *shape, *documents, self._step, self._threads, *self._room, sizes)
         _check(code)
         begins = [thread * self._step * queries for thread in range(self._threads)]
         slices = [slice(begin, begin + size) for begin, size in zip(begins, sizes.tolist(), strict=True)]
-        asked, found, kept = (np.concatenate([column[each] for each in slices]) for column in self._room)
-        return asked, found, kept
+        asked, names, scores = (np.concatenate([column[each] for each in slices]) for column in self._room)
+        return asked, names, scores
 
 
 def grouped(asked: Asked, found: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
@@ -218,12 +219,12 @@ def _check(code: int) -> None:
 def _products(query: Floats32, part: Vectors, rows: Rows) -> Floats64:
     """Returns inner products with some rows of the vectors in float64, summed in the same order on each machine."""
     out = np.empty(rows.size)
-    wide = query.astype(np.float64)
+    wide = np.ascontiguousarray(query, np.float64)
     compiled = kernel("harness_dense_exact") if _fit(part) else None
     if compiled is not None:
         values = np.asarray(part.values)
         shape = int(values.dtype == np.float16), len(values), part.dimensions
-        _check(compiled(values, *shape, np.ascontiguousarray(rows), rows.size, np.ascontiguousarray(wide), out))
+        _check(compiled(values, *shape, np.ascontiguousarray(rows, np.int64), rows.size, wide, out))
         return out
     for begin in range(0, rows.size, STEP):
         # Not a matrix product, whose order of summation depends on the block and the library.
