@@ -4,9 +4,9 @@
     python -m bench.report --before ../other-checkout
 
 The report is made of scores (`paper_report`) and written in the formats of `harness reproduce` (html, md, tex, json,
-csv); reading and scoring the runs is not measured. Before is the commit `BASE`, taken from the history into a temporary
-folder, or another checkout. Each round measures both in new processes, one after the other, alternating; in each process
-the second report counts, so that what is imported at first use does not. Medians over the rounds.
+csv); reading and scoring the runs is not measured. Before is the commit `BASE`, taken from the history into a
+temporary folder, or another checkout. Each round measures both in new processes, one after the other, alternating; in
+each process the second report counts, so that what is imported at first use does not. Medians over the rounds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def measured(checkout: Path) -> Measured:
     """CPU seconds and bytes of each part, by the code of a checkout."""
     environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", CODE]
-    done = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, check=False)
     if done.returncode:
         sys.exit(done.stderr.decode())
     spent, sizes = json.loads(done.stdout.splitlines()[-1])
