@@ -36,7 +36,7 @@ def lines(name: str, arguments: Sequence[str], path: Path) -> list[tuple[str, ..
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return [(name, "", "", f"could not run: {last}")]
     committed, now = load(RESULTS / f"{name}.json"), load(path)
-    found = [
+    found: list[tuple[str, ...]] = [
         (work, f"{committed[work].ratio:.2f}", f"{ratio.ratio:.2f}", verdict(committed[work].ratio, ratio.ratio))
         for work, ratio in now.items()
         if work in committed

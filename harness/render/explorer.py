@@ -153,7 +153,9 @@ class _Formulas:
         self._placed: dict[tuple[str, str, str | None], int] = {}
         self.kinds: dict[tuple[str, ...], int] = {}
         self._made: list[tuple[str, int, int]] = []  # LaTeX, display, index of an element or -1
-        self._elements: dict[tuple[int | str, ...], int] = {}  # kind, text (maybe empty), indices of children -> index
+        self._elements: dict[
+            tuple[int, str, tuple[int, ...]], int
+        ] = {}  # kind, text (maybe empty), indices of children -> index
         self._uses: list[int] = []
         self._known: dict[Formula, int] = {}
 
@@ -181,12 +183,12 @@ class _Formulas:
         """Returns the index of an element; equal elements have the same one."""
         kind = (element.tag, *(part for pair in element.attrib.items() for part in pair))
         place = self.kinds.setdefault(kind, len(self.kinds))
-        key = (place, element.text or "", *[self._element(child) for child in element])
-        index = self._elements.setdefault(key, len(self._uses))
+        children = tuple([self._element(child) for child in element])
+        index = self._elements.setdefault((place, element.text or "", children), len(self._uses))
         if index == len(self._uses):
             self._uses.append(0)
-            for child in key[2:]:
-                self._uses[int(child)] += 1
+            for child in children:
+                self._uses[child] += 1
         return index
 
     def shared(self) -> dict[str, list[list[object]]]:
@@ -196,8 +198,8 @@ class _Formulas:
         place = {element: index for index, element in enumerate(often)}
 
         def tree(index: int) -> list[object]:
-            kind, text, *children = elements[index]
-            below = (place[int(n)] if int(n) in place else tree(int(n)) for n in children)
+            kind, text, children = elements[index]
+            below = (place[n] if n in place else tree(n) for n in children)
             return [kind, *([text] if text else []), *below]
 
         made = [[latex, display, *([] if root < 0 else [tree(root)])] for latex, display, root in self._made]
