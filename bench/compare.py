@@ -39,7 +39,7 @@ def scored() -> dict[str, list[Scores]]:
     for path, collection, edition in files():
         key = f"{collection} {edition}"
         if key not in scorers:
-            scorers[key] = load_collection(collection).scorer(edition, "arqmath-task1", measures=[MEASURE])
+            scorers[key] = load_collection(collection).scorer(edition, "arqmath-task1", measures=(MEASURE,))
         runs = found.setdefault(key, [])
         runs.append(replace(scorers[key](read_run(path)), run=f"{len(runs):02d} {path.stem}"))
     return found
@@ -47,7 +47,7 @@ def scored() -> dict[str, list[Scores]]:
 
 def ours(scores: Sequence[Scores], pairs: Pairs) -> Comparison:
     """`compare`, as `harness compare` calls it."""
-    return compare(scores, pairs=pairs, measures=[MEASURE])
+    return compare(scores, pairs=pairs, measures=(MEASURE,))
 
 
 def scipy_loop(scores: Sequence[Scores], pairs: Pairs) -> list[float]:

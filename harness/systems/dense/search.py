@@ -283,7 +283,8 @@ def _candidates(
 
     def cut() -> list[Rows]:
         """Raises the floor, drops candidates below it, and returns the remaining documents of each query."""
-        found, scores = grouped(*(np.concatenate(column) for column in zip(*held, strict=True)), len(queries))
+        asked, every, values = (np.concatenate(column) for column in zip(*held, strict=True))
+        found, scores = grouped(asked, every, values, len(queries))
         for query, (mine, own) in enumerate(zip(found, scores, strict=True)):
             if mine.size <= k:
                 continue
