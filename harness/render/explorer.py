@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 _PLAIN = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 _SCALE = 100_000  # values are written as integers, in units of 1/100,000
 
@@ -25,7 +26,8 @@ def to_json(block: Explorer) -> str:
 
     - A text is a list of strings and of indices into `formulas`.
     - A formula is its LaTeX, whether it is displayed and, unless conversion failed, its MathML as nested lists: index
-      into `kinds` (element and attributes), then children.
+      into `kinds` (element and attributes), then children: texts, lists, or indices into `parts`, which holds the
+      elements that occur more than once.
     - A list of numbers is a string with `width` base-64 digits per number.
     - Values are in units of 1/100,000. A grade is an index into the topic's `judged`, or its length without judgment.
     - A wording of a topic refers to titles and bodies by index into `texts`. In a literal text, a list of one string
@@ -40,7 +42,7 @@ def to_json(block: Explorer) -> str:
             for doc, (title, body) in sorted(block.documents.items())
         },
         "texts": formulas.texts,
-        "formulas": formulas.made,
+        **formulas.shared(),
         "kinds": list(formulas.kinds),
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -119,8 +121,14 @@ def _topic(
 
 
 def _digits(numbers: Sequence[int], width: int) -> str:
-    """Encodes numbers as a string of `width` base-64 digits each."""
-    return "".join(_DIGITS[n >> 6 * place & 63] for n in numbers for place in reversed(range(width)))
+    """Encodes numbers as a string of `width` base-64 digits each: 1, 2 or 4."""
+    if not numbers:
+        return ""
+    if width == 1:
+        return "".join([_DIGITS[n] for n in numbers])
+    if width == 2:
+        return "".join([_PAIRS[n] for n in numbers])
+    return "".join([_PAIRS[n >> 12] + _PAIRS[n & 4095] for n in numbers])
 
 
 def _written(text: str, placeholder: str) -> list[object]:
@@ -143,8 +151,12 @@ class _Formulas:
     def __init__(self) -> None:
         self.texts: list[list[object]] = []
         self._placed: dict[tuple[str, str, str | None], int] = {}
-        self.made: list[list[object]] = []
         self.kinds: dict[tuple[str, ...], int] = {}
+        self._made: list[tuple[str, int, int]] = []  # LaTeX, display, index of an element or -1
+        self._elements: dict[
+            tuple[int, str, tuple[int, ...]], int
+        ] = {}  # kind, text (maybe empty), indices of children -> index
+        self._uses: list[int] = []
         self._known: dict[Formula, int] = {}
 
     def text(self, text: str) -> list[str | int]:
@@ -161,13 +173,34 @@ class _Formulas:
 
     def _place(self, formula: Formula) -> int:
         if formula not in self._known:
-            self._known[formula] = len(self.made)
+            self._known[formula] = len(self._made)
             element = to_mathml(formula.latex, formula.display)
-            tree = [] if element is None else [self._tree(element)]
-            self.made.append([visible(formula.latex), int(formula.display), *tree])
+            tree = -1 if element is None else self._element(element)
+            self._made.append((visible(formula.latex), int(formula.display), tree))
         return self._known[formula]
 
-    def _tree(self, element: Element) -> list[object]:
+    def _element(self, element: Element) -> int:
+        """Returns the index of an element; equal elements have the same one."""
         kind = (element.tag, *(part for pair in element.attrib.items() for part in pair))
         place = self.kinds.setdefault(kind, len(self.kinds))
-        return [place, *([element.text] if element.text else []), *(self._tree(child) for child in element)]
+        children = tuple([self._element(child) for child in element])
+        index = self._elements.setdefault((place, element.text or "", children), len(self._uses))
+        if index == len(self._uses):
+            self._uses.append(0)
+            for child in children:
+                self._uses[child] += 1
+        return index
+
+    def shared(self) -> dict[str, list[list[object]]]:
+        """Returns the formulas, and the parts that they share: elements with more than one parent, the most first."""
+        elements = list(self._elements)
+        often = sorted((n for n, uses in enumerate(self._uses) if uses > 1), key=lambda n: -self._uses[n])
+        place = {element: index for index, element in enumerate(often)}
+
+        def tree(index: int) -> list[object]:
+            kind, text, children = elements[index]
+            below = (place[n] if n in place else tree(n) for n in children)
+            return [kind, *([text] if text else []), *below]
+
+        made = [[latex, display, *([] if root < 0 else [tree(root)])] for latex, display, root in self._made]
+        return {"formulas": made, "parts": [tree(index) for index in often]}

@@ -52,6 +52,8 @@ _BARS = ("|", "\u2016")
 _CLOSING = (")", "]", "}")
 _FUNCTION = re.compile(r"[A-Za-z][a-z]+", re.ASCII)
 _THIN = "0.167em"
+_AS_IT_IS = re.compile(r"[ !#-%'-;=?-~\u00a0-\ud7ff]*")  # texts without characters that XML escapes or forbids
+_CODE = re.compile(r"&#x([0-9A-Fa-f]{2,5});")
 _ROWS = ("math", "mrow", "mtd", "mstyle", "mpadded", "msqrt", "menclose", "mphantom")
 _LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s*_)")
 
@@ -142,25 +144,55 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
     Returns None if the formula is too long or too deep, or if the converter fails or returns ill-formed XML or other
     elements. Drops other attributes, including colours.
     """
-    from xml.etree import ElementTree
-
-    from latex2mathml.converter import convert
+    from latex2mathml.converter import convert_to_element
 
     if len(latex) > LONGEST or _depth(latex) > DEEPEST:
         return None
     try:
         source = _NO_PART.sub(" ", _NUMBERED.sub(r"\1*}", visible(latex)))
-        made = convert(_LIMITS.sub(r"\1\\limits", source), display="block") if display else convert(source)
-        if "<!" in made or "<?" in made:
-            return None
-        element = ElementTree.fromstring(made)  # noqa: S314 - without a document type there are no entities
+        limits = _LIMITS.sub(r"\1\\limits", source) if display else source
+        element = _read(convert_to_element(limits, display="block" if display else "inline"))
     except Exception:
         # The converter may fail in any way on arbitrary LaTeX; the page then shows the LaTeX itself.
         return None
-    if not _clean(element):
+    if element is None or not _clean(element):
         return None
     element.attrib = {}
     return element
+
+
+def _read(made: Element) -> Element | None:
+    """Returns a tree of the converter as it reads in XML; None if it has a comment or an instruction.
+
+    The converter's texts are XML: `&#x02032;` is a prime. Nearly all are letters or single characters by their code,
+    which are read here; a tree with any other text is written and parsed.
+    """
+    from xml.etree import ElementTree
+    from xml.sax.saxutils import unescape
+
+    for element in made.iter():
+        text = element.text or ""
+        attributes = element.attrib
+        if not (_AS_IT_IS.fullmatch(text) or _character(text)) or element.tail:
+            break
+        if attributes and not all(map(_AS_IT_IS.fullmatch, attributes.values())):
+            break
+    else:
+        for element in made.iter():
+            element.text = _character(element.text or "") or element.text
+        return made
+    text = unescape(ElementTree.tostring(made, encoding="unicode"))
+    if "<!" in text or "<?" in text:
+        return None
+    return ElementTree.fromstring(text)  # noqa: S314 - without a document type there are no entities
+
+
+@lru_cache(maxsize=2_000)
+def _character(text: str) -> str:
+    """Returns the character of a code; empty for other texts, and for codes that XML may refuse."""
+    found = _CODE.fullmatch(text)
+    code = int(found[1], 16) if found else 0
+    return chr(code) if 0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000 else ""
 
 
 def _depth(latex: str) -> int:

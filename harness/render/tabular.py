@@ -9,6 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from harness.errors import HarnessError
 from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Table, Text, visible
@@ -54,7 +55,7 @@ def render_json(report: Content) -> str:
         "records": list(report.records),
         "data": report.data,
     }
-    text = json.dumps(_plain(document, ""), ensure_ascii=False, allow_nan=False, indent=1)
+    text = json.dumps(_plain(document, ""), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _ESCAPED.sub(_escape, text) + "\n"
 
 
@@ -188,6 +189,7 @@ def _ascii(titles: Sequence[str]) -> list[str]:
     return [head if heads.count(head) == 1 else coded(visible(titles[index])) for index, head in enumerate(heads)]
 
 
+@lru_cache(maxsize=1 << 14)  # names of runs, topics and measures are repeated in each row
 def _field(text: str) -> str:
     shown = visible(text)
     if shown.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(shown.strip()):

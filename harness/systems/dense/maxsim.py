@@ -25,6 +25,7 @@ import numpy.typing as npt
 from harness.data.columns import Ids
 from harness.errors import HarnessError
 from harness.io.checks import choice
+from harness.io.kernels import kernel
 from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans
 from harness.systems.ranking import places
 
@@ -81,7 +82,13 @@ class Vectors:
 
     def take(self, rows: Rows) -> Floats32:
         """Returns some rows of `values` as float32, shape (rows, dimensions)."""
-        taken: Floats32 = np.asarray(self.values)[rows].astype(np.float32, copy=False)
+        values = np.asarray(self.values)
+        widen = kernel("harness_dense_widen") if values.dtype == np.float16 and values.dtype.isnative else None
+        if widen is not None and values.flags.c_contiguous and rows.ndim == 1:  # of singles.c
+            wide = np.empty((rows.size, self.dimensions), np.float32)
+            if not widen(values, len(values), self.dimensions, np.ascontiguousarray(rows, np.int64), rows.size, wide):
+                return wide
+        taken: Floats32 = values[rows].astype(np.float32, copy=False)
         return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
 
     def rows(self, names: Iterable[str]) -> Rows:

@@ -23,7 +23,7 @@ from harness.io.console import say
 from harness.store.cost import note, phase
 from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many
 from harness.systems.dense.ragged import queries_of
-from harness.systems.dense.singles import MARGIN, Parts
+from harness.systems.dense.singles import MARGIN, Parts, Scan, grouped
 from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
@@ -34,6 +34,7 @@ EF = 128  # minimum `ef` of an approximate search, as in the thesis
 QUERIES = 32  # queries that share a pass over the documents in exact MaxSim
 TOGETHER = 256  # queries that share a pass in exact search by single vectors
 BLOCK = 4096  # documents in one matrix product of exact search by single vectors
+FEW = 256  # documents in the first one
 SAMPLE = 20  # maximum number of topics on which the recall of approximate search is measured
 POOL = 1 << 14  # a pool of at most so many documents is scored in float64 at once
 Rough = Callable[[Sequence[Floats32]], Scores]  # queries -> float32 scores with all documents
@@ -275,40 +276,39 @@ def _candidates(
     if not len(queries):
         return []
     wrong = parts.wrong(queries)
-    floor = np.full((len(queries), 1), -np.inf, np.float32)  # minimum float32 score of a candidate
-    held = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]  # queries, documents, scores
-    size = limit = 0
+    floor = np.full(len(queries), -np.inf, np.float32)  # minimum float32 score of a candidate
+    scan = Scan(parts, queries, BLOCK, out)
+    held = [(np.zeros(0, np.uint16), np.zeros(0, np.int64), np.zeros(0, np.float32))]  # queries, documents, scores
+    begin = size = limit = 0
 
     def cut() -> list[Rows]:
         """Raises the floor, drops candidates below it, and returns the remaining documents of each query."""
-        asked, found, scores = (np.concatenate(column) for column in zip(*held, strict=True))
-        order = np.argsort(asked, kind="stable")
-        kept = np.split(order, np.searchsorted(asked[order], np.arange(1, len(queries))))
-        for query, every in enumerate(kept):
-            if every.size <= k:
+        asked, every, values = (np.concatenate(column) for column in zip(*held, strict=True))
+        found, scores = grouped(asked, every, values, len(queries))
+        for query, (mine, own) in enumerate(zip(found, scores, strict=True)):
+            if mine.size <= k:
                 continue
-            last = np.partition(scores[every], every.size - k)[every.size - k]
-            floor[query] = max(floor[query, 0], last - 2 * wrong[query])
-            mine = every[scores[every] >= floor[query]]
-            if mine.size > 2 * k + BLOCK:  # bounds the memory if many documents have nearly equal scores
-                exact = parts.exact(queries[query], found[mine])
-                mine = mine[Hits.best(np.arange(mine.size), exact, place[found[mine]], k).rows]
-            kept[query] = mine
-        stay = np.concatenate(kept)
-        held[:] = [(asked[stay], found[stay], scores[stay])]
-        return [found[mine] for mine in kept]
+            last = np.partition(own, mine.size - k)[mine.size - k]
+            floor[query] = max(floor[query], last - 2 * wrong[query])
+            good = np.flatnonzero(own >= floor[query])
+            if good.size > 2 * k + BLOCK:  # bounds the memory if many documents have nearly equal scores
+                exact = parts.exact(queries[query], mine[good])
+                good = good[Hits.best(np.arange(good.size), exact, place[mine[good]], k).rows]
+            found[query], scores[query] = mine[good], own[good]
+        asked = np.repeat(np.arange(len(queries), dtype=np.uint16), [mine.size for mine in found])
+        held[:] = [(asked, np.concatenate(found), np.concatenate(scores))]
+        return found
 
-    for begin in range(0, rows.size, BLOCK):
-        block = rows[begin : begin + BLOCK]
-        scores = parts.rough(queries, block)
-        good = scores >= floor if out is None else (scores >= floor) & ~out[:, block]
-        asked, column = np.divmod(np.flatnonzero(good), block.size)
-        held.append((asked, block[column], scores[asked, column]))
-        size += asked.size
+    while begin < rows.size:
+        # Few at first: without a floor, all are candidates.
+        block = rows[begin : begin + min(scan.most, max(begin, FEW))]
+        begin += block.size
+        held.append(scan(block, floor))
+        size += held[-1][0].size
         if size > limit:
             cut()
             size = held[0][0].size
-            limit = 2 * size + 64 * len(queries)
+            limit = 4 * size + 64 * len(queries)
     return cut()
 
 

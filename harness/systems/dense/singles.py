@@ -1,7 +1,12 @@
-"""Inner products of queries with documents' single vectors, of one or several parts: in float32, and exact."""
+"""Inner products of queries with documents' single vectors, of one or several parts: in float32, and exact.
+
+The functions of `singles.c` do the same for float32 and float16 vectors of one part: exact scores are equal bit by bit,
+rough scores within the error that `Parts.wrong` bounds.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -9,13 +14,19 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.columns import Bools
 from harness.errors import HarnessError
 from harness.io.checks import number
+from harness.io.kernels import kernel
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
+from harness.systems.hardware import cores
 
 MARGIN = 2**-23  # times the dimensions: bounds the float32 error of an inner product of unit vectors
 STEP = 4096  # vectors converted to float64 at a time
+LANES = 16  # queries that the kernel scores together
+THREADS = 64  # most threads of the kernel
 Floats64 = npt.NDArray[np.float64]
+Asked = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +94,8 @@ class Parts:
         out = np.full(rows.size, 0.0 if self.combine == "sum" else -np.inf)
         for part, weight in zip(self.vectors, self.weights, strict=True):
             there = np.flatnonzero(part.document[rows] >= 0)
-            for begin in range(0, there.size, STEP):
-                at = there[begin : begin + STEP]
-                # Not a matrix product, whose order of summation depends on the block and the library.
-                products = part.take(part.document[rows[at]]) * query.astype(np.float64)
-                scores = weight * products.sum(axis=1)
-                out[at] = out[at] + scores if self.combine == "sum" else np.maximum(out[at], scores)
+            scores = weight * _products(query, part, part.document[rows[there]])
+            out[there] = out[there] + scores if self.combine == "sum" else np.maximum(out[there], scores)
         return out
 
     def wrong(self, queries: Floats32) -> Floats64:
@@ -109,6 +116,120 @@ class Parts:
         reach = sum(weight * length for length, weight in pairs)
         out: Floats64 = MARGIN * (self.dimensions + 2 * len(pairs)) * reach * lengths
         return out + self.dimensions * float(limit.tiny)
+
+
+class Scan:
+    """Rough scores of queries with documents, of which only those are returned that reach a floor.
+
+    Parameters
+    ----------
+    queries : shape (queries, dimensions); at most 65,536.
+    block : maximum number of documents that are scored at a time.
+    out : shape (queries, documents). Documents to exclude.
+
+    Attributes
+    ----------
+    most : documents in one call at most.
+    """
+
+    def __init__(self, parts: Parts, queries: Floats32, block: int, out: Bools | None = None) -> None:
+        self._parts, self._queries, self._out = parts, queries, out
+        self._kernel = kernel("harness_dense_scan") if _fit(parts.vectors[0]) and parts.weights == (1.0,) else None
+        able = kernel("harness_dense_able")
+        if able is None or not able():
+            self._kernel = None
+        if self._kernel is None:
+            self.most = block
+            return
+        self._threads = _threads()
+        self.most = block if self._threads == 1 else 2 * block  # threads that have little to do cost more than they do
+        self._step = -(-self.most // self._threads)
+        panels = -(-len(queries) // LANES)
+        padded = np.zeros((panels * LANES, parts.dimensions), np.float32)
+        padded[: len(queries)] = queries
+        self._panels = np.ascontiguousarray(padded.reshape(panels, LANES, -1).transpose(0, 2, 1))
+        room = self._step * self._threads * len(queries)
+        self._room = np.empty(room, np.uint16), np.empty(room, np.int64), np.empty(room, np.float32)
+
+    def __call__(self, rows: Rows, floor: Floats32) -> tuple[Asked, Rows, Floats32]:
+        """Returns the index of the query, the document and the score of each pair that reaches the query's floor.
+
+        Parameters
+        ----------
+        rows : at most `most` documents, each with a vector in some part.
+        floor : shape (queries,).
+        """
+        if self._kernel is None:
+            scores = self._parts.rough(self._queries, rows)
+            good = scores >= floor[:, None]
+            if self._out is not None:
+                good &= ~self._out[:, rows]
+            asked, column = np.divmod(np.flatnonzero(good), rows.size)
+            return asked.astype(np.uint16), rows[column], scores[asked, column]
+        part, queries = self._parts.vectors[0], len(self._queries)
+        values = np.asarray(part.values)
+        floors = np.full(len(self._panels) * LANES, np.inf, np.float32)
+        floors[:queries] = floor
+        out = np.zeros((0, 0), np.bool_) if self._out is None else self._out
+        sizes = np.zeros(self._threads, np.int64)
+        shape = queries, self._parts.dimensions, floors, values, int(values.dtype == np.float16), len(values)
+        found = np.ascontiguousarray(part.document[rows], np.int64)
+        documents = found, np.ascontiguousarray(rows, np.int64), rows.size, out, out.shape[1]
+        code = self._kernel(self._panels, *shape, *documents, self._step, self._threads, *self._room, sizes)
+        _check(code)
+        begins = [thread * self._step * queries for thread in range(self._threads)]
+        slices = [slice(begin, begin + size) for begin, size in zip(begins, sizes.tolist(), strict=True)]
+        asked, names, scores = (np.concatenate([column[each] for each in slices]) for column in self._room)
+        return asked, names, scores
+
+
+def grouped(asked: Asked, found: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
+    """Returns the documents of each query and their scores, in the order given."""
+    compiled = kernel("harness_dense_group")
+    if compiled is None:
+        order = np.argsort(asked, kind="stable")
+        bounds, documents, values = np.cumsum(np.bincount(asked, minlength=queries)), found[order], scores[order]
+    else:
+        begin, documents, values = np.empty(queries + 1, np.int64), np.empty_like(found), np.empty_like(scores)
+        _check(compiled(asked, found, scores, asked.size, queries, begin, documents, values))
+        bounds = begin[1:]
+    return np.split(documents, bounds[:-1]), np.split(values, bounds[:-1])
+
+
+def _threads() -> int:
+    """Returns the number of threads of the kernel, by the variables that NumPy's matrix products heed too."""
+    given = (os.environ.get(name, "") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"))
+    wanted = next((int(text) for text in given if text.isdecimal() and int(text) > 0), cores())
+    return min(wanted, THREADS)
+
+
+def _fit(part: Vectors) -> bool:
+    """Returns whether the kernels read these vectors."""
+    values = part.values
+    return values.dtype in (np.float32, np.float16) and values.dtype.isnative and bool(values.flags.c_contiguous)
+
+
+def _check(code: int) -> None:
+    if code == -1:
+        raise MemoryError
+    if code:
+        raise ValueError("rows of vectors are outside their array")
+
+
+def _products(query: Floats32, part: Vectors, rows: Rows) -> Floats64:
+    """Returns inner products with some rows of the vectors in float64, summed in the same order on each machine."""
+    out = np.empty(rows.size)
+    wide = np.ascontiguousarray(query, np.float64)
+    compiled = kernel("harness_dense_exact") if _fit(part) else None
+    if compiled is not None:
+        values = np.asarray(part.values)
+        shape = int(values.dtype == np.float16), len(values), part.dimensions
+        _check(compiled(values, *shape, np.ascontiguousarray(rows, np.int64), rows.size, wide, out))
+        return out
+    for begin in range(0, rows.size, STEP):
+        # Not a matrix product, whose order of summation depends on the block and the library.
+        out[begin : begin + STEP] = (part.take(rows[begin : begin + STEP]) * wide).sum(axis=1)
+    return out
 
 
 def _values(part: Vectors, rows: Rows) -> Floats32:

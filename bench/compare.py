@@ -1,0 +1,128 @@
+"""Significance tests of all pairs of runs: `harness.scoring.compare` beside a loop over SciPy's permutation test.
+
+    python -m bench.compare --markdown --json bench/results/compare.json
+
+CrossMath's 60 runs are 20 on each of three editions of ARQMath; runs of one edition have topics in common, so all
+pairs are 3 x 190. Both sides are asked for the randomization test of nDCG' with 10,000 sign flips. The harness makes a
+whole row (t test, interval, effect size, detectable effect, corrections), SciPy the p alone: `permutation_test` of the
+differences of topics with `permutation_type="samples"`, a vectorised statistic, and the batch that was fastest. Sides
+alternate within each round; CPU seconds are medians over the rounds. `--every N` takes one pair of N only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from bench.scoring import files
+from bench.table import Ratio, compared, in_turn, machine, save, show
+from harness.collections.load import load_collection
+from harness.data.trec import read_run
+from harness.scoring.compare import PERMUTATIONS, TOLERANCE, Comparison, compare
+from harness.scoring.scores import Scores
+
+MEASURE = "nDCG"
+BATCH = 1000  # sign flips that SciPy makes at a time; 100 takes three times as long, all at once a fourth more
+Pairs = list[tuple[str, str]]
+
+
+def scored() -> dict[str, list[Scores]]:
+    """Edition -> scores of its 20 runs, each with a name of its own."""
+    scorers, found = {}, dict[str, list[Scores]]()
+    for path, collection, edition in files():
+        key = f"{collection} {edition}"
+        if key not in scorers:
+            scorers[key] = load_collection(collection).scorer(edition, "arqmath-task1", measures=(MEASURE,))
+        runs = found.setdefault(key, [])
+        runs.append(replace(scorers[key](read_run(path)), run=f"{len(runs):02d} {path.stem}"))
+    return found
+
+
+def ours(scores: Sequence[Scores], pairs: Pairs) -> Comparison:
+    """`compare`, as `harness compare` calls it."""
+    return compare(scores, pairs=pairs, measures=(MEASURE,))
+
+
+def scipy_loop(scores: Sequence[Scores], pairs: Pairs) -> list[float]:
+    """The p of each pair by SciPy."""
+    from scipy import stats
+
+    values = {score.run: score.column(MEASURE) for score in scores}
+    return [
+        float(
+            stats.permutation_test(
+                (values[a] - values[b],),
+                lambda sample, axis: np.abs(np.mean(sample, axis=axis)),
+                permutation_type="samples",
+                alternative="greater",
+                vectorized=True,
+                n_resamples=PERMUTATIONS,
+                batch=BATCH,
+                rng=number,
+            ).pvalue
+        )
+        for number, (a, b) in enumerate(pairs)
+    ]
+
+
+def furthest(found: Comparison, peer: Sequence[float]) -> float:
+    """The largest difference of p between the sides, in standard errors of a difference of two drawn p."""
+    errors = []
+    for row, p in zip(found.rows, peer, strict=True):
+        most = max(row.p_randomization, p)
+        spread = math.sqrt(most * (1 - most) / PERMUTATIONS * (1 if row.p_randomization_error is None else 2))
+        errors.append(abs(row.p_randomization - p) / spread if spread else 0.0)
+    return max(errors)
+
+
+def measure(rounds: int, every: int) -> tuple[list[tuple[str, ...]], Ratio]:
+    """The table, and its ratio."""
+    rows: list[tuple[str, ...]] = [
+        ("runs", "pairs", "topics", "harness, CPU s", "SciPy, CPU s", "SciPy / harness", "largest difference of p, SE")
+    ]
+    sums = {"harness": np.zeros(rounds), "SciPy": np.zeros(rounds)}
+    count = 0
+    for edition, scores in scored().items():
+        assert all(not np.isnan(score.values).any() for score in scores), "the sides would differ in their topics"
+        pairs = list(combinations([score.run for score in scores], 2))[::every]
+        ours(scores, pairs[:2]), scipy_loop(scores, pairs[:2])  # imported before the clock starts
+        seconds, results = in_turn(
+            {"harness": partial(ours, scores, pairs), "SciPy": partial(scipy_loop, scores, pairs)}, rounds
+        )
+        for name, spent in seconds.items():
+            sums[name] += spent
+        line = compared(edition, seconds["harness"], seconds["SciPy"], "SciPy")
+        apart = furthest(results["harness"], results["SciPy"])
+        sizes = (str(len(scores)), str(len(pairs)), str(len(scores[0].topics)))
+        rows.append((*sizes, f"{line.ours:.2f}", f"{line.theirs:.2f}", f"{line.ratio:.1f}", f"{apart:.1f}"))
+        count += len(pairs)
+    work = f"all pairs of 20 runs of three editions, {PERMUTATIONS:,} sign flips"
+    total = compared(work, sums["harness"].tolist(), sums["SciPy"].tolist(), "scipy.stats.permutation_test", 10.0)
+    rows.append(("60", str(count), "", f"{total.ours:.2f}", f"{total.theirs:.2f}", f"{total.ratio:.1f}", ""))
+    return rows, total
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--json", type=Path, help="file for the ratio")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--every", type=int, default=1, help="take one pair of so many")
+    chosen = parser.parse_args()
+    rows, ratio = measure(chosen.rounds, chosen.every)
+    show(rows, chosen.markdown)
+    print(f"\n{machine(['scipy'])}; tolerance of a tie {TOLERANCE:g}")
+    if chosen.json:
+        save(chosen.json, [ratio], ["scipy"])
+
+
+if __name__ == "__main__":
+    main()
