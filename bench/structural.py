@@ -9,31 +9,30 @@ Queries are formulas of the collection drawn at random, each expected to find it
 process with one thread, wall-clock and CPU seconds.
 
 With `--pya0`, the engine of Approach0 (package `pya0`) and the system index the same LaTeX of mse-pages, copies made in
-the same way on the LaTeX, from the text to the saved index, and answer the same queries.
+the same way on the LaTeX, from the text to the saved index, and answer the same queries in turn in one process.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
-import os
 import random
 import re
-import subprocess
-import sys
+import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.table import Ratio, compared, in_turn, machine, save, show
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Document
 from harness.data.topics import Formula
@@ -50,6 +49,7 @@ SEED = 7
 QUERIES = 200
 FEW = 20  # queries answered with the whole index read
 TOP = 10
+FIRST = (TOP, 1000)
 SYSTEM = Structural()
 _LETTER = re.compile(r"V!\w")
 _TOKEN = re.compile(r"\\(?:begin|end|text\w*|mathrm|operatorname)\s*\{[^{}]*\}|\\[A-Za-z]+|\\.|([A-Za-z])", re.DOTALL)
@@ -179,7 +179,10 @@ def _renamed(texts: list[str], other: dict[str, str]) -> list[str]:
     return [_TOKEN.sub(lambda match: other[match[1]] if match[1] else match[0], text) for text in texts]
 
 
-def side_harness(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
+Answer = Callable[[str, int], list[str]]  # LaTeX and a number of results -> the first formulas, as numbers
+
+
+def side_harness(texts: list[str], folder: Path) -> Answer:
     """System tree."""
     documents = (Document(str(n), formulas=(Formula(str(n), text),)) for n, text in enumerate(texts))
     formulas.write(documents, "opt", folder)
@@ -187,16 +190,17 @@ def side_harness(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
     write(known.trees, SYSTEM.height, folder)
     index = Index.load(folder, known.trees, SYSTEM.height)
 
-    def answer(text: str) -> list[str]:
-        trees, scores = SYSTEM.search(Query(read_latex(text).tree, index))
-        docs = known.documents(trees, scores)
-        best = np.lexsort((np.arange(len(docs)), -docs))[:TOP]
-        return [str(number) for number in best if docs[number] > 0]
+    def answer(text: str, first: int) -> list[str]:
+        trees, scores = SYSTEM.search(Query(read_latex(text).tree, index), first)
+        best = np.lexsort((trees, -scores))[:first]  # a tree has at least one formula
+        begin, end = known.first[trees[best]], known.first[trees[best] + 1]
+        found = [known.document[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+        return [str(number) for number in np.concatenate(found)[:first].tolist()] if found else []
 
     return answer
 
 
-def side_pya0(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
+def side_pya0(texts: list[str], folder: Path) -> Answer:
     """Approach0's engine, as its manual uses it."""
     pya0 = importlib.import_module("pya0")
     at = str(folder / "pya0")
@@ -209,96 +213,84 @@ def side_pya0(texts: list[str], folder: Path) -> Callable[[str], list[str]]:
     pya0.index_close(index)
     index = pya0.index_open(at, option="r")
 
-    def answer(text: str) -> list[str]:
-        reply = json.loads(pya0.search(index, [{"str": text, "type": "tex"}], verbose=False, topk=TOP))
+    def answer(text: str, first: int) -> list[str]:
+        reply = json.loads(pya0.search(index, [{"str": text, "type": "tex"}], verbose=False, topk=first))
         return [str(hit["docid"] - 1) for hit in reply.get("hits", [])]  # numbers from 1, in the order of writing
 
     return answer
 
 
-SIDES = {"harness": side_harness, "pya0": side_pya0}
+SIDES: Mapping[str, Callable[[list[str], Path], Answer]] = {"mathir-harness": side_harness, "pya0": side_pya0}
 
 
-def run_side(name: str, texts: list[str], folder: Path) -> None:
-    """In the side's own process: print its figures as JSON."""
-    begin = Clock.now()
-    answer = SIDES[name](texts, folder)
-    spent = Clock.now().since(begin)
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    numbers = random.Random(SEED).sample(range(len(texts)), QUERIES)
-    for number in numbers[:FEW]:
-        answer(texts[number])
-    found, each = timed(lambda number: answer(texts[number]), numbers)
-    first = sum(bool(docs) and docs[0] == str(number) for number, docs in zip(numbers, found, strict=True))
-    among = sum(str(number) in docs for number, docs in zip(numbers, found, strict=True))
-    figures = {"index": spent, "size": size, "each": np.median(each, axis=0).tolist(), "first": first, "among": among}
-    figures["total"] = each.sum(axis=0).tolist()
-    print(json.dumps(figures))
-
-
-def side_by_side(wanted: int) -> Iterator[tuple[str, ...]]:
-    """Rows of the table of sides."""
+def side_by_side(wanted: int, folder: Path, ratios: list[Ratio]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of sides, which answer the same queries in turn; adds their ratios."""
     texts = latex(wanted)
+    size = f"{len(texts):,} formulas"
     yield (
-        f"{len(texts):,} formulas in LaTeX",
-        "index, s: wall; CPU",
+        size,
+        "index, CPU s",
         "size, MB",
-        "queries a second: wall; CPU",
-        "median ms: wall; CPU",
+        *(f"queries a CPU second, first {first:,}" for first in FIRST),
         "itself first",
         f"itself in {TOP}",
     )
+    answers, built, sizes = {}, {}, {}
+    for name, side in SIDES.items():
+        own = folder / name
+        own.mkdir()
+        begin = Clock.now()
+        answers[name] = side(texts, own)
+        built[name] = Clock.now().since(begin)[1]
+        sizes[name] = sum(file.stat().st_size for file in own.rglob("*") if file.is_file())
+    ours, theirs = SIDES
+    ratios.append(Ratio(f"index from LaTeX, {size}", built[ours], built[theirs], theirs))
+    asked = [(str(number), texts[number]) for number in random.Random(SEED).sample(range(len(texts)), QUERIES)]
+    rates: dict[str, list[str]] = {name: [] for name in SIDES}
+    found: dict[str, list[list[str]]] = {}
+    for first in FIRST:
+        sides = {name: partial(_answered, answer, asked, first) for name, answer in answers.items()}
+        for side_ in sides.values():
+            side_()  # what is on the disk comes into memory
+        spent, results = in_turn(sides)
+        found = found or results
+        goal = 2.0 if first == TOP else None
+        ratios.append(compared(f"search, first {first:,}, {size}", spent[ours], spent[theirs], theirs, goal))
+        for name, seconds in spent.items():
+            rates[name].append(f"{QUERIES / statistics.median(seconds):.0f}")
     for name in SIDES:
-        if name == "pya0" and importlib.util.find_spec("pya0") is None:
-            yield (f"{name} (not installed)", *["-"] * 6)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "texts.json").write_text(json.dumps(texts))
-            single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            command = [sys.executable, "-m", "bench.structural", "--side", name, "--folder", folder]
-            done = subprocess.run(
-                command, cwd=ROOT, stdout=subprocess.PIPE, env=os.environ | single, text=True, check=False
-            )
-        if done.returncode:
-            yield (f"{name} (ended with {done.returncode})", *["-"] * 6)
-            continue
-        line = next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"index"'))
-        found = json.loads(line)
-        rates = [QUERIES / seconds for seconds in found["total"]]
-        yield (
-            name,
-            f"{found['index'][0]:.0f}; {found['index'][1]:.0f}",
-            f"{found['size'] / 1e6:.0f}",
-            f"{rates[0]:.0f}; {rates[1]:.0f}",
-            f"{found['each'][0] * 1e3:.1f}; {found['each'][1] * 1e3:.1f}",
-            f"{found['first']} of {QUERIES}",
-            f"{found['among']} of {QUERIES}",
-        )
+        first_ = sum(docs[:1] == [number] for (number, _), docs in zip(asked, found[name], strict=True))
+        among = sum(number in docs for (number, _), docs in zip(asked, found[name], strict=True))
+        numbers = f"{built[name]:.0f}", f"{sizes[name] / 1e6:.0f}", *rates[name]
+        yield (name, *numbers, f"{first_} of {QUERIES}", f"{among} of {QUERIES}")
+
+
+def _answered(answer: Answer, asked: Sequence[tuple[str, str]], first: int) -> list[list[str]]:
+    return [answer(text, first) for _, text in asked]
 
 
 def main() -> None:
     """Print Markdown tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--formulas", type=int, default=1_000_000)
-    parser.add_argument("--pya0", type=int, default=0, metavar="FORMULAS", help="side by side on so many formulas")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--pya0", type=int, nargs="+", default=[], metavar="FORMULAS", help="side by side on so many")
+    parser.add_argument("--json", type=Path, help="with --pya0, file of the ratios")
     arguments = parser.parse_args()
-    if arguments.side:
-        texts = json.loads((arguments.folder / "texts.json").read_text())
-        own = arguments.folder / "own"
-        own.mkdir()
-        run_side(arguments.side, texts, own)
-        return
-    if arguments.pya0:
-        rows: list[tuple[str, ...]] = list(side_by_side(arguments.pya0))
-    else:
+    if not arguments.pya0:
         trees = real()
         sides = [list(scale("real", trees)), list(scale("real and copies", copies(trees, arguments.formulas)))]
-        rows = [(a[0], a[1], b[1]) for a, b in zip(*sides, strict=True)]
-    print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-    for row in rows[1:]:
-        print("| " + " | ".join(row) + " |")
+        show([(a[0], a[1], b[1]) for a, b in zip(*sides, strict=True)], markdown=True)
+        return
+    ratios: list[Ratio] = []
+    for wanted in arguments.pya0:
+        with tempfile.TemporaryDirectory() as folder:
+            show(list(side_by_side(wanted, Path(folder), ratios)), markdown=True)
+        print()
+    lines = [(each.work, f"{each.ratio:.2f}", str(each.goal or "")) for each in ratios]
+    show([("work", "pya0 / ours", "goal"), *lines], markdown=True)
+    print(f"\n{machine(('pya0',))}")
+    if arguments.json:
+        save(arguments.json, ratios, ("pya0",))
 
 
 if __name__ == "__main__":
