@@ -1,0 +1,106 @@
+"""What the benchmarks of speed share: sides in turn, a table, and the JSON that `make bench` compares.
+
+A script measures its sides in one process and in turn (`in_turn`), prints its table (`show`), and with `--json PATH`
+writes one `Ratio` for each work (`save`). `bench/results/NAME.json` is the file of a full measurement; `bench.quick`
+runs the script again with quicker arguments and compares ratios of the same `work`, so a `work` names all that the
+ratio depends on, the size of the input above all.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One line of a results file: how many times better our side is than the other side, both measured in one run."""
+
+    work: str  # "exact search, first 10, batches of 128, 100,000 vectors"; the key of the comparison
+    ours: float  # seconds of CPU, or another quantity that is better when smaller
+    theirs: float
+    peer: str  # the other side: "FAISS, IndexFlatIP"
+    goal: float | None = None  # the ratio that is asked for
+    unit: str = "CPU s"
+
+    @property
+    def ratio(self) -> float:
+        """Their quantity over ours; above 1, ours is better."""
+        return self.theirs / self.ours
+
+
+def in_turn(sides: Mapping[str, Callable[[], Any]], rounds: int = 5) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Returns CPU seconds of each side in each round, and what each side returned last.
+
+    The sides run one after the other in every round, in every other round from the last to the first.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    results: dict[str, Any] = {}
+    for number in range(rounds):
+        for name in list(sides)[:: -1 if number % 2 else 1]:
+            start = time.process_time()
+            results[name] = sides[name]()
+            seconds[name].append(time.process_time() - start)
+    return seconds, results
+
+
+def compared(work: str, ours: Sequence[float], theirs: Sequence[float], peer: str, goal: float | None = None) -> Ratio:
+    """Returns the line of two sides measured in turn, by their medians."""
+    return Ratio(work, statistics.median(ours), statistics.median(theirs), peer, goal)
+
+
+def save(path: Path, ratios: Iterable[Ratio], packages: Sequence[str] = ()) -> None:
+    """Writes a results file: the lines, the machine with the versions of `packages`, and the commit."""
+    rows = [asdict(each) | {"ratio": round(each.ratio, 3)} for each in ratios]
+    for row in rows:
+        row |= {key: float(f"{row[key]:.4g}") for key in ("ours", "theirs")}
+    content = {"rows": rows, "machine": machine(packages), "commit": commit()}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> dict[str, Ratio]:
+    """Returns the lines of a results file by their work."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    names = Ratio.__dataclass_fields__
+    return {row["work"]: Ratio(**{key: row[key] for key in names if key in row}) for row in rows}
+
+
+def machine(packages: Sequence[str] = ()) -> str:
+    """Returns the processor, its cores, the load, and the versions of Python, NumPy and other packages."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", *packages))
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    system = f"Python {platform.python_version()}, {versions}, {platform.system()} {platform.machine()}"
+    return f"{model or platform.processor()}, {os.cpu_count()} cores, load {load}; {system}"
+
+
+def commit() -> str:
+    """Returns the commit of the checkout, with `-dirty` if files differ from it; empty outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def show(rows: Sequence[Sequence[str]], markdown: bool) -> None:
+    """Prints a table whose first row is its header."""
+    if markdown:
+        print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
+        for row in rows[1:]:
+            print("| " + " | ".join(row) + " |")
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(field.rjust(width) for field, width in zip(row, widths, strict=True)))
