@@ -239,21 +239,34 @@ def table(graphs: int, device: str, threads: int, variants: Sequence[tuple[str, 
         )
 
 
-def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
-    """Seconds of the steps of one epoch over so many synthetic pairs, read from a pack as a training reads them."""
+def training(
+    pairs: int,
+    size: int,
+    device: str,
+    folder: Path = Path(),
+    held: int = 2,
+    **schedule: Any,  # noqa: ANN401
+) -> trainer.Trainer:
+    """A training over so many synthetic pairs in a pack, `size` a batch; `held` of them validate it as well."""
     rng = np.random.default_rng(SEED)
     nodes = rng.permutation(sizes(2 * pairs)).tolist()
     pack = Pack.memory((str(number), graph(rng, count)) for number, count in enumerate(nodes))
     numbers = np.arange(pairs)
     train = trainer.Pairs(2 * numbers, 2 * numbers + 1, numbers)
-    schedule = Schedule(seed=SEED, batch=size, autocast=device == "cuda")
-    made = trainer.Trainer(pack, train, train.take(numbers[:2]), SETTINGS, schedule, Path(), {}, device)
+    settings = Schedule(seed=SEED, batch=size, **schedule)
+    return trainer.Trainer(pack, train, train.take(numbers[:held]), SETTINGS, settings, folder, {}, device)
+
+
+def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
+    """Seconds of the steps of one epoch over so many synthetic pairs, read from a pack as a training reads them."""
+    made = training(pairs, size, device, autocast=device == "cuda")
     encoder = trainer.initial(SETTINGS, SEED).to(device)
-    optimizer = torch.optim.AdamW(parameter_groups(encoder, schedule.weight_decay), lr=schedule.rate)
-    order = trainer.epoch_batches(train, schedule, 0)
+    optimizer = torch.optim.AdamW(parameter_groups(encoder, made.schedule.weight_decay), lr=made.schedule.rate)
+    order = trainer.epoch_batches(made.train, made.schedule, 0)
     wall, cpu = time.perf_counter(), time.process_time()
     for step, part in enumerate(order):
-        made.step(encoder, optimizer, train.take(part), seeded(SEED, 0, step))
+        made.step(encoder, optimizer, made.train.take(part), seeded(SEED, 0, step))
+    wait(device)
     return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -261,7 +261,33 @@ def recall_table(vectors: Vectors, queries: Sequence[Query], index: Any) -> Iter
 # ---- on a GPU ---------------------------------------------------------------------------------------------------
 
 
+class OnDevice(NamedTuple):
+    """A measurement on a device: a number format, queries a second with and without the first 1,000, agreement."""
+
+    precision: str
+    vectors: int
+    searched: float
+    scored: float
+    error: str  # the largest of a score, against float64
+    shared: str  # of the first ten
+
+
 def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
+    """The table of `on_device`."""
+    yield (
+        "kept in",
+        "vectors",
+        "queries per s, first 1,000",
+        "per s, scores alone",
+        "largest error",
+        "top 10 in common",
+    )
+    for row in on_device(name, vectors):
+        rates = f"{row.searched:,.1f}", f"{row.scored:,.1f}"
+        yield (row.precision, f"{row.vectors:,}", *rates, row.error, row.shared)
+
+
+def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterator[OnDevice]:
     """Exact MaxSim over vectors made on the device, group by group from a seed each; the first 1,000 of each query."""
     import torch
 
@@ -291,15 +317,7 @@ def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
             exact[row, rows] = products.view(-1, len(rows), LENGTH).amax(0).sum(1).cpu().numpy()
     ids = np.array([b"%d" % n for n in range(len(lengths))])
     place = np.argsort(np.argsort(ids, kind="stable"))
-    yield (
-        "kept in",
-        "vectors",
-        "queries per s, first 1,000",
-        "per s, scores alone",
-        "largest error",
-        "top 10 in common",
-    )
-    for precision in maxsim_torch.DTYPES:
+    for precision in precisions or maxsim_torch.DTYPES:
         held = tuple(
             maxsim_torch.pack(torch.from_numpy(rows).to(device), values(number), precision)
             for number, rows in enumerate(groups)
@@ -320,9 +338,9 @@ def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
 
         searched, _ = timed(best)
         scored, _ = timed(alone)
-        rates = f"{len(asked) / searched:,.1f}", f"{len(asked) / scored:,.1f}"
+        rates = len(asked) / searched, len(asked) / scored
         found = maxsim_torch.scores(asked[:ASKED], resident).cpu().numpy()
-        yield (precision, f"{lengths.sum():,}", *rates, *agreement(list(found), list(exact)))
+        yield OnDevice(precision, int(lengths.sum()), *rates, *agreement(list(found), list(exact)))
 
 
 # ---- output -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def named() -> list[str]:
     return sorted(found - set(config.names("llm")))
 
 
-def make(name: str, folder: Path, texts: Sequence[str], seed: int) -> Path:
+def make(name: str, folder: Path, texts: Sequence[str], seed: int, **keys: object) -> Path:
     """Writes the stand-in of a model into a folder, which is returned.
 
     The same texts and seed give the same bytes, whatever else has been made before.
@@ -91,6 +91,7 @@ def make(name: str, folder: Path, texts: Sequence[str], seed: int) -> Path:
     name : a key of `FORMS`.
     folder : of the model's files: config.json, or modules.json, lies in it. It may be missing, or empty.
     texts : which its tokenizer learns word pieces from; characters of ASCII are added.
+    keys : keys of config.json that are different, such as `hidden_size`.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def make(name: str, folder: Path, texts: Sequence[str], seed: int) -> Path:
         raise HarnessError(f"no stand-in for the model {name!r}; {suggestion(name, sorted(FORMS))}")
     if folder.is_dir() and any(folder.iterdir()):
         raise HarnessError(f"{folder}: holds files already; name a folder that is missing or empty")
-    form = FORMS[name]
+    form = replace(FORMS[name], config={**FORMS[name].config, **keys})
     base = folder / form.base
     marks = tokenizers.write(form.tokenizer, base, texts, form.length, **form.tokens)
     try:
