@@ -105,7 +105,8 @@ def side_harness(documents: Path, folder: Path) -> Answer:
 
     def answer(queries: Mapping[str, str], depth: int) -> Rankings:
         ranker = Ranker(index.ids, depth)
-        return {name: list(ranker.best(system.score(index, Topic(name, words)))) for name, words in queries.items()}
+        best = {name: system.best(index, Topic(name, words), ranker) for name, words in queries.items()}
+        return {name: list(ranker.named(*found)) for name, found in best.items()}
 
     return answer
 
