@@ -20,7 +20,8 @@ from harness.io import memory
 from harness.io.arrays import Column, mapped, ranges, release
 from harness.io.kernels import Kernel, kernel
 from harness.systems.blocks import Blocks
-from harness.systems.lexical.tokens import Numbers, Offsets, Tokens, packed, unpacked
+from harness.systems.lexical.numbering import Numbers, Offsets, spread
+from harness.systems.lexical.tokens import Tokens, packed, unpacked
 from harness.systems.ranking import Best, Scored, top
 
 _MOST = 1 << 21  # tokens counted at a time; sorting more of them is slower
@@ -48,17 +49,10 @@ def joined(tokens: Tokens, weights: Mapping[str, int], most: int = _MOST) -> Ite
         for copy in copies:
             own = copy.start[first : last + 1]
             lengths = np.diff(own)
-            token[_spread(at, lengths)] = copy.token[own[0] : own[-1]]
+            token[spread(at, lengths)] = copy.token[own[0] : own[-1]]
             at += lengths
         yield first, start, token
         release(*(copy.token for copy in copies))
-
-
-def _spread(start: Offsets, lengths: Offsets) -> Offsets:
-    """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 for each i in turn, concatenated."""
-    before = np.cumsum(lengths) - lengths
-    spread: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
-    return spread
 
 
 @dataclass(frozen=True, eq=False)
