@@ -88,11 +88,12 @@ class _Plain(dict[str, int]):
 
     def take(self, texts: Sequence[str]) -> Units:
         self._new = []
-        unit, ends = array("i"), array("q")
-        for text in texts:
+        unit, count = array("i"), np.zeros(len(texts), np.int64)
+        for number, text in enumerate(texts):
+            before = len(unit)
             unit.extend(map(self.__getitem__, self._found(text)))
-            ends.append(len(unit))
-        return np.array(unit, np.int32), np.diff(np.array(ends, np.int64), prepend=0), self._new
+            count[number] = len(unit) - before
+        return np.array(unit, np.int32), count, self._new
 
 
 class _Blanks:
