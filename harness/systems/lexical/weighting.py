@@ -21,8 +21,8 @@ from harness.data.columns import Floats, Ids, Index
 from harness.errors import HarnessError
 from harness.io import memory
 from harness.io.arrays import Column, ranges
+from harness.systems.lexical.numbering import Numbers, Offsets
 from harness.systems.lexical.postings import BYTES, Counts, Postings
-from harness.systems.lexical.tokens import Numbers, Offsets
 from harness.systems.ranking import Best, Scored
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
