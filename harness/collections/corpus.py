@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -303,17 +302,16 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
         raise format_error(path, 0, f"no line has the column {min(missing)!r}, which corpus {corpus.name} takes")
 
 
-_SCAN = json.JSONDecoder().scan_once
+_DECODER = json.JSONDecoder()
 
 
 def _object(line: bytes) -> Any:  # noqa: ANN401  (as json.loads)
     """Returns `json.loads` of a line; faster for an object in UTF-8, the usual case, than its guess of the encoding."""
     if line[:1] == b"{" and line[1:2] not in (b"", b"\0"):
         text = line.decode("utf-8", "surrogatepass")
-        with suppress(StopIteration):  # not JSON
-            row, end = _SCAN(text, 0)
-            if end == len(text):
-                return row
+        row, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return row
     return json.loads(line)
 
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def test_the_first_1000_of_thousands_of_queries() -> None:
     index, place = made(rng, 40_000, 300), rng.permutation(40_000)
     for number in range(3000):
         query, k = asked(rng, 300), (1, 10, 100, 1000)[number % 4]
-        same(both(lambda query=query, k=k: index.best(query, place, k)))
+        same(both(partial(index.best, query, place, k)))
 
 
 @given(
@@ -101,7 +102,7 @@ def test_any_weights_and_ties(seed: int, documents: int, levels: int, change: st
         query = asked(rng, words)
         if change == "subtract":
             query = {word: weight * rng.choice((-1.0, 0.0, 0.3)) for word, weight in query.items()}
-        same(both(lambda query=query, k=k: index.best(query, place, k)))
+        same(both(partial(index.best, query, place, k)))
 
 
 def test_a_score_that_rounds_to_zero_is_above_that_of_an_empty_document() -> None:
@@ -138,7 +139,8 @@ def test_lists_beyond_the_entries(start: list[int]) -> None:
 def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
     rng = random.Random(3)
     texts = [" ".join(rng.choices("abcdefgh", range(1, 9), k=rng.randint(1, 30))) for _ in range(50)]
-    (tmp_path / "t").mkdir(), (tmp_path / "c").mkdir(), (tmp_path / "p").mkdir()
+    for name in "tcp":
+        (tmp_path / name).mkdir()
     tokens.write(corpus_of(tmp_path, texts), ["body"], str.split, tmp_path / "t")
     known = tokens.Tokens.load(tmp_path / "t")
     postings.count(known, {"body": 1}, tmp_path / "c")
