@@ -35,7 +35,8 @@ def test_lines_are_read_as_json_loads_reads_them(line: bytes, cut: int) -> None:
     expected: object
     try:
         row = json.loads(line)
-        expected = str(row["id"]) if isinstance(row, dict) and str(row.get("id")).isalnum() else None
+        name = row.get("id") if isinstance(row, dict) else None
+        expected = name if isinstance(name, str) and name.isalnum() and name != "first" else None
     except (ValueError, RecursionError) as error:
         expected = f"not a document: {type(error).__name__}: {error}"
     if expected is None:
