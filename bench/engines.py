@@ -114,7 +114,7 @@ def bm25(corpus: Corpus, variant: str) -> Answer:
     def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
         ranker = Ranker(index.ids, depth)
         topics = (Topic(name, " ".join(words)) for name, words in queries.items())
-        return {topic.id: list(ranker.best(made.score(index, topic))) for topic in topics}
+        return {topic.id: list(ranker.named(*made.best(index, topic, ranker))) for topic in topics}
 
     return answer
 

@@ -3,10 +3,11 @@
 200,000 declarations of Mathlib, taken apart once by the view `declarations`; every side gets the same file of tokens
 with blanks between them, splits it at the blanks, and answers the same queries, one by one: all of them with its
 first 10 documents, then 500 with its first 1,000. k1 = 1.2, b = .75 everywhere. Every side runs in a process of its
-own with one thread (Java compiles in others), one after the other. Ratios are of CPU seconds, which other work on the
-machine changes least. Memory is the most that a side and its children held at one time, the interpreter included and
-Java's heap as large as Java likes; the start of Java counts for both index and search. Prints one table; `--markdown`
-for bench/results, `--documents N` for fewer.
+own with one thread (Java compiles in others), by turns in five rounds, Anserini in the first only; the medians are
+reported. Ratios are of CPU seconds, which other work on the machine changes least. Memory is the most that a side and
+its children held at one time, the interpreter included and Java's heap as large as Java likes; the start of Java
+counts for both index and search. Prints one table; `--markdown` for bench/results, `--json FILE` writes the numbers
+too, `--documents N` for fewer.
 
 Needs `pip install 'mathir-harness[bench]'` and `pip install --no-deps pyserini==1.6.0`.
 """
@@ -24,10 +25,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import islice, pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from harness.collections.corpora import load_corpus
@@ -43,6 +46,8 @@ FIELDS = ("title", "body", "tags")
 K1, B = 1.2, 0.75
 TOP, DEEP = 10, 1000  # documents of a query
 DEEP_QUERIES = 500
+ROUNDS = 5
+ONCE = ("Anserini",)  # sides that take longer than all others together
 Rankings = dict[str, list[str]]
 
 
@@ -105,7 +110,8 @@ def side_harness(documents: Path, folder: Path) -> Answer:
 
     def answer(queries: Mapping[str, str], depth: int) -> Rankings:
         ranker = Ranker(index.ids, depth)
-        return {name: list(ranker.best(system.score(index, Topic(name, words)))) for name, words in queries.items()}
+        best = {name: system.best(index, Topic(name, words), ranker) for name, words in queries.items()}
+        return {name: list(ranker.named(*found)) for name, found in best.items()}
 
     return answer
 
@@ -224,6 +230,7 @@ def measure(name: str, folder: Path) -> tuple[list[tuple[float, float]], list[in
         assert process.stdout is not None
         printed = process.stdout.read()
     assert process.returncode == 0, name
+    (folder / f"{name}.indexed").unlink()
     return json.loads(printed.splitlines()[-1]), peaks
 
 
@@ -234,29 +241,81 @@ def overlap(folder: Path, a: str, b: str) -> float:
     return sum(shares) / len(shares)
 
 
-def table(folder: Path, queries: int) -> Iterator[tuple[str, ...]]:
-    """Rows of the table; sides that are not installed have a row that says so."""
+@dataclass(frozen=True)
+class Row:
+    """A side of the table: medians of CPU and wall-clock seconds, largest peaks of memory in bytes.
+
+    Attributes
+    ----------
+    cpu, wall : seconds of the index, of the search for the first 10 documents, and of that for the first 1,000.
+    peaks : memory of index and search.
+    overlap : mean share of the harness's first 10 documents among those of this side.
+    rounds : how often it was measured.
+    """
+
+    side: str
+    cpu: list[float]
+    wall: list[float]
+    peaks: list[int]
+    overlap: float
+    rounds: int
+
+
+def rows(folder: Path, rounds: int) -> Iterator[Row | str]:
+    """Measures the sides by turns; yields a row for each, or the name of a side that is not installed."""
+    versions = {}
+    for name, (_, package) in SIDES.items():
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = f"{name} ({package} {metadata.version(package)})"
+    found: dict[str, list[tuple[list[tuple[float, float]], list[int]]]] = {name: [] for name in versions}
+    for number in range(rounds):
+        for name in versions:
+            if not number or name not in ONCE:
+                found[name].append(measure(name, folder))
+    for name in SIDES:
+        if name not in versions:
+            yield name
+            continue
+        spent = [times for times, _ in found[name]]
+        wall, cpu = ([median(one[part][kind] for one in spent) for part in range(3)] for kind in (0, 1))
+        peaks = [max(peak[part] for _, peak in found[name]) for part in range(2)]
+        yield Row(versions[name], cpu, wall, peaks, overlap(folder, "harness bm25", name), len(spent))
+
+
+def table(found: Sequence[Row | str], queries: int) -> Iterator[tuple[str, ...]]:
+    """Rows of the table as text; sides that are not installed have a row that says so."""
     head = ["side", "index, CPU s", "wall s", "harness / side", "peak, MiB"]
     for depth in (TOP, DEEP):
         head += [f"queries per CPU s, first {depth:,}", "per wall s", "side / harness"]
     yield (*head, "peak, MiB", "top 10 in common")
-    first: list[tuple[float, float]] = []
-    for name, (_, package) in SIDES.items():
-        try:
-            version = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            yield (f"{name} (not installed)", *["-"] * (len(head) + 1))
+    first = next(row for row in found if isinstance(row, Row))
+    for each in found:
+        if isinstance(each, str):
+            yield (f"{each} (not installed)", *["-"] * (len(head) + 1))
             continue
-        spent, peaks = measure(name, folder)
-        first = first or spent
-        (wall, cpu), *searches = spent
-        row = [f"{name} ({package} {version})", f"{cpu:.1f}", f"{wall:.1f}", f"{first[0][1] / cpu:.2f}"]
-        row.append(f"{peaks[0] / 2**20:.0f}")
-        for number, (search_wall, search_cpu) in enumerate(searches, 1):
+        row = [each.side, f"{each.cpu[0]:.1f}", f"{each.wall[0]:.1f}", f"{first.cpu[0] / each.cpu[0]:.2f}"]
+        row.append(f"{each.peaks[0] / 2**20:.0f}")
+        for number in (1, 2):
             asked = queries if number == 1 else min(queries, DEEP_QUERIES)
-            row += [f"{asked / search_cpu:,.0f}", f"{asked / search_wall:,.0f}"]
-            row.append(f"{first[number][1] / search_cpu:.2f}")
-        yield (*row, f"{peaks[1] / 2**20:.0f}", f"{overlap(folder, 'harness bm25', name):.3f}")
+            row += [f"{asked / each.cpu[number]:,.0f}", f"{asked / each.wall[number]:,.0f}"]
+            row.append(f"{first.cpu[number] / each.cpu[number]:.2f}")
+        yield (*row, f"{each.peaks[1] / 2**20:.0f}", f"{each.overlap:.3f}")
+
+
+def numbers(found: Sequence[Row | str], documents: int, queries: int) -> dict[str, Any]:
+    """The same as JSON: seconds, and ratios of the harness's CPU seconds to those of the side."""
+    measured = [row for row in found if isinstance(row, Row)]
+    parts = ("index", f"first {TOP}", f"first {DEEP}")
+    sides = [
+        {
+            "side": row.side,
+            "rounds": row.rounds,
+            "cpu": dict(zip(parts, [round(each, 3) for each in row.cpu], strict=True)),
+            "ratio": {p: round(a / b, 3) for p, a, b in zip(parts, measured[0].cpu, row.cpu, strict=True)},
+        }
+        for row in measured
+    ]
+    return {"documents": documents, "queries": queries, "machine": machine(), "rows": sides}
 
 
 def machine() -> str:
@@ -282,7 +341,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--json", type=Path, help="file for the numbers")
     parser.add_argument("--documents", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -291,7 +352,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         documents, queries = prepare(Path(name), arguments.documents)
-        show(list(table(Path(name), queries)), arguments.markdown)
+        found = list(rows(Path(name), arguments.rounds))
+        show(list(table(found, queries)), arguments.markdown)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(numbers(found, documents, queries), indent=1) + "\n")
     print(f"\n{documents:,} documents, {queries:,} queries; {machine()}")
 
 

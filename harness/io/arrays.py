@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -104,9 +104,14 @@ class Texts:
 
     def add(self, text: bytes) -> None:
         """Appends a string."""
-        self._length.extend((len(text),))
-        self._stream.write(text)
-        self.width = max(self.width, len(text))
+        self.extend((text,))
+
+    def extend(self, texts: Sequence[bytes]) -> None:
+        """Appends strings; faster than `add` for many."""
+        lengths = [*map(len, texts)]
+        self._length.extend(lengths)
+        self._stream.write(b"".join(texts))
+        self.width = max(self.width, *lengths, 0)
 
     def __enter__(self) -> Self:
         return self

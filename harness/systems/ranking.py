@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.systems.base import Pool, Request
 
 Floats32 = npt.NDArray[np.float32]
+Best = tuple[Index, Floats32]  # some documents and their scores
 Scored = tuple[Floats, float]  # each document's score minus that of an empty document, and the latter score
 
 
@@ -60,7 +61,8 @@ class Ranker:
     depth: int
 
     @cached_property
-    def _tie_order(self) -> Index:
+    def place(self) -> Index:
+        """Each document's position among the sorted ids, see `places`."""
         return places(self.ids)
 
     @cached_property
@@ -84,26 +86,43 @@ class Ranker:
             rows = np.array(sorted(self._row[doc] for doc in pool if doc in self._row), dtype=np.int64)
         if out is not None:
             rows = rows[~out[rows]]
-        best, scores = top(rows, (above[rows] + floor).astype(np.float32), self._tie_order, self.depth)
-        docs = self.ids[best].tolist()
+        return self.named(*top(rows, (above[rows] + floor).astype(np.float32), self.place, self.depth))
+
+    def named(self, rows: Index, scores: Floats32) -> dict[str, float]:
+        """Returns the ids of documents and their scores."""
+        docs = self.ids[rows].tolist()
         return {doc.decode(): score for doc, score in zip(docs, scores.tolist(), strict=True)}
 
 
 def rank(
-    name: str, request: Request, ids: Ids, score: Callable[[Topic], Scored], depth: int, shared: str = "a word"
+    name: str,
+    request: Request,
+    ids: Ids,
+    score: Callable[[Topic], Scored],
+    depth: int,
+    shared: str = "a word",
+    best: Callable[[Topic, Ranker], Best] | None = None,
 ) -> Run:
     """Returns a run of the top documents of each topic by `score`.
 
     Raises HarnessError if no topic shares anything with the corpus; `shared` says in the message what is compared.
+
+    Parameters
+    ----------
+    best : returns the same top documents without the scores of all, if none are excluded and there is no pool.
     """
     ranker = Ranker(ids, depth)
     among = None if request.excluded is None else request.excluded.among(ids)
     found = {}
     left_out = 0
     for topic in queries(request.topics):
+        pool = request.allowed(topic)
+        if best is not None and pool is None and among is None:
+            found[topic.id] = ranker.named(*best(topic, ranker))
+            continue
         scored, out = score(topic), None if among is None else among(topic.id)
         left_out += 0 if out is None else int(np.count_nonzero(out & (scored[0] > 0)))
-        found[topic.id] = ranker.best(scored, request.allowed(topic), out)
+        found[topic.id] = ranker.best(scored, pool, out)
     if among is not None:
         note(f"{name}: excluded documents left out before the depth cut", left_out)
     if not any(found.values()):

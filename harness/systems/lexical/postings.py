@@ -14,16 +14,19 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.data.columns import Floats, Ids
+from harness.data.columns import Floats, Ids, Index
 from harness.errors import HarnessError
 from harness.io import memory
 from harness.io.arrays import Column, mapped, ranges, release
+from harness.io.kernels import Kernel, kernel
 from harness.systems.blocks import Blocks
-from harness.systems.lexical.tokens import Numbers, Offsets, Tokens, packed, unpacked
-from harness.systems.ranking import Scored
+from harness.systems.lexical.numbering import Numbers, Offsets, spread
+from harness.systems.lexical.tokens import Tokens, packed, unpacked
+from harness.systems.ranking import Best, Scored, top
 
 _MOST = 1 << 21  # tokens counted at a time; sorting more of them is slower
 BYTES = 80  # bytes of memory that counting, or weighting, takes for a token or an entry
+_WIDTH = 8192  # documents whose sums the kernel has at a time
 Block = tuple[int, Offsets, Numbers]
 
 
@@ -46,17 +49,10 @@ def joined(tokens: Tokens, weights: Mapping[str, int], most: int = _MOST) -> Ite
         for copy in copies:
             own = copy.start[first : last + 1]
             lengths = np.diff(own)
-            token[_spread(at, lengths)] = copy.token[own[0] : own[-1]]
+            token[spread(at, lengths)] = copy.token[own[0] : own[-1]]
             at += lengths
         yield first, start, token
         release(*(copy.token for copy in copies))
-
-
-def _spread(start: Offsets, lengths: Offsets) -> Offsets:
-    """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 for each i in turn, concatenated."""
-    before = np.cumsum(lengths) - lengths
-    spread: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
-    return spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +178,7 @@ class Postings:
     doc : int32, shape (entries,). Indices into `ids`, ascending within a word.
     weight : float64, shape (entries,). Contribution of an occurrence in the query, beyond `floor`.
     floor : float64, shape (words,). Contribution to every document, even without the word; zero in most models.
+    most : float64, shape (words,). Largest weight of each word; infinite if one is negative.
     """
 
     ids: Ids
@@ -190,6 +187,7 @@ class Postings:
     doc: Numbers
     weight: Floats
     floor: Floats
+    most: Floats
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
@@ -206,10 +204,10 @@ class Postings:
         try:
             with suppress(FileNotFoundError):
                 start, doc = mapped(folder / "start.npy"), mapped(folder / "doc.npy")
-            weight, floor = mapped(folder / "weight.npy"), mapped(folder / "floor.npy")
+            weight, floor, most = (mapped(folder / f"{name}.npy") for name in ("weight", "floor", "most"))
         except (OSError, ValueError, EOFError) as error:
             raise HarnessError(f"{folder}: not the postings of a corpus: {error}") from None
-        return Postings(counts.ids, counts.words, start, doc, weight, floor)
+        return Postings(counts.ids, counts.words, start, doc, weight, floor, most)
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns each document's score minus that of an empty document, and the score of an empty document.
@@ -229,3 +227,48 @@ class Postings:
                 scores[self.doc[begin:end]] += weight * self.weight[begin:end]
                 floor += weight * float(self.floor[number])
         return scores, floor
+
+    def best(self, query: Mapping[str, float], place: Index, k: int) -> Best:
+        """Returns the top k of the documents that score above an empty document, and their scores.
+
+        They are those of `score`, ranked by `harness.systems.ranking.top`; the kernel in `postings.c` finds them
+        without the scores of all documents.
+
+        Parameters
+        ----------
+        query : see `score`.
+        place : int64, shape (documents,). See `harness.systems.ranking.places`.
+        """
+        search = kernel("harness_best")
+        found = None if search is None else self._searched(search, query, place, k)
+        if found is None:
+            above, floor = self.score(query)
+            rows = np.flatnonzero(above > 0)
+            found = top(rows, (above[rows] + floor).astype(np.float32), place, k)
+        return found
+
+    def _searched(self, search: Kernel, query: Mapping[str, float], place: Index, k: int) -> Best | None:
+        """Returns what `best` returns; None if the NumPy code has to do, as the postings are damaged or negative."""
+        size = min(len(self.doc), len(self.weight))
+        if self.doc.dtype != np.int32 or self.weight.dtype != np.float64 or len(self.most) != len(self.floor):
+            return None
+        pairs = [(self.numbers[word], float(weight)) for word, weight in query.items() if word in self.numbers]
+        number, factor = np.array([n for n, _ in pairs], np.int64), np.array([weight for _, weight in pairs])
+        floor = 0.0
+        for weight, each in zip(factor.tolist(), self.floor[number].tolist(), strict=True):
+            floor += weight * each
+        bound = factor * self.most[number]
+        if not (np.isfinite(bound).all() and (factor >= 0).all()):
+            bound = np.full(len(pairs), np.inf)
+        rank = np.argsort(bound, kind="stable")
+        rest = np.concatenate(([0.0], np.cumsum(bound[rank])))
+        begin, end = (self.start[at].astype(np.int64, copy=False) for at in (number, number + 1))
+        k = min(k, len(self.ids))
+        sums, room, part = np.zeros(_WIDTH), np.empty(3 * len(pairs), np.int64), np.empty(len(pairs))
+        best = np.empty((2 * k, 2), np.int64)
+        lists = (len(pairs), begin, end, factor, rank, rest)
+        count = search(self.doc, self.weight, size, len(self.ids), *lists, place, floor, k, sums, room, part, best)
+        if count < 0:
+            return None
+        best = best[np.argsort(best[:count, 0])[::-1]]
+        return best[:, 1], (best[:, 0] >> 32).astype(np.int32).view(np.float32)

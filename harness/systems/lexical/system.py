@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from harness.collections.corpus import Corpus
+from harness.data import columns
 from harness.data.columns import Ids
 from harness.data.topics import Topic
 from harness.data.trec import Run
@@ -30,7 +31,7 @@ from harness.systems.keys import decisive
 from harness.systems.lexical import postings, text, tokens, weighting
 from harness.systems.lexical.postings import Counts, Postings
 from harness.systems.lexical.tokens import Tokens
-from harness.systems.ranking import Scored, rank
+from harness.systems.ranking import Best, Ranker, Scored, rank
 from harness.systems.stored import Stored, stored
 
 TOPIC_FIELDS = ("title", "body", "tags")
@@ -47,6 +48,10 @@ class Index(Protocol):
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns each document's score minus that of an empty document, and the score of an empty document."""
+        ...
+
+    def best(self, query: Mapping[str, float], place: columns.Index, k: int) -> Best:
+        """Returns the top k of the documents that score above an empty document, and their scores, by `ranking.top`."""
         ...
 
 
@@ -153,15 +158,30 @@ class Lexical(ABC):
     def index(self, corpus: Corpus) -> Index:
         """Returns the index of a corpus."""
 
+    def words(self, topic: Topic) -> Mapping[str, float]:
+        """Returns the words of a topic and their weights."""
+        return query_words(topic, self._query, self._tokenise)
+
     def score(self, index: Index, topic: Topic) -> Scored:
         """Returns the scores of all documents for a topic."""
-        return index.score(query_words(topic, self._query, self._tokenise))
+        return index.score(self.words(topic))
+
+    def best(self, index: Index, topic: Topic, ranker: Ranker) -> Best:
+        """Returns the top documents for a topic and their scores, if all documents are ranked."""
+        return index.best(self.words(topic), ranker.place, ranker.depth)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the score; without a pool, documents without any word of the topic are not returned."""
         with phase("index"):
             index = self.index(request.corpus_for(self.name))
-        return rank(self.name, request, index.ids, lambda topic: self.score(index, topic), self.depth)
+        return rank(
+            self.name,
+            request,
+            index.ids,
+            lambda topic: self.score(index, topic),
+            self.depth,
+            best=lambda topic, ranker: self.best(index, topic, ranker),
+        )
 
     def tokens(self, corpus: Corpus) -> Stored[Tokens]:
         """Returns the tokens of the documents' fields."""

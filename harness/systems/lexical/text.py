@@ -22,6 +22,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -38,6 +39,27 @@ _REMEMBERED = 1 << 18  # size of the caches of normalised words and split identi
 Tokenise = Callable[[str], list[str]]
 FormulaTokens = Callable[[str], Iterable[str]]
 _Normalise = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class View:
+    """A tokeniser that takes a text apart into units, and each unit into tokens, whatever surrounds it.
+
+    Attributes
+    ----------
+    units : text -> its units.
+    taken : unit -> its tokens.
+    blanks : text -> a text whose parts between blanks are the units; None where they are found otherwise.
+    """
+
+    units: Callable[[str], list[str]]
+    taken: Callable[[str], tuple[str, ...]]
+    blanks: Callable[[str], str] | None = None
+
+    def __call__(self, text: str) -> list[str]:
+        """Returns the tokens of a text."""
+        return [token for unit in self.units(text) for token in self.taken(unit)]
+
 
 # A letter or a combining mark; Python's `\w` does not match the combining marks of Arabic and Devanagari.
 _LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
@@ -144,16 +166,16 @@ def whole_tokens(name: str) -> list[str]:
     return [f"={part}" for part in ([name, *found] if len(parts) > 1 else found)]
 
 
-def _declarations(text: str, taken: Callable[[str], tuple[str, ...]], emphasis: bool) -> list[str]:
-    tokens: list[str] = []
+def _declarations(text: str, emphasis: bool) -> list[str]:
+    """Returns the identifiers, numbers and signs of a text; those between double asterisks twice if `emphasis`."""
+    units: list[str] = []
     if "**" in text:
         for passage in _EMPHASIS.findall(text) if emphasis else ():
-            tokens += _declarations(passage, taken, False)
+            units += _declarations(passage, False)
         text = text.replace("**", " ")
     text = _ASCII_OPERATOR.sub(lambda m: f" {_ASCII[m[0]]} ", _HYPHEN.sub(" ", to_unicode(text)))
-    for unit in _UNIT.findall(text):
-        tokens += taken(unit)
-    return tokens
+    units += _UNIT.findall(text)
+    return units
 
 
 def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
@@ -234,17 +256,18 @@ def view(
     """
     checks.choice("view.name", name, VIEWS)
     normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
-    taken = _taken(normal, whole)
+    if name == "declarations":
+        return View(lambda text: _declarations(text, emphasis), _taken(normal, whole))
+    if name in ("msm", "whitespace"):
+        blanks = _without_punctuation if name == "msm" else str
+        return View(lambda text: blanks(text).split(), _each(normal), blanks)
+    if name == "text" and formulas is None:
+        return View(lambda text: [word for before, _ in split_formulas(text) for word in words(before)], _each(normal))
 
     def prose(text: str) -> list[str]:
         return [token for word in words(text) if (token := normal(word))]
 
     def tokens(text: str) -> list[str]:
-        if name == "declarations":
-            return _declarations(text, taken, emphasis)
-        if name in ("msm", "whitespace"):
-            parts = (text.translate(_PUNCTUATION) if name == "msm" else text).split()
-            return [token for part in parts if (token := normal(part))]
         out: list[str] = []
         for before, latex in split_formulas(text):
             out += prose(before)
@@ -255,6 +278,20 @@ def view(
         return out
 
     return tokens
+
+
+def _without_punctuation(text: str) -> str:
+    return text.translate(_PUNCTUATION)
+
+
+def _each(normal: _Normalise) -> Callable[[str], tuple[str, ...]]:
+    """Returns a function that maps a word to itself in normal form, or to nothing if it is excluded."""
+
+    @lru_cache(_REMEMBERED)
+    def taken(word: str) -> tuple[str, ...]:
+        return (token,) if (token := normal(word)) else ()
+
+    return taken
 
 
 _OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas")

@@ -5,24 +5,22 @@ Tokens are written as they are made. The words are in memory, once each; everyth
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.collections.corpus import Corpus, Document
 from harness.data.columns import Ids
 from harness.errors import HarnessError, suggestion
 from harness.io.arrays import Column, Texts, mapped
+from harness.systems.lexical.numbering import Numbering, Numbers, Offsets, spread
 from harness.systems.lexical.text import Tokenise
 
-Numbers = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
 FIELDS = ("id", "title", "body", "tags")
+_BATCH = 1 << 20  # characters of texts that are tokenised at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +101,62 @@ def write(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise, folder: Pat
     HarnessError
         The corpus has no documents, a field occurs in no document, or there are no tokens.
     """
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__  # a new word gets the next number
+    numbering = Numbering(tokenise)
     seen = set[str]()
     names = list(fields)
+    documents = 0
     with ExitStack() as files:
         ids = files.enter_context(Texts(folder / "ids.npy"))
         columns = []
-        for number, name in enumerate(names):
+        for number in range(len(names)):
             start = files.enter_context(Column(folder / f"start-{number}.npy", np.int64))
             start.extend((0,))
-            columns.append((name, start, files.enter_context(Column(folder / f"token-{number}.npy", np.int32))))
-        documents = 0
-        for documents, document in enumerate(corpus, 1):  # noqa: B007
-            ids.add(document.id.encode())
-            seen.update(document.columns)
-            for name, start, token in columns:
-                token.extend(map(numbers.__getitem__, tokenise(field_text(document, name) or "")))
-                start.extend((len(token),))
+            columns.append((start, files.enter_context(Column(folder / f"token-{number}.npy", np.int32))))
+        for some in _batches(corpus, names, seen):
+            documents += len(some.ids)
+            ids.extend(some.ids)
+            _append(columns, *numbering.take(some.texts))
     if not documents:
         raise HarnessError(f"corpus {corpus.name}: has no documents")
     check_fields(corpus, names, seen)
-    if not numbers:
+    if not numbering.words:
         raise HarnessError(f"corpus {corpus.name}: its fields {', '.join(names)} hold no tokens")
-    packed(folder / "words.npy", numbers)
+    packed(folder / "words.npy", numbering.words)
     packed(folder / "fields.npy", names)
+
+
+@dataclass
+class _Batch:
+    """Ids of some documents, and their texts: all fields of the first, then those of the next."""
+
+    ids: list[bytes] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+def _batches(corpus: Corpus, names: Sequence[str], seen: set[str]) -> Iterator[_Batch]:
+    """Yields the documents of a corpus in batches of some length; adds the names of their columns to `seen`."""
+    some, size = _Batch(), 0
+    for document in corpus:
+        some.ids.append(document.id.encode())
+        seen.update(document.columns)
+        for name in names:
+            text = field_text(document, name) or ""
+            some.texts.append(text)
+            size += len(text)
+        if size >= _BATCH:
+            yield some
+            some, size = _Batch(), 0
+    yield some
+
+
+def _append(columns: Sequence[tuple[Column, Column]], token: Numbers, lengths: Offsets) -> None:
+    """Appends the tokens of some documents, with all fields of one after the other, to the files of the fields."""
+    begin = np.cumsum(lengths) - lengths
+    for number, (start, column) in enumerate(columns):
+        own = lengths[number :: len(columns)]
+        before = len(column)
+        column.add(token if len(columns) == 1 else token[spread(begin[number :: len(columns)], own)])
+        start.add(before + np.cumsum(own))
 
 
 def check_fields(corpus: Corpus, wanted: Iterable[str], seen: Iterable[str]) -> None:

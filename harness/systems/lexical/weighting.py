@@ -11,29 +11,59 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Ids
+from harness.data.columns import Floats, Ids, Index
 from harness.errors import HarnessError
 from harness.io import memory
 from harness.io.arrays import Column, ranges
+from harness.systems.lexical.numbering import Numbers, Offsets
 from harness.systems.lexical.postings import BYTES, Counts, Postings
-from harness.systems.lexical.tokens import Numbers, Offsets
-from harness.systems.ranking import Scored
+from harness.systems.ranking import Best, Scored
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 TERM_FREQUENCY = "bnaldL"
 DOCUMENT_FREQUENCY = "nftp"
 NORMALISATION = "nc"
+_MOST = 1 << 17  # entries weighted at a time; more of them leave the cache
 Part = tuple[Offsets, Numbers, Numbers]  # word, document and count of some entries
 
 
 def _parts(counts: Counts, limit: int | None) -> Iterator[Part]:
     """Yields all entries, some words at a time."""
-    most = (memory.limit() if limit is None else limit) // BYTES
+    most = min((memory.limit() if limit is None else limit) // BYTES, _MOST)
     return (counts.read(first, last) for first, last in ranges(counts.start, most))
+
+
+class _Weights:
+    """The weights of postings and the largest of each word, written to a folder.
+
+    Parameters
+    ----------
+    words : number of words.
+    """
+
+    def __init__(self, folder: Path, words: int) -> None:
+        self._most = np.zeros(words)
+        self._path = folder / "most.npy"
+        self._column = Column(folder / "weight.npy", np.float64)
+
+    def add(self, word: Offsets, weight: Floats) -> None:
+        """Appends the weights of some words' entries."""
+        self._column.add(weight)
+        np.maximum.at(self._most, word, np.where(weight >= 0, weight, np.inf))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
+        self._column.__exit__(kind, value, trace)
+        if kind is None:
+            np.save(self._path, self._most)
 
 
 # ---- BM25 -------------------------------------------------------------------------------------------------------
@@ -62,15 +92,16 @@ class BM25:
         limit : bytes of memory for the entries of some words; by default `harness.io.memory.limit`.
         """
         documents, mean = len(counts.ids), counts.lengths.mean()
+        norm, normal = (1 - self.b + self.b * length / mean for length in (counts.lengths, np.array([mean])))
         df, place = np.unique(counts.df, return_inverse=True)
         idf = np.array([self._idf(each, documents) if each else 0.0 for each in df.tolist()])[place]
         floor = np.zeros(len(idf))
         if self.variant in ("bm25l", "bm25+"):
-            floor = idf * self._saturated(np.zeros(1), mean, mean)
-        with Column(folder / "weight.npy", np.float64) as weights:
+            floor = idf * self._saturated(np.zeros(1), normal)
+        with _Weights(folder, len(idf)) as weights:
             for word, doc, tf in _parts(counts, limit):
-                weight = idf[word] * self._saturated(tf.astype(np.float64), counts.lengths[doc], mean)
-                weights.add(weight - floor[word] if floor.any() else weight)
+                weight = idf[word] * self._saturated(tf.astype(np.float64), norm[doc])
+                weights.add(word, weight - floor[word] if floor.any() else weight)
         np.save(folder / "floor.npy", floor)
 
     def _idf(self, df: int, documents: int) -> float:
@@ -82,9 +113,8 @@ class BM25:
             return math.log(documents / df)
         return math.log((documents + 1) / (df + 0.5 if self.variant == "bm25l" else df))
 
-    def _saturated(self, tf: Floats, length: npt.NDArray[np.int64] | np.floating, mean: np.floating) -> Floats:
-        """Returns the part of the weight that depends on the document."""
-        norm = 1 - self.b + self.b * length / mean
+    def _saturated(self, tf: Floats, norm: Floats) -> Floats:
+        """Returns the part of the weight that depends on the document and its length, of which `norm` is a function."""
         if self.variant in ("lucene", "robertson"):
             out = tf / (self.k1 * norm + tf)
         elif self.variant == "atire":
@@ -93,8 +123,7 @@ class BM25:
             out = (self.k1 + 1) * (tf / norm + self.delta) / (self.k1 + tf / norm + self.delta)
         else:
             out = (self.k1 + 1) * tf / (self.k1 * norm + tf) + self.delta
-        weight: Floats = out
-        return weight
+        return out
 
 
 def bm25f(
@@ -123,7 +152,7 @@ def bm25f(
     together = np.sum([counts.start for counts in fields.values()], axis=0)
     most = (memory.limit() if limit is None else limit) // BYTES
     df = np.zeros(len(together) - 1, np.int64)
-    with Column(folder / "doc.npy", np.int32) as docs, Column(folder / "weight.npy", np.float64) as added:
+    with Column(folder / "doc.npy", np.int32) as docs, _Weights(folder, len(df)) as added:
         for first, last in ranges(together, most):
             keys, parts = [], []
             for name, weight in weights.items():
@@ -136,7 +165,7 @@ def bm25f(
             own = df[first:last] = np.bincount(words, minlength=last - first)
             idf = np.log(1 + (documents - own + 0.5) / (own + 0.5))
             docs.add(key % documents)
-            added.add(frequency / (frequency + k1) * idf[words])
+            added.add(words + first, frequency / (frequency + k1) * idf[words])
     np.save(folder / "start.npy", np.concatenate(([0], np.cumsum(df))))
     np.save(folder / "floor.npy", np.zeros(len(df)))
 
@@ -168,6 +197,13 @@ class TfIdf:
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns the inner product of the query's vector with each document's; unknown words are excluded first."""
+        return self.postings.score(self._vector(query))
+
+    def best(self, query: Mapping[str, float], place: Index, k: int) -> Best:
+        """Returns the top k of the documents whose product is above zero, and their scores; see `Postings.best`."""
+        return self.postings.best(self._vector(query), place, k)
+
+    def _vector(self, query: Mapping[str, float]) -> dict[str, float]:
         known = {word: tf for word, tf in query.items() if word in self.postings.numbers}
         number = np.array([self.postings.numbers[word] for word in known], dtype=np.int64)
         tf = np.array(list(known.values()), float)
@@ -176,7 +212,7 @@ class TfIdf:
         if self.letters[2] == "c":
             norm = np.sqrt(np.bincount(np.zeros(len(tf), np.int32), weight * weight, 1))
             weight = weight / np.where(norm > 0, norm, 1.0)
-        return self.postings.score(dict(zip(known, weight.tolist(), strict=True)))
+        return dict(zip(known, weight.tolist(), strict=True))
 
 
 def _mean(tf: Floats) -> Floats:
@@ -204,20 +240,20 @@ def tfidf(counts: Counts, letters: str, folder: Path, limit: int | None = None) 
             distinct += np.bincount(doc, minlength=documents)
         mean = counts.lengths.astype(np.float64) / np.maximum(distinct, 1)
 
-    def weighted(part: Part) -> tuple[Numbers, Floats]:
+    def weighted(part: Part) -> tuple[Offsets, Numbers, Floats]:
         word, doc, tf = part
-        return doc, _local(tf.astype(np.float64), most[doc], mean[doc], letters) * idf[word]
+        return word, doc, _local(tf.astype(np.float64), most[doc], mean[doc], letters) * idf[word]
 
     norm = np.ones(documents)
     if letters[2] == "c":
         norm = np.zeros(documents)
-        for doc, weight in map(weighted, _parts(counts, limit)):
+        for _, doc, weight in map(weighted, _parts(counts, limit)):
             np.add.at(norm, doc, weight * weight)  # one after the other, so in the order of the words
         norm = np.sqrt(norm)
         norm = np.where(norm > 0, norm, 1.0)
-    with Column(folder / "weight.npy", np.float64) as weights:
-        for doc, weight in map(weighted, _parts(counts, limit)):
-            weights.add(weight / norm[doc])
+    with _Weights(folder, len(idf)) as weights:
+        for word, doc, weight in map(weighted, _parts(counts, limit)):
+            weights.add(word, weight / norm[doc])
     np.save(folder / "floor.npy", np.zeros(len(idf)))
 
 

@@ -36,7 +36,7 @@ from harness.io.arrays import Column, Texts, mapped, ranges, release
 from harness.io.console import say
 from harness.store import code, shards
 from harness.systems.base import Request
-from harness.systems.lexical.tokens import Numbers, Offsets
+from harness.systems.lexical.numbering import Numbers, Offsets
 from harness.systems.ranking import rank
 from harness.systems.structural.known import Digests, Recent
 

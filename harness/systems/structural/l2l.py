@@ -25,7 +25,7 @@ from harness.formulas.trees.tuples import END
 from harness.io import checks
 from harness.store.cost import phase
 from harness.systems.base import Request
-from harness.systems.lexical.tokens import Offsets
+from harness.systems.lexical.numbering import Offsets
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.tangent import UNORDERED, Dice, Features, Keys, Nodes, hashes, nodes, then, wildcards

@@ -10,7 +10,7 @@ parsed (`E!`) give no tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
@@ -33,9 +33,8 @@ from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import Counts
-from harness.systems.lexical.system import BM25, Index, query_words
+from harness.systems.lexical.system import BM25, query_words
 from harness.systems.lexical.tokens import Tokens, field_text, write
-from harness.systems.ranking import Scored
 from harness.systems.stored import Stored, stored
 from harness.systems.structural import formulas
 
@@ -148,10 +147,10 @@ class FormulaBM25(BM25):
                 tokens_by(self._function, _latex(asked), self.route)
         return super().__call__(request)
 
-    def score(self, index: Index, topic: Topic) -> Scored:
-        """Returns the scores of all documents for a topic."""
+    def words(self, topic: Topic) -> Mapping[str, float]:
+        """Returns the tokens of a topic and their weights."""
         words = query_words(topic, self._query, self._tokenise)
-        return index.score({w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()})
+        return {w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()}
 
     def counts(self, corpus: Corpus) -> Stored[Counts]:
         """Returns the documents as bags of words; reports if none contains a formula, so that alpha has no effect."""

@@ -25,9 +25,10 @@ from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.lexical import text, weighting
+from harness.systems.lexical.numbering import Offsets
 from harness.systems.lexical.postings import Postings
 from harness.systems.lexical.system import Weights, counts_of, postings_of, query_words, tokens_of, topic_weights
-from harness.systems.lexical.tokens import Offsets, check_fields, field_text
+from harness.systems.lexical.tokens import check_fields, field_text
 from harness.systems.ranking import Scored, rank
 
 _NONE = -1

@@ -1,0 +1,245 @@
+"""The kernels of lexical systems give the results of the NumPy code: rankings, scores and files, bit by bit."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.collections.corpus import Corpus
+from harness.io.kernels import VARIABLE
+from harness.systems.lexical import postings, text, tokens, weighting
+from harness.systems.lexical.numbering import Numbering
+from harness.systems.lexical.postings import Counts, Postings
+from harness.systems.ranking import Best
+
+Query = Mapping[str, float]
+BLANKS = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace()]
+
+
+def both(make: Callable[[], Any]) -> tuple[Any, Any]:
+    """What a function returns with the kernels, and without."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(VARIABLE, raising=False)
+        fast = make()
+        patch.setenv(VARIABLE, "off")
+        return fast, make()
+
+
+# ---- search -----------------------------------------------------------------------------------------------------
+
+
+def made(rng: np.random.Generator, documents: int, words: int, *, levels: int = 0) -> Postings:
+    """Postings of words that are in few or nearly all documents; weights of a few levels, with many ties, or any."""
+    share = rng.random(words) ** 4
+    lists = [np.flatnonzero(rng.random(documents) < each).astype(np.int32) for each in share]
+    start = np.concatenate(([0], np.cumsum([len(each) for each in lists])))
+    weight = rng.random(start[-1])
+    if levels:
+        weight = np.ceil(weight * levels) / 8
+    weight *= np.repeat(rng.random(words) * -np.log(share), np.diff(start)) if not levels else 1
+    most = np.array([max(weight[a:z], default=0.0) for a, z in pairwise(start)])
+    ids = np.array([f"d{n}".encode() for n in range(documents)])
+    names = tuple(f"w{n}" for n in range(words))
+    return Postings(ids, names, start, np.concatenate(lists), weight, np.zeros(words), most)
+
+
+def asked(rng: np.random.Generator, words: int, most: int = 8) -> dict[str, float]:
+    """A query, with words that no document has."""
+    chosen = rng.choice(words + 2, rng.integers(1, min(most, words) + 1), replace=False)
+    return {f"w{n}": float(rng.integers(1, 4)) for n in chosen.tolist()}
+
+
+def same(found: tuple[Best, Best]) -> None:
+    (rows, scores), (expected, values) = found
+    assert rows.tolist() == expected.tolist()
+    assert scores.dtype == values.dtype == np.float32
+    assert scores.tobytes() == values.tobytes()
+
+
+def test_the_first_1000_of_thousands_of_queries() -> None:
+    rng = np.random.default_rng(1)
+    index, place = made(rng, 40_000, 300), rng.permutation(40_000)
+    for number in range(3000):
+        query, k = asked(rng, 300), (1, 10, 100, 1000)[number % 4]
+        same(both(partial(index.best, query, place, k)))
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    documents=st.sampled_from((1, 7, 8, 9, 100, 8191, 8192, 8193, 30_000)),
+    levels=st.sampled_from((0, 1, 3)),
+    change=st.sampled_from(("none", "floor", "negative", "not a number", "infinite", "zero", "subtract")),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_weights_and_ties(seed: int, documents: int, levels: int, change: str) -> None:
+    rng = np.random.default_rng(seed)
+    words = int(rng.integers(1, 30))
+    index, place = made(rng, documents, words, levels=levels), rng.permutation(documents)
+    value = {"negative": -0.5, "not a number": np.nan, "infinite": np.inf, "zero": 0.0}.get(change)
+    if value is not None:
+        changed = rng.random(len(index.weight)) < 0.1
+        weight = np.where(changed, value, index.weight)
+        number = np.repeat(np.arange(words), np.diff(index.start))
+        most = np.zeros(words)
+        np.maximum.at(most, number, np.where(weight >= 0, weight, np.inf))
+        index = replace(index, weight=weight, most=most)
+    if change == "floor":
+        index = replace(index, floor=rng.random(words))
+    for k in (1, 2, 10, 1000, documents):
+        query = asked(rng, words)
+        if change == "subtract":
+            query = {word: weight * rng.choice((-1.0, 0.0, 0.3)) for word, weight in query.items()}
+        same(both(partial(index.best, query, place, k)))
+
+
+def test_a_score_that_rounds_to_zero_is_above_that_of_an_empty_document() -> None:
+    index = made(np.random.default_rng(0), 4, 1, levels=1)
+    index = replace(index, start=np.array([0, 4]), doc=np.arange(4, dtype=np.int32), weight=np.full(4, 1e-60))
+    found = both(lambda: index.best({"w0": 1}, np.arange(4), 3))
+    same(found)
+    assert found[0][0].tolist() == [3, 2, 1]
+
+
+@pytest.mark.parametrize("doc", [[0, 5], [0, -9], [3, 1], [2**31 - 1, 0]])
+def test_damaged_documents_never_reach_beyond_the_sums(doc: list[int]) -> None:
+    index = made(np.random.default_rng(0), 4, 1)
+    index = replace(index, start=np.array([0, 2]), doc=np.array(doc, np.int32), weight=np.ones(2), most=np.ones(1))
+
+    def outcome() -> object:
+        try:
+            return [each.tolist() for each in index.best({"w0": 1}, np.arange(4), 3)]
+        except IndexError as error:
+            return str(error)
+
+    fast, plain = both(outcome)
+    assert fast == plain
+
+
+@pytest.mark.parametrize("start", [[0, 9], [-3, 2], [2, 1]])
+def test_lists_beyond_the_entries(start: list[int]) -> None:
+    index = made(np.random.default_rng(0), 4, 1)
+    index = replace(index, start=np.array(start), doc=np.arange(2, dtype=np.int32), weight=np.ones(2))
+    same(both(lambda: index.best({"w0": 1}, np.arange(4), 3)))
+
+
+@pytest.mark.parametrize("variant", weighting.VARIANTS)
+def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    texts = [" ".join(rng.choices("abcdefgh", range(1, 9), k=rng.randint(1, 30))) for _ in range(50)]
+    for name in "tcp":
+        (tmp_path / name).mkdir()
+    tokens.write(corpus_of(tmp_path, texts), ["body"], str.split, tmp_path / "t")
+    known = tokens.Tokens.load(tmp_path / "t")
+    postings.count(known, {"body": 1}, tmp_path / "c")
+    counts = Counts.load(tmp_path / "c", known.ids)
+    weighting.BM25(variant, 1.2, 0.75, 0.5).write(counts, tmp_path / "p")
+    index = Postings.load(tmp_path / "p", counts)
+    lists = [index.weight[a:z].tolist() for a, z in pairwise(index.start)]
+    assert index.most.tolist() == [max(each) for each in lists]
+
+
+# ---- tokens -----------------------------------------------------------------------------------------------------
+
+
+def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
+    path = folder / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{n}", "body": each}) + "\n" for n, each in enumerate(texts)))
+    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body")))
+
+
+VIEWS: list[dict[str, Any]] = [
+    {"name": "whitespace", "lower": False},
+    {"name": "whitespace", "stop": "english"},
+    {"name": "msm", "stem": "porter"},
+    {"name": "declarations", "whole": True, "emphasis": True},
+    {"name": "text", "stop": "english", "stem": "porter"},
+    {"name": "latex"},
+]
+CHARACTERS = st.one_of(
+    st.sampled_from([*BLANKS, *"ab.$\\_*-'", "\ud800", "\u2081", "\u00c2", "\u200b", "\u180e", "\ufeff"]),
+    st.characters(),
+)
+
+
+@given(texts=st.lists(st.lists(st.text(CHARACTERS, max_size=40), max_size=6), max_size=5))
+@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: "-".join(map(str, view.values())))
+def test_numbers_in_order_of_first_appearance(view: dict[str, Any], texts: list[list[str]]) -> None:
+    tokenise = text.configured(view)
+    numbers: dict[str, int] = {}
+    plain = [[[numbers.setdefault(t, len(numbers)) for t in tokenise(each)] for each in some] for some in texts]
+
+    def made() -> object:
+        numbering, out = Numbering(tokenise), []
+        for some in texts:
+            token, count = numbering.take(some)
+            ends = np.cumsum(count).tolist()
+            out.append([token[end - size : end].tolist() for end, size in zip(ends, count.tolist(), strict=True)])
+        return out, list(numbering.words)
+
+    fast, slow = both(made)
+    assert fast == slow == (plain, list(numbers))
+
+
+def test_blanks_are_those_of_split() -> None:
+    view = text.configured({"name": "whitespace", "lower": False})
+    every = [f"a{chr(code)}b" for code in range(sys.maxunicode + 1)]
+    fast, slow = both(lambda: [Numbering(view).take(every)[1].tolist()])
+    assert fast == slow == [[len(each.split()) for each in every]]
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000])
+def test_many_units(size: int) -> None:
+    view = text.configured({"name": "whitespace", "lower": False})
+    rng = random.Random(size)
+    texts = [" ".join(str(rng.randrange(10**6)) for _ in range(size)) for _ in range(20_000 // size + 3)]
+
+    def made() -> object:
+        numbering = Numbering(view)
+        parts = [numbering.take(texts[at : at + 7])[0].tolist() for at in range(0, len(texts), 7)]
+        return parts, list(numbering.words)
+
+    fast, slow = both(made)
+    assert fast == slow
+
+
+@given(
+    texts=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=9), some=st.booleans()
+)
+@settings(max_examples=50, deadline=None)
+def test_files_of_several_fields(texts: list[tuple[str, str]], some: bool) -> None:
+    view = text.configured({"name": "whitespace"})
+
+    def made() -> object:
+        with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+            if some:
+                patch.setattr(tokens, "_BATCH", 10)
+            folder = Path(name)
+            rows = [{"id": f"d{n}", "title": a, "body": f"{b} x"} for n, (a, b) in enumerate(texts)]
+            (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            fields = (("id", "id"), ("title", "title"), ("body", "body"))
+            (folder / "t").mkdir()
+            tokens.write(Corpus("c", "C", "CC0", folder / "c.jsonl", fields), ["body", "title"], view, folder / "t")
+            known = tokens.Tokens.load(folder / "t")
+            words = [
+                [[known.words[n] for n in field.token[a:z]] for a, z in pairwise(field.start)]
+                for field in known.fields.values()
+            ]
+            return words, {path.name: path.read_bytes() for path in (folder / "t").iterdir()}
+
+    fast, slow = both(made)
+    assert fast == slow
+    assert fast[0] == [[view(f"{b} x") for _, b in texts], [view(a) for a, _ in texts]]
