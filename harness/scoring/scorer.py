@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index
-from harness.data.trec import LARGEST_GRADE, Qrels, Run
+from harness.data.layouts import LARGEST_GRADE
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, system_raised
 from harness.scoring.candidates import Candidates
 from harness.scoring.exclusions import Exclusions
