@@ -1,7 +1,8 @@
 """Text tables as arrays: bytes to columns without a Python object per field.
 
-Some functions have a kernel with equal results, in `columns.c`. A field is located by its first byte and its length. Its bytes are read eight at a time as
+A field is located by its first byte and its length. Its bytes are read eight at a time as
 little-endian 64-bit words, so that identifiers compare, hash and parse as whole arrays.
+Some functions have a kernel with equal results, in `columns.c`.
 """
 
 from __future__ import annotations

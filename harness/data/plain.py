@@ -1,7 +1,7 @@
 """Reads blocks of plain lines by the kernel `plain.c`, with the results of the NumPy code, which reads all others.
 
-Plain are lines with the expected columns, valid ids, numbers and ranks, and the tag of the first line. Where a block has
-any other line, or there is no kernel, nothing is read here: messages come from one place, `Columns.put`.
+Plain are lines with the expected columns, valid ids, numbers and ranks, and the tag of the first line. Where a block
+has any other line, or there is no kernel, nothing is read here: messages come from one place, `Columns.put`.
 """
 
 from __future__ import annotations

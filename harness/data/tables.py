@@ -134,7 +134,7 @@ class Table:
 
 
 def table_of(source: Text, names: tuple[str, ...], faults: Faults) -> Table | None:
-    """Returns the table of a block, None without rows; lines with another number of columns are reported as problems."""
+    """Returns the table of a block, None without rows; reports lines with another number of columns."""
     lines = split(source)
     refuse_binary(source, lines, faults.path)
     right = lines.count == len(names)

@@ -28,9 +28,9 @@ from typing import Any
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
 from harness.data import topic_files
+from harness.data.layouts import LARGEST_GRADE
 from harness.data.markup import formulas_in
 from harness.data.topics import SEPARATOR, Formula, Topic, Topics
-from harness.data.layouts import LARGEST_GRADE
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
 from harness.io.files import read_bytes, sha256

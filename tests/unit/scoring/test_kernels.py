@@ -1,0 +1,122 @@
+"""The kernels of scoring and the NumPy code give equal orders, scores and bounds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.data.trec import Qrels, Run
+from harness.errors import HarnessError
+from harness.io.kernels import VARIABLE, kernel
+from harness.scoring.ordering import by_score
+from harness.scoring.protocol import Protocol
+from harness.scoring.scorer import Scorer
+
+pytestmark = pytest.mark.skipif(kernel("harness_by_score") is None, reason="kernels are not compiled")
+
+MEASURES = ("nDCG", "nDCG@3", "AP", "P@2", "Bpref", "RR", "RelRet")
+SCORES = st.sampled_from((0.0, -0.0, 1.0, 1.0 + 1e-9, 2.0, -1.0, 1e300, -1e300, 16777217.0, 16777216.0))
+
+
+def both(work: Callable[[], Any]) -> tuple[Any, Any]:
+    """What the kernels and the NumPy code give."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(VARIABLE, raising=False)
+        ours = work()
+        patch.setenv(VARIABLE, "off")
+        return ours, work()
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), SCORES), min_size=1, max_size=80), st.permutations(range(4)), st.booleans())
+def test_results_are_ordered_alike(rows: list[tuple[int, float]], judged: list[int], single: bool) -> None:
+    topic = np.array([row[0] for row in rows], dtype=np.int32)
+    score = np.array([row[1] for row in rows], dtype=np.float64)
+    of_run = np.array([*judged, -1], dtype=np.int64)
+    (ours, places), numpy = both(lambda: by_score(topic, of_run, score, single=single))
+    assert ours.tolist() == numpy[0].tolist()
+    assert places.tolist() == numpy[1].tolist()
+    with np.errstate(over="ignore"):
+        s = score.astype(np.float32) if single else score
+    known = [row for row in range(len(rows)) if of_run[topic[row]] >= 0]
+    assert ours.tolist() == sorted(known, key=lambda row: (of_run[topic[row]], -s[row]))
+
+
+def test_long_rankings_are_ordered_alike() -> None:
+    rng = np.random.default_rng(0)
+    for values in (3, 50, 10**6):
+        topic = np.repeat(np.arange(5, dtype=np.int32), 1000)
+        score = rng.integers(values, size=topic.size) / 7
+        of_run = np.arange(5)[::-1].copy()
+        ours, numpy = both(lambda topic=topic, score=score, of=of_run: by_score(topic, of, score, single=True))
+        assert [part.tolist() for part in ours] == [part.tolist() for part in numpy]
+
+
+def world(rng: random.Random, topics: int, documents: int) -> tuple[Run, Qrels]:
+    """A run with ties, unjudged documents and topics, and long ids; and judgments."""
+    docs = [f"{'long-id-' * rng.randrange(3)}{doc}" for doc in range(documents)]
+    rows: list[tuple[str, str, float]] = []
+    for topic in range(topics + 1):
+        found = rng.sample(docs, rng.randrange(1, documents))
+        rows += [(f"t{topic}", doc, float(rng.randrange(8))) for doc in found]
+    rng.shuffle(rows)
+    judged: dict[str, dict[str, float]] = {
+        f"t{topic}": {doc: rng.randrange(4) for doc in rng.sample(docs, rng.randrange(1, documents))}
+        for topic in range(1, topics + 2)
+    }
+    run: dict[str, dict[str, float]] = {}
+    for name, doc, score in rows:
+        run.setdefault(name, {})[doc] = score
+    return Run.from_dict("mine", run), Qrels.from_dict("all", judged)
+
+
+@pytest.mark.parametrize("measures", [MEASURES, (*MEASURES, "Judged@3")])
+@pytest.mark.parametrize("deduplicate", [False, True])
+@pytest.mark.parametrize("prime", [False, True])
+@pytest.mark.parametrize("depth", [None, 5, 1000])
+@pytest.mark.parametrize("ties", ["reference", "file"])
+def test_scores_and_bounds_are_alike(
+    ties: Any, depth: int | None, prime: bool, deduplicate: bool, measures: tuple[str, ...]
+) -> None:
+    rng = random.Random(3)
+    for _ in range(5):
+        run, qrels = world(rng, 4, rng.choice((3, 12, 60)))
+        keys = {doc.decode(): f"k{int(doc[-1]) % 3}" for doc in run.doc.tolist()[::2]}
+        protocol = Protocol("p", measures, depth=depth, prime=prime, ties=ties, deduplicate=deduplicate, relevant_from=2)
+
+        def work(run: Run = run, qrels: Qrels = qrels, protocol: Protocol = protocol, keys: Any = keys) -> Any:
+            scorer = Scorer(qrels, protocol, keys=keys if protocol.deduplicate else None)
+            scores, bounds = scorer(run), scorer.tie_bounds(run)
+            found = [each.values.tobytes() for each in (scores, *bounds)]
+            return found, scores.counts, [each.counts for each in bounds], scorer.rankings(run)
+
+        ours, numpy = both(work)
+        assert ours == numpy
+        if not protocol.deduplicate and depth is None:  # other documents have keys
+            _check_prime(run, qrels, protocol)
+
+
+def _check_prime(run: Run, qrels: Qrels, protocol: Protocol) -> None:
+    """A prime measure is the measure of the run without unjudged documents."""
+    if not protocol.prime:
+        return
+    scorer = Scorer(qrels, protocol)
+    judged = {(topic, doc) for topic, docs in qrels.to_dict().items() for doc in docs}
+    left = {
+        topic: {doc: score for doc, score in docs.items() if (topic, doc) in judged}
+        for topic, docs in run.to_dict().items()
+    }
+    try:
+        condensed = Run.from_dict("mine", {topic: docs for topic, docs in left.items() if docs})
+    except HarnessError:
+        return
+    names = [name for name in scorer.measures if not name.startswith("Judged")]
+    for ours, theirs in zip((scorer(run), *scorer.tie_bounds(run)), (scorer(condensed), *scorer.tie_bounds(condensed))):
+        for name in names:
+            column = ours.values[:, ours.measures.index(name)]
+            assert column.tobytes() == theirs.values[:, theirs.measures.index(name)].tobytes()
