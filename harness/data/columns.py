@@ -26,6 +26,7 @@ Ids = npt.NDArray[np.bytes_]
 BOM = b"\xef\xbb\xbf"
 CACHED = 1 << 16  # bytes that fit the processor's L1 cache
 BLOCK = 1 << 18  # bytes worked on at a time
+WIDE = 1 << 20  # bytes that a kernel works on at a time
 ROWS = 1 << 14  # lines worked on at a time, few enough to stay in the cache
 SLOTS = 1 << 21  # words of the table that finds equal keys of a topic, at most
 PADDING = 32  # bytes after the text, so that a word can be read from any of its positions
@@ -122,6 +123,17 @@ def pieces(data: bytes, size: int = BLOCK) -> Iterator[Text]:
         yield piece
         line = piece.line_of(piece.size) - 1
         begin = stop
+
+
+def parts(source: Text, size: int = BLOCK) -> Iterator[Text]:
+    """Yields a block's text in smaller blocks of whole lines, without copies."""
+    at, line, last = 0, source.line, source.begin + source.size
+    while at < source.size:
+        found = source.data.find(b"\n", min(source.begin + at + size, last - 1), last) + 1
+        stop = (found or last) - source.begin
+        part = Text(source.data, source.bytes_[at : stop + PADDING], stop - at, source.begin + at, line)
+        yield part
+        at, line = stop, part.line_of(part.size) - 1
 
 
 def line_ends(data: bytes) -> int:

@@ -6,7 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats, Text, integers, line_ends, pieces, split, strings, words_of
+from harness.data.columns import (
+    WIDE,
+    Bools,
+    Floats,
+    Text,
+    integers,
+    line_ends,
+    parts,
+    pieces,
+    split,
+    strings,
+    words_of,
+)
 from harness.data.plain import Scratch, plain_rows, put_topics, roles, tag_of
 from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, refuse_binary, table_of
 from harness.errors import HarnessError, format_error, suggestion
@@ -154,7 +166,10 @@ def read_columns(
 ) -> Columns:
     """Reads the columns of a run or of judgments with these names; faults of lines are added to `faults`."""
     columns = Columns(line_ends(data) + 1, names, strict=strict, whole=whole)
-    for source in pieces(data):
-        if not columns.put_plain(source) and (table := table_of(source, names, faults)) is not None:
-            columns.put(table)
+    for wide in pieces(data, WIDE):
+        if columns.put_plain(wide):
+            continue
+        for source in parts(wide):
+            if not columns.put_plain(source) and (table := table_of(source, names, faults)) is not None:
+                columns.put(table)
     return columns

@@ -107,6 +107,12 @@ static int64_t digits(const uint8_t *text, int64_t at, int64_t end, uint64_t *va
 static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
+static const uint64_t WHOLE_POWERS[] = {
+    1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, UINT64_C(10000000000),
+    UINT64_C(100000000000), UINT64_C(1000000000000), UINT64_C(10000000000000), UINT64_C(100000000000000),
+    UINT64_C(1000000000000000), UINT64_C(10000000000000000), UINT64_C(100000000000000000),
+    UINT64_C(1000000000000000000), UINT64_C(10000000000000000000)};
+
 static double power_of_two(int64_t exponent) {
     uint64_t bits = (uint64_t)(exponent + 1023) << 52;
     double out;
@@ -116,12 +122,11 @@ static double power_of_two(int64_t exponent) {
 
 /* mantissa / 10^places, rounded to the nearest float, ties to even; mantissa > 0, places <= 19. */
 static double quotient(uint64_t mantissa, int64_t places) {
-    uint64_t divisor = 1;
-    for (int64_t k = 0; k < places; k++) divisor *= 10;
+    uint64_t divisor = WHOLE_POWERS[places];
     int64_t up = __builtin_clzll(mantissa), down = __builtin_clzll(divisor);
     divisor <<= down;
     unsigned __int128 dividend = (unsigned __int128)(mantissa << up) << 63;
-    uint64_t whole = (uint64_t)(dividend / divisor), left = (uint64_t)(dividend % divisor);
+    uint64_t whole = (uint64_t)(dividend / divisor), left = (uint64_t)dividend - whole * divisor;
     int64_t cut = 11 - __builtin_clzll(whole); /* `whole` has 63 or 64 bits, a float 53 */
     uint64_t lost = whole & mask(8) >> (64 - cut), half = UINT64_C(1) << (cut - 1), kept = whole >> cut;
     if (lost > half || (lost == half && (left || (kept & 1)))) kept++;

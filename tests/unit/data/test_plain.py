@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.data import layouts
-from harness.data.columns import BLOCK, Text, duplicates, line_ends, pair_hashes, pieces
+from harness.data.columns import WIDE, Text, duplicates, line_ends, pair_hashes, parts, pieces
 from harness.data.trec import Qrels, Run, parse_qrels, parse_run
 from harness.errors import HarnessError
 from harness.io.kernels import VARIABLE, kernel
@@ -40,10 +40,14 @@ BREAK = st.sampled_from(("\n", "\n", "\n", "\n", "\r\n", "\n\n", " \n"))
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few lines, so that files have many, of which some are plain."""
 
-    def small(data: bytes, size: int = BLOCK) -> Iterator[Text]:
-        return pieces(data, min(size, 100))
+    def small(data: bytes, size: int) -> Iterator[Text]:
+        return pieces(data, 300 if size == WIDE else size)
+
+    def smaller(source: Text) -> Iterator[Text]:
+        return parts(source, 100)
 
     monkeypatch.setattr(layouts, "pieces", small)
+    monkeypatch.setattr(layouts, "parts", smaller)
 
 
 def outcome(read: Callable[[], Run | Qrels]) -> tuple[object, ...]:
