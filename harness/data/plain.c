@@ -10,7 +10,7 @@
 enum { TOPIC, DOC, CONTEXT, NUMBER, RANK, ITERATION, TAG, OTHER }; /* roles of columns, as in plain.py */
 enum { IRREGULAR = -1, WIDER = -2 };
 enum { HEADS, SLOW, TAG_START, TAG_LENGTH, DOC_LONGEST, CONTEXT_LONGEST }; /* places of `info`, as in plain.py */
-enum { MARGIN = 16, LONGEST_ID = 255, LONGEST_RANK = 8 };
+enum { MARGIN = 16, LONGEST_ID = 255 };
 
 #define ONES UINT64_C(0x0101010101010101)
 #define HIGH (ONES << 7)
@@ -76,34 +76,6 @@ static int64_t put_id(const uint8_t *text, int64_t at, int64_t size, Ids *ids, i
     return end;
 }
 
-static int digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
-
-/* The number of eight digits, as in columns.py; -1 if the bytes are other ones. */
-static int64_t eight_digits(uint64_t found) {
-    uint64_t moved = found ^ (0x30 * ONES);
-    if (((moved + 0x76 * ONES) | moved) & HIGH) return -1;
-    moved = (moved * 2561 >> 8) & UINT64_C(0x00FF00FF00FF00FF);
-    moved = (moved * 6553601 >> 16) & UINT64_C(0x0000FFFF0000FFFF);
-    return (int64_t)(moved * UINT64_C(42949672960001) >> 32);
-}
-
-/* Adds the digits from `at` on to a number; returns their end, or -1 if it does not fit 64 bits. */
-static int64_t digits(const uint8_t *text, int64_t at, int64_t end, uint64_t *value) {
-    uint64_t sum = *value;
-    for (; at + 8 <= end; at += 8) {
-        int64_t part = eight_digits(word(text + at));
-        if (part < 0) break;
-        if (sum >= UINT64_MAX / 100000000) return -1;
-        sum = sum * 100000000 + (uint64_t)part;
-    }
-    for (; at < end && digit(text[at]); at++) {
-        if (sum >= UINT64_MAX / 10) return -1;
-        sum = sum * 10 + (text[at] - '0');
-    }
-    *value = sum;
-    return at;
-}
-
 static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
@@ -112,6 +84,28 @@ static const uint64_t WHOLE_POWERS[] = {
     UINT64_C(100000000000), UINT64_C(1000000000000), UINT64_C(10000000000000), UINT64_C(100000000000000),
     UINT64_C(1000000000000000), UINT64_C(10000000000000000), UINT64_C(100000000000000000),
     UINT64_C(1000000000000000000), UINT64_C(10000000000000000000)};
+
+/* The number of digits that a word begins with; `value` is what they write (as in columns.py). */
+static int64_t leading_digits(uint64_t found, uint64_t *value) {
+    uint64_t moved = found ^ (0x30 * ONES), others = ((moved + 0x76 * ONES) | moved) & HIGH;
+    int64_t count = others ? __builtin_ctzll(others) >> 3 : 8;
+    moved = count ? moved << (64 - 8 * count) : 0;
+    moved = (moved * 2561 >> 8) & UINT64_C(0x00FF00FF00FF00FF);
+    moved = (moved * 6553601 >> 16) & UINT64_C(0x0000FFFF0000FFFF);
+    *value = moved * UINT64_C(42949672960001) >> 32;
+    return count;
+}
+
+/* Adds the digits from `at` on to a number; returns their end, or -1 if it does not fit 64 bits. */
+static int64_t digits(const uint8_t *text, int64_t at, int64_t size, uint64_t *value) {
+    uint64_t part;
+    for (int64_t count = 8; count == 8 && at < size; at += count) {
+        count = leading_digits(word(text + at), &part);
+        if (*value >= UINT64_MAX / 100000000 && *value >= UINT64_MAX / WHOLE_POWERS[count]) return -1;
+        *value = *value * WHOLE_POWERS[count] + part;
+    }
+    return at;
+}
 
 static double power_of_two(int64_t exponent) {
     uint64_t bits = (uint64_t)(exponent + 1023) << 52;
@@ -133,31 +127,31 @@ static double quotient(uint64_t mantissa, int64_t places) {
     return (double)kept * power_of_two(cut - 63 - up + down);
 }
 
-/* Parses a decimal number: 1 if its float is exact or correctly rounded, 0 if it needs the slow way or is none. */
-static int number(const uint8_t *text, int64_t at, int64_t end, double *out) {
+/* Parses a decimal number that a blank ends, exactly or correctly rounded; returns its end, or -1 if it needs the slow
+   way or is none. */
+static int64_t put_number(const uint8_t *text, int64_t at, int64_t size, double *out) {
     int negative = text[at] == '-';
     uint64_t mantissa = 0;
     at += negative || text[at] == '+';
     int64_t first = at, count, power = 0;
-    if ((at = digits(text, at, end, &mantissa)) < 0) return 0;
+    if ((at = digits(text, at, size, &mantissa)) < 0) return -1;
     count = at - first;
-    if (at < end && text[at] == '.') {
+    if (at < size && text[at] == '.') {
         first = ++at;
-        if ((at = digits(text, at, end, &mantissa)) < 0) return 0;
+        if ((at = digits(text, at, size, &mantissa)) < 0) return -1;
         power = first - at;
         count += at - first;
     }
-    if (!count) return 0;
-    if (at < end && (text[at] | 32) == 'e') {
-        int down = ++at < end && text[at] == '-';
-        int64_t exponent = 0;
-        at += down || (at < end && text[at] == '+');
+    if (!count) return -1;
+    if (at < size && (text[at] | 32) == 'e') {
+        int down = ++at < size && text[at] == '-';
+        uint64_t exponent = 0;
+        at += down || (at < size && text[at] == '+');
         first = at;
-        for (; at < end && digit(text[at]) && exponent < 1000; at++) exponent = 10 * exponent + (text[at] - '0');
-        if (at == first) return 0;
-        power += down ? -exponent : exponent;
+        if ((at = digits(text, at, size, &exponent)) <= first || exponent > 1000) return -1;
+        power += down ? -(int64_t)exponent : (int64_t)exponent;
     }
-    if (at != end) return 0;
+    if (at > size || (at < size && text[at] > 32)) return -1;
     double value;
     if (mantissa == 0 || power == 0)
         value = (double)mantissa;
@@ -166,18 +160,18 @@ static int number(const uint8_t *text, int64_t at, int64_t end, double *out) {
     else if (power < 0 && power >= -19)
         value = quotient(mantissa, -power);
     else
-        return 0;
+        return -1;
     *out = negative ? -value : value;
-    return 1;
+    return at;
 }
 
 /* Parses one to eight digits that end at a blank; returns the end, or -1. */
 static int64_t put_rank(const uint8_t *text, int64_t at, int64_t size, int32_t *out) {
-    int64_t first = at;
-    int32_t value = 0;
-    for (; at < size && digit(text[at]) && at - first < LONGEST_RANK; at++) value = 10 * value + (text[at] - '0');
-    if (at == first || (at < size && text[at] > 32)) return -1;
-    *out = value;
+    uint64_t value;
+    int64_t count = leading_digits(word(text + at), &value);
+    at += count;
+    if (!count || at > size || (at < size && text[at] > 32)) return -1;
+    *out = (int32_t)value;
     return at;
 }
 
@@ -199,11 +193,11 @@ static int iteration(const uint8_t *text, int64_t length) {
 EXPORT int64_t harness_plain_rows(const uint8_t *text, int64_t size, int64_t limit, const int64_t *roles, int64_t columns,
                                   uint64_t *doc, int64_t doc_width, uint64_t *context, int64_t context_width,
                                   double *values, int32_t *ranks, int64_t room, const uint8_t *tag, int64_t tag_length,
-                                  int64_t *heads, int64_t heads_room, int64_t *slow, int64_t slow_room, int64_t *info) {
+                                  int32_t *heads, int64_t heads_room, int32_t *slow, int64_t slow_room, int64_t *info) {
     Ids docs = {doc, doc_width, 0}, contexts = {context, context_width, 0};
     int64_t at = 0, row = 0, topic = 0, topic_length = 0, tag_start = -1;
     const uint16_t order = 1;
-    if (limit - size < MARGIN || *(const uint8_t *)&order != 1) return IRREGULAR; /* words are little-endian */
+    if (size > INT32_MAX || limit - size < MARGIN || *(const uint8_t *)&order != 1) return IRREGULAR; /* words are little-endian */
     info[HEADS] = info[SLOW] = 0;
     for (; at < size; row++) {
         if (row >= room) return IRREGULAR;
@@ -219,8 +213,8 @@ EXPORT int64_t harness_plain_rows(const uint8_t *text, int64_t size, int64_t lim
                 at = end_of_field(text, at, size);
                 if (at - start > LONGEST_ID || info[HEADS] >= heads_room) return IRREGULAR;
                 topic = start, topic_length = at - start;
-                int64_t *head = heads + 3 * info[HEADS]++;
-                head[0] = row, head[1] = start, head[2] = topic_length;
+                int32_t *head = heads + 3 * info[HEADS]++;
+                head[0] = (int32_t)row, head[1] = (int32_t)start, head[2] = (int32_t)topic_length;
                 break;
             case DOC:
             case CONTEXT:
@@ -228,11 +222,12 @@ EXPORT int64_t harness_plain_rows(const uint8_t *text, int64_t size, int64_t lim
                 if (at - start > LONGEST_ID) return IRREGULAR;
                 break;
             case NUMBER:
-                at = end_of_field(text, at, size);
-                if (!number(text, start, at, values + row)) {
+                at = put_number(text, start, size, values + row);
+                if (at < 0) {
+                    at = end_of_field(text, start, size);
                     if (info[SLOW] >= slow_room) return IRREGULAR;
-                    int64_t *odd = slow + 3 * info[SLOW]++;
-                    odd[0] = row, odd[1] = start, odd[2] = at - start;
+                    int32_t *odd = slow + 3 * info[SLOW]++;
+                    odd[0] = (int32_t)row, odd[1] = (int32_t)start, odd[2] = (int32_t)(at - start);
                 }
                 break;
             case RANK:

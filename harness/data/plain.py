@@ -18,6 +18,7 @@ from harness.io.kernels import kernel
 _ROLES = ("topic", "document", "context", "number", "rank", "iteration", "tag", "other")  # as in plain.c
 _HEADS, _SLOW, _TAG_START, _TAG_LENGTH, _DOC_LONGEST, _CONTEXT_LONGEST = range(6)
 _IRREGULAR, _WIDER = -1, -2
+MOST_SLOW = 1 << 12  # numbers of a block that Python converts; the NumPy code reads blocks that have more
 _NO_WORDS = np.empty((0, 0), dtype=np.uint64)
 
 
@@ -27,19 +28,19 @@ class Scratch:
 
     Attributes
     ----------
-    heads : int64, shape (rows, 3). Row, start and length of the first topic of each stretch of equal ones.
-    slow : int64, shape (rows, 3). The same of numbers that need Python's own conversion.
+    heads : int32, shape (rows, 3). Row, start and length of the first topic of each stretch of equal ones.
+    slow : int32, shape (`MOST_SLOW`, 3). The same of numbers that need Python's own conversion.
     info : int64, shape (6,). Counts and positions, see `plain.c`.
     """
 
-    heads: Index = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
-    slow: Index = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64))
+    heads: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 3), dtype=np.int32))
+    slow: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty((MOST_SLOW, 3), dtype=np.int32))
     info: Index = field(default_factory=lambda: np.zeros(6, dtype=np.int64))
 
     def fit(self, rows: int) -> None:
         """Makes room for a block of so many rows."""
         if len(self.heads) < rows:
-            self.heads, self.slow = np.empty((rows, 3), dtype=np.int64), np.empty((rows, 3), dtype=np.int64)
+            self.heads = np.empty((rows, 3), dtype=np.int32)
 
 
 def roles(names: tuple[str, ...], *, strict: bool) -> Index:
@@ -105,7 +106,7 @@ def put_topics(topics: Groups, source: Text, at: int, rows: int, scratch: Scratc
     """Adds the topics of the rows that `plain_rows` has read."""
     heads = scratch.heads[: scratch.info[_HEADS]]
     ids = [source.cut(start, length) for start, length in heads[:, 1:].tolist()]
-    topics.put_heads(at, heads[:, 0], ids, rows)
+    topics.put_heads(at, heads[:, 0].astype(np.int64), ids, rows)
 
 
 def tag_of(source: Text, scratch: Scratch) -> str:

@@ -174,7 +174,7 @@ class IdColumn:
     @property
     def width(self) -> int:
         """Words of an id."""
-        return self.words.shape[1]
+        return int(self.words.shape[1])
 
     def widen(self, at: int, width: int) -> None:
         """Makes room for ids of so many words; those before row `at` are kept."""

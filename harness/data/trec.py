@@ -361,7 +361,7 @@ def parse_run(
                 faults.add(line[int(first[index])], what)
     _report_duplicates(faults, run.key, run, line, "is")
     faults.close()
-    return replace(run, warnings=warnings)
+    return replace(run, warnings=warnings) if warnings else run  # which keeps its hashes
 
 
 def _report_duplicates(

@@ -47,8 +47,8 @@ class Lookup:
         if find := kernel("harness_find"):
             out = np.empty(len(run), dtype=np.int64)
             known = (self._slots, self._bits, self._topic, self._doc, self._doc.shape[1], len(self._topic))
-            topic = np.ascontiguousarray(run.topic, dtype=np.int32)
-            if find(*known, key, topic, doc, doc.shape[1], len(run), of_run, of_run.size, out) == 0:
+            index = np.ascontiguousarray(run.topic, dtype=np.int32)
+            if find(*known, key, index, doc, doc.shape[1], len(run), of_run, of_run.size, out) == 0:
                 return out
         topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))

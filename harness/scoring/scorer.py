@@ -325,6 +325,8 @@ class Scorer:
             return _Results(rows, places, ties, 0, found)
         # Unjudged results would be removed later, and have no effect before that.
         judged = found()[rows] >= 0
+        if judged.all():
+            return _Results(rows, places, ties, 0, found)
         member = np.zeros(rows.size, dtype=bool)
         member[places] = True
         kept = rows[judged]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_long_rankings_are_ordered_alike() -> None:
         topic = np.repeat(np.arange(5, dtype=np.int32), 1000)
         score = rng.integers(values, size=topic.size) / 7
         of_run = np.arange(5)[::-1].copy()
-        ours, numpy = both(lambda topic=topic, score=score, of=of_run: by_score(topic, of, score, single=True))
+        ours, numpy = both(partial(by_score, topic, of_run, score, single=True))
         assert [part.tolist() for part in ours] == [part.tolist() for part in numpy]
 
 
@@ -98,7 +99,7 @@ def test_scores_and_bounds_are_alike(
     for documents in (3, 12, 60):
         run, qrels = world(rng, 4, documents)
         keys = {doc.decode(): f"k{int(doc[-1:]) % 3}" for doc in run.doc.tolist()[::2]}
-        ours, numpy = both(lambda run=run, qrels=qrels, keys=keys: scored(run, qrels, how, keys))
+        ours, numpy = both(partial(scored, run, qrels, how, keys))
         assert ours == numpy
 
 
