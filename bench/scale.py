@@ -2,26 +2,32 @@
 
     python -m bench.scale                 the table, by a process of its own for each size and side
     python -m bench.scale --most 1000000  without the largest files
+    python -m bench.scale --json FILE     the numbers also as JSON
 
 The files are made once, in a temporary folder: topics of equally many results, the documents of each drawn at random,
-ten judgments for each topic. Both sides read the files and score nDCG', MAP', P'@10 and Bpref topic by topic; the
-reader of pytrec_eval's side checks nothing. "Ties" is what `harness score` finds out besides: the best and the worst
-means over the orders of tied results. Sides that score differently end the program.
+ten judgments for each topic. All sides read the files and score nDCG', MAP', P'@10 and Bpref topic by topic; the
+reader of pytrec_eval's side checks nothing. "Without kernels" is the harness with HARNESS_KERNELS=off. "Ties" is what
+`harness score` finds out besides: the best and the worst means over the orders of tied results. Sides that score
+differently end the program.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import platform
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bench.scoring import MEASURES, quick_read
+from harness.io.kernels import VARIABLE
 
 SIZES = [
     (1_000, 1_000),
@@ -35,6 +41,7 @@ SIZES = [
     (100_000, 10_000_000),
 ]
 DOCUMENTS = 3_000_000
+Row = dict[str, Any]
 
 
 def files(folder: Path, topics: int, lines: int) -> tuple[Path, Path]:
@@ -89,19 +96,22 @@ def peer(run: Path, qrels: Path) -> tuple[list[float], list[float]]:
     return np.diff(marks).tolist(), means
 
 
-SIDES = {"mathir-harness": harness, "pytrec-eval-terrier": peer}
+SIDES = {"mathir-harness": harness, "without kernels": harness, "pytrec-eval-terrier": peer}
 
 
 def alone(side: str, run: Path, qrels: Path) -> tuple[list[float], list[float], float]:
     """One side in a process of its own: seconds, means, and the peak of its memory in MiB."""
     command = [sys.executable, "-m", "bench.scale", "--side", side, "--files", str(run), str(qrels)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    kernels = {VARIABLE: "off" if side == "without kernels" else "on"}
+    root = Path(__file__).parent.parent
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, env=os.environ | kernels)
     seconds, means, peak = done.stdout.splitlines()[-3:]
     return [float(s) for s in seconds.split()], [float(m) for m in means.split()], float(peak)
 
 
-def table(most: int) -> None:
-    """Measure all sizes and print a Markdown table."""
+def table(most: int, file: Path | None) -> None:
+    """Measure all sizes, print a Markdown table, and write the numbers to a file if one is given."""
+    rows = []
     print("| topics | lines | MiB | side | judgments, s | read, s | score, s | ties, s | all, µs a topic | peak, MiB |")
     print("|" + "---|" * 10)
     for topics, lines in (size for size in SIZES if size[1] <= most):
@@ -112,6 +122,7 @@ def table(most: int) -> None:
             for side in SIDES:
                 seconds, means, peak = alone(side, run, qrels)
                 wanted = wanted or means
+                rows.append({"topics": topics, "lines": lines, "side": side, "s": seconds, "peak_mib": round(peak)})
                 if not np.allclose(means, wanted, atol=1e-9, rtol=0):
                     sys.exit(f"{topics} topics, {lines} lines: {side} has {means}, the harness {wanted}")
                 shown = " | ".join(f"{s:.2f}" for s in seconds) + (" | " if len(seconds) == 3 else "")
@@ -121,17 +132,27 @@ def table(most: int) -> None:
                     flush=True,
                 )
     print(f"\nCPU seconds; Python {platform.python_version()}, {platform.machine()}")
+    if file is not None:
+        names = ["judgments", "read", "score", "ties"]
+        file.write_text(json.dumps({"s": names, "rows": [row | _ratio(row, rows) for row in rows]}, indent=1) + "\n")
+
+
+def _ratio(row: Row, rows: list[Row]) -> dict[str, float]:
+    """The harness's time over that of a side, both without ties."""
+    ours = next(each for each in rows if (each["topics"], each["lines"]) == (row["topics"], row["lines"]))
+    return {"harness / side without ties": round(sum(ours["s"][:3]) / sum(row["s"][:3]), 3)}
 
 
 def main() -> None:
     """Print the table, or (as a process of its own) what one side needs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=10_000_000, help="lines of the largest file")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--files", nargs=2, type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.side is None:
-        table(chosen.most)
+        table(chosen.most, chosen.json)
         return
     seconds, means = SIDES[chosen.side](*chosen.files)
     print(*seconds)

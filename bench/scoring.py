@@ -1,7 +1,8 @@
 """CPU seconds to load, validate and score CrossMath's 60 runs: the harness, pytrec-eval-terrier, ir_measures, ranx.
 
-One process, run by run in turn, so that all sides meet the same machine. Needs the runs
-(`harness fetch crossmath`) and the extra `bench`. Prints one table; `--markdown` for bench/results.
+One process, run by run in turn, so that all sides meet the same machine; medians of five rounds. Needs the runs
+(`harness fetch crossmath`) and the extra `bench`. Prints one table; `--markdown` for bench/results, `--json` beside it.
+"Without kernels" is the harness with HARNESS_KERNELS=off.
 
 The readers of the others are as fast as we could write them: one split of the file, no checks at all. The
 harness's is the one that `harness score` uses: every line checked. All sides score nDCG', MAP', P'@10 and
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
+import os
 import platform
 import subprocess
 import sys
@@ -19,6 +22,7 @@ import time
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -26,10 +30,12 @@ import numpy as np
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
+from harness.io.kernels import VARIABLE
 from harness.papers.paper import load_paper
 from harness.sources.fetch import fetch
 
 MEASURES = ("nDCG", "AP", "P@10", "Bpref")
+ROUNDS = 5
 Rankings = dict[str, dict[str, float]]
 
 
@@ -60,6 +66,21 @@ class Harness:
     def score(self, run: Run) -> list[float]:
         scores = self.scorer(run)
         return [scores.mean(measure) for measure in MEASURES]
+
+
+class WithoutKernels(Harness):
+    """The same in NumPy."""
+
+    name = "the same without kernels"
+
+    def read(self, path: Path) -> Run:
+        os.environ[VARIABLE] = "off"
+        return super().read(path)
+
+    def score(self, run: Run) -> list[float]:
+        found = super().score(run)
+        del os.environ[VARIABLE]
+        return found
 
 
 class PytrecEval:
@@ -132,7 +153,7 @@ class Ranx:
         return [float(found[name]) for name in names]
 
 
-SIDES: tuple[Callable[..., Any], ...] = (Harness, PytrecEval, IrMeasures, Ranx)
+SIDES: tuple[Callable[..., Any], ...] = (Harness, WithoutKernels, PytrecEval, IrMeasures, Ranx)
 
 
 def files() -> list[tuple[Path, str, str]]:
@@ -157,7 +178,7 @@ def check(path: Path, values: dict[str, list[float]]) -> None:
 
 
 def measure() -> dict[str, tuple[float, float]]:
-    """Side -> CPU seconds of reading and of scoring, over all runs."""
+    """Side -> CPU seconds of reading and of scoring, over all runs; medians of the rounds."""
     runs = files()
     sides: dict[tuple[str, str], list[Any]] = {}
     for _, collection, edition in runs:
@@ -167,20 +188,23 @@ def measure() -> dict[str, tuple[float, float]]:
     for path, collection, edition in runs[:1]:  # warm: compiled, imported, in the page cache
         for side in sides[collection, edition]:
             side.score(side.read(path))
-    spent = {side.name: [0.0, 0.0] for side in next(iter(sides.values()))}
-    for path, collection, edition in runs:
-        values = {}
-        for side in sides[collection, edition]:
-            gc.collect()
-            start = time.process_time()
-            run = side.read(path)
-            middle = time.process_time()
-            values[side.name] = side.score(run)
-            spent[side.name][0] += middle - start
-            spent[side.name][1] += time.process_time() - middle
-            del run
-        check(path, values)
-    return {name: (read, score) for name, (read, score) in spent.items()}
+    rounds = []
+    for _ in range(ROUNDS):
+        spent = {side.name: [0.0, 0.0] for side in next(iter(sides.values()))}
+        for path, collection, edition in runs:
+            values = {}
+            for side in sides[collection, edition]:
+                gc.collect()
+                start = time.process_time()
+                run = side.read(path)
+                middle = time.process_time()
+                values[side.name] = side.score(run)
+                spent[side.name][0] += middle - start
+                spent[side.name][1] += time.process_time() - middle
+                del run
+            check(path, values)
+        rounds.append(spent)
+    return {name: (median(r[name][0] for r in rounds), median(r[name][1] for r in rounds)) for name in rounds[0]}
 
 
 def peak() -> float:
@@ -208,10 +232,23 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    markdown = parser.parse_args().markdown
-    spent = measure()
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    chosen = parser.parse_args()
+    markdown, spent = chosen.markdown, measure()
     base_total = sum(spent[Harness.name])
     base_score = spent[Harness.name][1]
+    if chosen.json is not None:
+        sides = [
+            {
+                "side": name,
+                "read_s": round(read, 3),
+                "score_s": round(score, 3),
+                "harness / side": round(base_total / (read + score), 3),
+                "from parsed input": round(base_score / score, 3),
+            }
+            for name, (read, score) in spent.items()
+        ]
+        chosen.json.write_text(json.dumps({"runs": 60, "rounds": ROUNDS, "rows": sides}, indent=1) + "\n")
     rows = [("side", "read, s", "score, s", "end to end, s", "harness / side", "from parsed input")]
     for name, (read, score) in spent.items():
         ratios = (f"{base_total / (read + score):.2f}", f"{base_score / score:.2f}")
@@ -223,7 +260,9 @@ def main() -> None:
     else:
         for row in rows:
             print("  ".join(field.rjust(19) for field in row))
-    print(f"\n60 runs; CPU seconds; Python {platform.python_version()}, {platform.machine()}")
+    print(
+        f"\n60 runs; CPU seconds, medians of {ROUNDS} rounds; Python {platform.python_version()}, {platform.machine()}"
+    )
     print(f"peak memory of the harness alone: {peak():.0f} MiB")
 
 

@@ -6,8 +6,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from harness.data.columns import Floats, integers, line_ends, pieces, split, strings, words_of
-from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, refuse_binary, tables
+from harness.data.columns import (
+    WIDE,
+    Bools,
+    Floats,
+    Text,
+    integers,
+    line_ends,
+    parts,
+    pieces,
+    split,
+    strings,
+    words_of,
+)
+from harness.data.plain import Scratch, plain_rows, put_topics, roles, tag_of
+from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, refuse_binary, table_of
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.ids import LONGEST_ID
 
@@ -16,6 +29,8 @@ FORMATS: Mapping[str, tuple[str, ...]] = {
     "arqmath-task1": ("topic", "post", "rank", "score", "tag"),
     "arqmath-task2": ("topic", "formula", "post", "rank", "score", "tag"),
 }
+JUDGMENTS = ("topic", "iteration", "document", "grade")
+LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 ITERATIONS = (b"Q0", b"0", b"_")  # valid values of column 2 in a TREC run
 FORMAT_SAMPLE = 1 << 14  # bytes
 
@@ -55,52 +70,106 @@ def run_format(data: bytes, asked: str | None, path: str) -> str:
 
 
 class Columns:
-    """Columns of a run while it is read: preallocated for all lines, filled block by block.
+    """Columns of a run or of judgments while they are read: preallocated for all lines, filled block by block.
 
-    `strict`: column 2 of a TREC run is validated.
+    Parameters
+    ----------
+    names : the file's columns, those of `FORMATS` or `JUDGMENTS`.
+    strict : column 2 of a TREC run is validated.
+    whole : grades must be whole numbers.
     """
 
-    def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool) -> None:
-        self.names, self.strict = names, strict
+    def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool = False, whole: bool = False) -> None:
+        self.names, self.strict, self.whole = names, strict, whole
         self.topic, self.doc = Groups(lines), IdColumn(lines)
         self.context = IdColumn(lines) if "formula" in names else None
-        self.score: Floats = np.empty(lines)
-        self.rank, self.line = np.empty(lines, dtype=np.int32), LineNumbers()
+        self.value: Floats = np.empty(lines)  # scores or grades
+        self.rank, self.line = np.empty(lines if "rank" in names else 0, dtype=np.int32), LineNumbers()
         self.rows = 0
         self.tag = ""
+        self._roles, self._scratch = roles(names, strict=strict), Scratch()
+
+    def put_plain(self, source: Text) -> bool:
+        """Adds a block by the kernel, if all of its lines are plain; else returns False, and nothing is added."""
+        at, scratch, tag = self.rows, self._scratch, self.tag.encode()
+        columns = (self.doc, self.context, self.value, self.rank)
+        rows = plain_rows(source, at, self._roles, *columns, tag if self.rows else b"", scratch)
+        if not rows or ("grade" in self.names and _wrong_grades(self.value[at : at + rows], self.whole).any()):
+            return False
+        if not at and "tag" in self.names:
+            self.tag = tag_of(source, scratch)
+        put_topics(self.topic, source, at, rows, scratch)
+        self.line.put_range(at, source.line + 1, rows)
+        self.rows += rows
+        return True
 
     def put(self, table: Table) -> None:
         """Adds the columns of one block; faults are added to those of the table."""
         names, at = self.names, slice(self.rows, self.rows + len(table.line))
-        if not self.rows:
-            self.tag = table.text(0, len(names) - 1)
         self.line.put(self.rows, table.line)
-        doc_column = 1 if "Q0" not in names else 2
+        doc_column = 2 if "document" in names else 1
         self.topic.put(self.rows, table.ids(0, "topic"))
         self.doc.put(self.rows, table.ids(doc_column, names[doc_column]))
         if self.context is not None:
             self.context.put(self.rows, table.ids(2, "post"))
-        self.score[at] = table.numbers(names.index("score"), "score")
-        rank_column, tag_column = names.index("rank"), names.index("tag")
-        rank, whole = integers(table.source, table.start[rank_column], table.length[rank_column])
-        table.each(~whole, lambda row: f"rank {table.text(row, rank_column)!r} is not a whole number of 1 to 8 digits")
+        if "grade" in names:
+            self.value[at] = table.numbers(names.index("grade"), "grade")
+            _check_grades(table, self.value[at], self.whole)
+        else:
+            self.value[at] = table.numbers(names.index("score"), "score")
+            self._put_rank(table, at)
+            self._check_constants(table)
+        self.rows += len(table.line)
+
+    def _put_rank(self, table: Table, at: slice) -> None:
+        column = self.names.index("rank")
+        rank, whole = integers(table.source, table.start[column], table.length[column])
+        table.each(~whole, lambda row: f"rank {table.text(row, column)!r} is not a whole number of 1 to 8 digits")
         self.rank[at] = rank
-        if self.strict and doc_column == 2:
+
+    def _check_constants(self, table: Table) -> None:
+        """Checks column 2 of a TREC run, and that all lines have one tag."""
+        column = self.names.index("tag")
+        if not self.rows:
+            self.tag = table.text(0, column)
+        if self.strict and "Q0" in self.names:
             first = table.text(0, 1).encode()
             if first not in ITERATIONS or not table.equals(1, first).all():
                 odd = ~np.isin(strings(table.words(1)), ITERATIONS)
                 table.each(odd, lambda row: f"column 2 is {table.text(row, 1)!r}, expected Q0, 0 or _")
-        other = ~table.equals(tag_column, self.tag.encode())
         table.each(
-            other,
-            lambda row: f"run tag {table.text(row, tag_column)!r} differs from line {self.line[0]}'s {self.tag!r}",
+            ~table.equals(column, self.tag.encode()),
+            lambda row: f"run tag {table.text(row, column)!r} differs from line {self.line[0]}'s {self.tag!r}",
         )
-        self.rows += len(table.line)
 
 
-def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool) -> Columns:
-    """Reads the columns of a run's text, in a layout with these names; faults of lines are added to `faults`."""
-    columns = Columns(line_ends(data) + 1, names, strict=strict)
-    for table in tables(data, names, faults):
-        columns.put(table)
+def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
+    table.each(grade > LARGEST_GRADE, lambda row: f"grade {table.text(row, 3)} is above {LARGEST_GRADE:,}")
+    table.each(grade < 0, lambda row: f"grade {table.text(row, 3)} is negative, expected 0 or more")
+    if whole:
+        table.each(_broken(grade), lambda row: f"grade {table.text(row, 3)} is not a whole number")
+
+
+def _wrong_grades(grade: Floats, whole: bool) -> Bools:
+    """Returns which grades `_check_grades` reports."""
+    wrong: Bools = (grade > LARGEST_GRADE) | (grade < 0)
+    return wrong | _broken(grade) if whole else wrong
+
+
+def _broken(grade: Floats) -> Bools:
+    broken: Bools = np.isfinite(grade) & (grade != np.floor(grade))
+    return broken
+
+
+def read_columns(
+    data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False, whole: bool = False
+) -> Columns:
+    """Reads the columns of a run or of judgments with these names; faults of lines are added to `faults`."""
+    columns = Columns(line_ends(data) + 1, names, strict=strict, whole=whole)
+    for wide in pieces(data, WIDE):
+        if columns.put_plain(wide):
+            continue
+        for source in parts(wide):
+            if not columns.put_plain(source) and (table := table_of(source, names, faults)) is not None:
+                columns.put(table)
     return columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,23 +133,21 @@ class Table:
             self.faults.each(rows, self.line, reason)
 
 
-def tables(data: bytes, names: tuple[str, ...], faults: Faults) -> Iterator[Table]:
-    """Yields tables of the text's blocks; lines with another number of columns are reported as problems."""
-    for source in pieces(data):
-        lines = split(source)
-        refuse_binary(source, lines, faults.path)
-        right = lines.count == len(names)
-        if not right.all():
-            _report_columns(faults, lines, names)
-        if not right.any():
-            continue
-        # Transposed, so that each column is contiguous in memory.
-        if right.all():
-            start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
-            yield Table(source, start, length, lines.line, faults)
-        else:
-            grid = np.arange(len(names))[:, None] + lines.first[right]
-            yield Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
+def table_of(source: Text, names: tuple[str, ...], faults: Faults) -> Table | None:
+    """Returns the table of a block, None without rows; reports lines with another number of columns."""
+    lines = split(source)
+    refuse_binary(source, lines, faults.path)
+    right = lines.count == len(names)
+    if not right.all():
+        _report_columns(faults, lines, names)
+    if not right.any():
+        return None
+    # Transposed, so that each column is contiguous in memory.
+    if right.all():
+        start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
+        return Table(source, start, length, lines.line, faults)
+    grid = np.arange(len(names))[:, None] + lines.first[right]
+    return Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
 
 
 def refuse_binary(source: Text, lines: Lines, path: str) -> None:
@@ -171,15 +169,26 @@ class IdColumn:
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        self.words: Words = np.zeros((0, 1), dtype=np.uint64)
+        self.words: Words = np.zeros((rows, 1), dtype=np.uint64)
+
+    @property
+    def width(self) -> int:
+        """Words of an id."""
+        return int(self.words.shape[1])
+
+    def widen(self, at: int, width: int) -> None:
+        """Makes room for ids of so many words; those before row `at` are kept."""
+        if width > self.width:
+            wider = np.zeros((self.rows, width), dtype=np.uint64)
+            wider[:at, : self.width] = self.words[:at]
+            self.words = wider
 
     def put(self, at: int, part: Words) -> None:
         """Puts the ids of one block at a row."""
-        if part.shape[1] > self.words.shape[1] or not at:
-            wider = np.zeros((self.rows, part.shape[1]), dtype=np.uint64)
-            wider[:at, : self.words.shape[1]] = self.words[:at]
-            self.words = wider
-        self.words[at : at + len(part), : part.shape[1]] = part
+        self.widen(at, part.shape[1])
+        rows = self.words[at : at + len(part)]
+        rows[:, : part.shape[1]] = part
+        rows[:, part.shape[1] :] = 0  # a kernel that gave up may have left something
 
 
 class LineNumbers:
@@ -195,6 +204,11 @@ class LineNumbers:
         whole = int(line[-1]) == begin + size - 1
         self._first.append(at)
         self._lines.append(range(begin, begin + size) if whole else line.astype(np.int32))
+
+    def put_range(self, at: int, first: int, rows: int) -> None:
+        """Puts so many consecutive lines at a row."""
+        self._first.append(at)
+        self._lines.append(range(first, first + rows))
 
     def __getitem__(self, row: int) -> int:
         """Returns the line of one row."""
@@ -213,9 +227,13 @@ class Groups:
         """Puts the ids of one block at a row."""
         ids = strings(part)
         heads = np.flatnonzero(np.concatenate(([True], (part[1:] != part[:-1]).any(axis=1))))
+        self.put_heads(at, heads, ids[heads].tolist(), ids.size)
+
+    def put_heads(self, at: int, heads: Index, ids: Sequence[bytes], rows: int) -> None:
+        """Puts so many rows: stretches of equal ids, which begin at `heads`."""
         known = self._known
-        index = np.array([known.setdefault(head, len(known)) for head in ids[heads].tolist()], dtype=np.int32)
-        self.index[at : at + ids.size] = np.repeat(index, np.diff(np.append(heads, ids.size)))
+        index = np.array([known.setdefault(head, len(known)) for head in ids], dtype=np.int32)
+        self.index[at : at + rows] = np.repeat(index, np.diff(np.append(heads, rows)))
 
     def names(self) -> tuple[str, ...]:
         """Returns the distinct ids."""

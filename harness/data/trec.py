@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Ids, Index, Words, duplicates, line_ends, pair_hashes, strings
+from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
-from harness.data.layouts import FORMATS, read_columns, run_format
-from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, check_text, tables
+from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format
+from harness.data.tables import Faults, LineNumbers, check_text
 from harness.errors import HarnessError, Problem
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import read_bytes, sha256
+from harness.io.kernels import kernel
 
 if TYPE_CHECKING:
     import ir_measures
     import ranx
     from pandas import DataFrame
 
-LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
 TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
@@ -338,7 +338,7 @@ def parse_run(
         columns.topic.names(),
         columns.topic.index[:n],
         strings(columns.doc.words[:n]),
-        columns.score[:n],
+        columns.value[:n],
         None if columns.context is None else strings(columns.context.words[:n]),
         sha256(data),
         source=path,
@@ -361,7 +361,7 @@ def parse_run(
                 faults.add(line[int(first[index])], what)
     _report_duplicates(faults, run.key, run, line, "is")
     faults.close()
-    return replace(run, warnings=warnings)
+    return replace(run, warnings=warnings) if warnings else run  # which keeps its hashes
 
 
 def _report_duplicates(
@@ -374,6 +374,8 @@ def _report_duplicates(
 
 def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[Problem, ...]:
     """Returns a warning if ranks disagree with the order of scores, which is decisive."""
+    if (agree := kernel("harness_ranks_agree")) and agree(run.topic, run.score, rank, rank.size):
+        return ()
     same, score, ordered = run.topic[1:] == run.topic[:-1], run.score, rank
     rows = None
     if (run.topic[1:] < run.topic[:-1]).any() or (rank[1:] < rank[:-1])[same].any():
@@ -428,28 +430,13 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
     """
     check_text(data, path)
     faults = Faults(path)
-    lines = line_ends(data) + 1
-    topic, doc, grade, line, n = Groups(lines), IdColumn(lines), np.empty(lines), LineNumbers(), 0
-    for table in tables(data, ("topic", "iteration", "document", "grade"), faults):
-        at = slice(n, n + len(table.line))
-        topic.put(n, table.ids(0, "topic"))
-        doc.put(n, table.ids(2, "document"))
-        grade[at] = table.numbers(3, "grade")
-        _check_grades(table, grade[at], whole)
-        line.put(n, table.line)
-        n += len(table.line)
-    qrels = Qrels(edition, topic.names(), topic.index[:n], strings(doc.words[:n]), grade[:n], sha256(data))
-    _report_duplicates(faults, qrels.key, qrels, line, "is judged")
+    columns = read_columns(data, JUDGMENTS, faults, whole=whole)
+    topic, n = columns.topic, columns.rows
+    doc, grade = strings(columns.doc.words[:n]), columns.value[:n]
+    qrels = Qrels(edition, topic.names(), topic.index[:n], doc, grade, sha256(data))
+    _report_duplicates(faults, qrels.key, qrels, columns.line, "is judged")
     faults.close()
     return qrels
-
-
-def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
-    table.each(grade > LARGEST_GRADE, lambda row: f"grade {table.text(row, 3)} is above {LARGEST_GRADE:,}")
-    table.each(grade < 0, lambda row: f"grade {table.text(row, 3)} is negative, expected 0 or more")
-    if whole:
-        broken = np.isfinite(grade) & (grade != np.floor(grade))
-        table.each(broken, lambda row: f"grade {table.text(row, 3)} is not a whole number")
 
 
 @checked_arguments

@@ -31,8 +31,8 @@ class Candidates:
         Traceback (most recent call last):
         harness.errors.FormatError: run mine:2: document 'c' is not a candidate of topic 't' (1 such result)
         """
-        topic = np.array([self._topics.get(name, -1) for name in run.topics], dtype=np.int64)[run.topic]
-        wrong = np.flatnonzero((topic >= 0) & (self._table.find(run, topic) < 0))
+        of_run = np.array([self._topics.get(name, -1) for name in run.topics], dtype=np.int64)
+        wrong = np.flatnonzero((of_run[run.topic] >= 0) & (self._table.find(run, of_run) < 0))
         if wrong.size:
             row = int(wrong[0])
             named = f"document {run.doc[row].decode()!r} is not a candidate of topic {run.topics[run.topic[row]]!r}"

@@ -1,4 +1,4 @@
-"""Lookup of judgments by topic and document, in an open hash table."""
+"""Lookup of judgments by topic and document, in an open hash table; `lookup.c` is a kernel with equal results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from harness.data.columns import Index, Words
 from harness.data.columns import words as as_words
 from harness.data.trec import Qrels, Run
+from harness.io.kernels import kernel
 
 STRETCH = 1 << 18  # results looked up at a time, to limit memory
 
@@ -15,7 +16,7 @@ class Lookup:
     """Open hash table from (topic, document) to judgments; hits are verified by full comparison."""
 
     def __init__(self, qrels: Qrels) -> None:
-        self._topic = qrels.topic
+        self._topic = np.ascontiguousarray(qrels.topic, dtype=np.int32)
         self._doc = as_words(qrels.doc)
         self._hash = qrels.key
         self._bits = max(4, int(len(qrels) * 4).bit_length())
@@ -35,9 +36,21 @@ class Lookup:
     def _next(self, place: Index) -> Index:
         return (place + 1) & ((1 << self._bits) - 1)
 
-    def find(self, run: Run, topic: Index) -> Index:
-        """Returns the index of each result's judgment, or -1; `topic` indexes the judgments' topics."""
+    def find(self, run: Run, of_run: Index) -> Index:
+        """Returns the index of each result's judgment, or -1.
+
+        Parameters
+        ----------
+        of_run : int64, shape (topics of the run,). Index of each into the judgments' topics, or -1.
+        """
         key, doc = run.key, as_words(run.doc)
+        if find := kernel("harness_find"):
+            out = np.empty(len(run), dtype=np.int64)
+            known = (self._slots, self._bits, self._topic, self._doc, self._doc.shape[1], len(self._topic))
+            index = np.ascontiguousarray(run.topic, dtype=np.int32)
+            if find(*known, key, index, doc, doc.shape[1], len(run), of_run, of_run.size, out) == 0:
+                return out
+        topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
         out = np.empty(len(run), dtype=np.int64)
         for at in range(0, len(run), STRETCH):

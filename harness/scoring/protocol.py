@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from harness.data.trec import LARGEST_GRADE
+from harness.data.layouts import LARGEST_GRADE
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
 from harness.io.arguments import checked_arguments

@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index
-from harness.data.trec import LARGEST_GRADE, Qrels, Run
+from harness.data.layouts import LARGEST_GRADE
+from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, system_raised
 from harness.scoring.candidates import Candidates
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.lookup import Lookup
 from harness.scoring.measures import parse_measures
+from harness.scoring.ordering import Preference, as_single, by_score, preferred, rank_in_topic, sort, tied
 from harness.scoring.protocol import Protocol, Ties
 from harness.scoring.rankings import Judged, Measure, Ranked
 from harness.scoring.scores import Scores
@@ -46,6 +49,26 @@ class Ranking:
     docs: tuple[str, ...]
     ranks: Mapping[str, int]
     judged: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Results:
+    """A run's results before tied ones are ordered, which all orders of them share.
+
+    Attributes
+    ----------
+    rows : by topic and score, tied ones in the order of the file.
+    places : places in `rows` of the tied ones.
+    ties : number of tied results.
+    unjudged : number of results that `rows` lacks, because they are not judged and no measure needs them.
+    found : the judgment of each result of the run, or -1.
+    """
+
+    rows: Index
+    places: Index
+    ties: int
+    unjudged: int
+    found: Callable[[], Index]
 
 
 class Scorer:
@@ -153,7 +176,8 @@ class Scorer:
         is `reference` and `ties` is `file` (equal 32-bit scores of one key may differ in 64 bits).
         """
         kept = self._kept(run)
-        return self._score(kept, "worst"), self._score(kept, "best")
+        results = self._results(kept, self._of_run(kept), [measure for measure in self._parsed if measure.tie_bounds])
+        return self._score(kept, "worst", results), self._score(kept, "best", results)
 
     def tie_spans(self, run: Run, scores: Scores) -> dict[str, tuple[float, float]]:
         """Returns measure -> lowest and highest mean over orders of tied results, if known and different."""
@@ -169,15 +193,15 @@ class Scorer:
         Raises HarnessError if the run has no topic in common with the judgments.
         """
         run = self._kept(run)
-        topic = self._of_run(run)[run.topic]
-        rows, found, _ = self._ordered(run, topic, "given", graded=False)
-        topic = topic[rows]
-        rank = _rank_in_topic(topic)
+        of_run = self._of_run(run)
+        rows, found, _ = self._ordered(run, of_run, self._results(run, of_run), "given", graded=False)
+        topic = of_run[run.topic[rows]]
+        rank = rank_in_topic(topic)
         docs: dict[int, list[str]] = {}
         for place in np.flatnonzero(rank < first).tolist():
             docs.setdefault(int(topic[place]), []).append(self.key(run.doc[rows[place]].decode()))
         judged = np.flatnonzero(found >= 0)
-        leading = judged[_rank_in_topic(topic[judged]) < first]
+        leading = judged[rank_in_topic(topic[judged]) < first]
         relevant = judged[self._relevant[found[judged]]]
         ranks, firsts = (self._ranks(topic[part], found[part], rank[part]) for part in (relevant, leading))
         return {
@@ -212,23 +236,24 @@ class Scorer:
             )
         return of_run
 
-    def _score(self, run: Run, order: Order) -> Scores:
+    def _score(self, run: Run, order: Order, results: _Results | None = None) -> Scores:
         of_run = self._of_run(run)
         columns = {}
         counts: dict[str, int] = {}
         wanted = [measure for measure in self._parsed if order == "given" or measure.tie_bounds]
+        results = results or self._results(run, of_run, wanted)
         for graded in sorted({measure.graded for measure in wanted}) if order != "given" else [False]:
-            ranked, primed, counts = self._rank(run, of_run, order, graded)
+            ranked, primed, counts = self._rank(run, of_run, results, order, graded)
             judged = self._judged if self.protocol.ideal == "judged" else self._retrieved(ranked)
             for measure in wanted:
                 if order != "given" and measure.graded != graded:
                     continue
                 level = measure.relevant_from
                 if level is None or level == self.protocol.relevant_from:
-                    results = ranked if measure.diagnostic else primed
-                    columns[measure] = self._column(measure, results, judged, of_run)
+                    taken = ranked if measure.diagnostic else primed
+                    columns[measure] = self._column(measure, taken, judged, of_run)
                 else:
-                    columns[measure] = self._with_threshold(level, measure)._score(run, order).values[:, 0]
+                    columns[measure] = self._with_threshold(level, measure)._score(run, order, results).values[:, 0]
         answered = frozenset(run.topics)
         stacked = [columns[measure] for measure in wanted]
         return Scores(
@@ -282,10 +307,42 @@ class Scorer:
             out[without_gain if measure.graded else self._judged.relevant == 0] = np.nan
         return out
 
-    def _rank(self, run: Run, of_run: Index, order: Order, graded: bool) -> tuple[Ranked, Ranked, dict[str, int]]:
+    def _results(self, run: Run, of_run: Index, measures: Sequence[Measure] | None = None) -> _Results:
+        """Sorts a run's results by topic and score; `measures` are those that they are for, None: all are needed."""
+        protocol = self.protocol
+        before, after = protocol.tie_rules
+
+        @cache
+        def found() -> Index:
+            return self._table.find(self._keyed(run) if protocol.deduplicate else run, of_run)
+
+        rows, places = by_score(run.topic, of_run, run.score, single=before == "reference")
+        ties = places.size
+        if (before, after) == ("file", "reference"):  # count ties by the coarser rule
+            ties = int(np.count_nonzero(tied(of_run[run.topic[rows]], as_single(run.score[rows]))))
+        needed = measures is None or any(measure.diagnostic for measure in measures)
+        if not protocol.prime or needed or protocol.deduplicate or self._is_cut(run):
+            return _Results(rows, places, ties, 0, found)
+        # Unjudged results would be removed later, and have no effect before that.
+        judged = found()[rows] >= 0
+        if judged.all():
+            return _Results(rows, places, ties, 0, found)
+        member = np.zeros(rows.size, dtype=bool)
+        member[places] = True
+        kept = rows[judged]
+        return _Results(kept, np.flatnonzero(member[judged]), ties, rows.size - kept.size, found)
+
+    def _is_cut(self, run: Run) -> bool:
+        """Returns whether any ranking may be longer than the protocol's depth."""
+        depth = self.protocol.depth
+        return depth is not None and len(run) > depth and int(np.bincount(run.topic).max()) > depth
+
+    def _rank(
+        self, run: Run, of_run: Index, results: _Results, order: Order, graded: bool
+    ) -> tuple[Ranked, Ranked, dict[str, int]]:
         """Returns the rankings before and after unjudged documents are removed, and statistics of the run."""
-        topic = of_run[run.topic]
-        rows, found_here, seen = self._ordered(run, topic, order, graded)
+        rows, found_here, seen = self._ordered(run, of_run, results, order, graded)
+        topic = of_run[run.topic[rows]]
         answered = len(set(of_run.tolist()) - {-1})
         counts = {
             "results": len(run),
@@ -295,45 +352,46 @@ class Scorer:
             "topics without relevant documents": int(np.count_nonzero(self._judged.relevant == 0)),
             **seen,
         }
-        rank = _rank_in_topic(topic[rows])
         judged = found_here >= 0
-        ranked = self._ranked(topic[rows], rank, found_here, judged)
-        counts["results without judgment"] = int(judged.size - np.count_nonzero(judged))
-        if not self.protocol.prime or not counts["results without judgment"]:
+        ranked = self._ranked(topic, rank_in_topic(topic), found_here, judged)
+        unjudged = int(judged.size - np.count_nonzero(judged))
+        counts["results without judgment"] = unjudged + results.unjudged
+        if not self.protocol.prime or not unjudged:
             return ranked, ranked, counts
-        kept = topic[rows][judged]
-        return ranked, self._ranked(kept, _rank_in_topic(kept), found_here[judged], judged[judged]), counts
+        kept = topic[judged]
+        return ranked, self._ranked(kept, rank_in_topic(kept), found_here[judged], judged[judged]), counts
 
-    def _ordered(self, run: Run, topic: Index, order: Order, graded: bool) -> tuple[Index, Index, dict[str, int]]:
-        """Sorts, cuts and de-duplicates; returns rows, indices of their judgments (-1: none), and statistics."""
+    def _ordered(
+        self, run: Run, of_run: Index, results: _Results, order: Order, graded: bool
+    ) -> tuple[Index, Index, dict[str, int]]:
+        """Orders ties, cuts and de-duplicates; returns rows, indices of their judgments (-1: none), and statistics."""
         before, after = self.protocol.tie_rules
-        found = self._table.find(run, topic) if not self.protocol.deduplicate else None
-
-        def judgments() -> Index:
-            return self._table.find(self._keyed(run), topic) if found is None else found
-
-        prefer = self._preference(before, order, graded, run.doc, judgments)
-        rows, ties = _sort(_by_topic(topic), topic, run.score, before, prefer)
-        if (before, after) == ("file", "reference"):  # count ties by the coarser rule
-            ties = int(np.count_nonzero(_tied(topic[rows], _single(run.score[rows]))))
-        counts = {"tied results": ties}
+        rows, places, score = results.rows, results.places, run.score
+        prefer = self._preference(before, order, graded, run.doc, results.found)
+        if prefer is not None:
+            of_tied = of_run[run.topic[rows[places]]]
+            rows = preferred(rows, places, of_tied, score, prefer, single=before == "reference")
+        counts = {"tied results": results.ties}
         if self.protocol.depth is not None:
-            within = _rank_in_topic(topic[rows]) < self.protocol.depth
-            counts["results beyond the depth"] = int(within.size - np.count_nonzero(within))
-            if counts["results beyond the depth"]:
+            counts["results beyond the depth"] = 0
+            if self._is_cut(run):
+                within = rank_in_topic(of_run[run.topic[rows]]) < self.protocol.depth
+                counts["results beyond the depth"] = int(within.size - np.count_nonzero(within))
                 rows = rows[within]
-        if found is not None:
-            return rows, found[rows], counts
-        kept, keys, found, unmapped = self._deduplicated(run, topic, rows)
+        if not self.protocol.deduplicate:
+            return rows, results.found()[rows], counts
+        kept, keys, found, unmapped = self._deduplicated(run, of_run, rows)
         counts |= {"duplicates removed": int(rows.size - kept.size), "documents without a key": unmapped}
-        prefer = self._preference(after, order, graded, keys, lambda: found)
-        in_file = np.lexsort((kept, topic[kept]))
-        places, _ = _sort(in_file, topic[kept], run.score[kept], after, prefer)
-        return kept[places], found[places], counts
+        topic = of_run[run.topic[kept]]
+        in_file = np.lexsort((kept, topic))
+        rows, places = sort(in_file, topic[in_file], score[kept], single=after == "reference")
+        if (prefer := self._preference(after, order, graded, keys, lambda: found)) is not None:
+            rows = preferred(rows, places, topic[rows[places]], score[kept], prefer, single=after == "reference")
+        return kept[rows], found[rows], counts
 
     def _preference(
         self, rule: Ties, order: Order, graded: bool, ids: Ids, found: Callable[[], Index]
-    ) -> Callable[[Index], Floats] | None:
+    ) -> Preference | None:
         """Returns a function for the sort key of tied results, descending; None for the order of the file."""
         if order != "given":
             sign = 1.0 if order == "best" else -1.0
@@ -359,13 +417,13 @@ class Scorer:
         docs = [self._key(doc) for doc in run.doc.tolist()]
         return replace(run, doc=np.array(docs, dtype=np.bytes_), context=None)
 
-    def _deduplicated(self, run: Run, topic: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
+    def _deduplicated(self, run: Run, of_run: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
         """Returns rows with the first occurrence of a key, their keys and judgments, and the number without a key."""
         mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
         seen: set[tuple[int, bytes]] = set()
         keep = []
         keys = []
-        for place, pair in enumerate(zip(topic[rows].tolist(), mapped, strict=True)):
+        for place, pair in enumerate(zip(run.topic[rows].tolist(), mapped, strict=True)):
             if pair not in seen:
                 seen.add(pair)
                 keep.append(place)
@@ -375,7 +433,7 @@ class Scorer:
             run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
         )
         shown = np.array([key.removeprefix(NO_KEY) for key in keys], dtype=np.bytes_)
-        return kept, shown, self._table.find(table, topic[kept]), sum(key.startswith(NO_KEY) for key in mapped)
+        return kept, shown, self._table.find(table, of_run), sum(key.startswith(NO_KEY) for key in mapped)
 
     def _retrieved(self, ranked: Ranked) -> Judged:
         """Returns the same judgments with an ideal ranking of the retrieved documents only."""
@@ -426,65 +484,4 @@ def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, t
     rows = np.flatnonzero(gain > 0)
     rows = rows[np.lexsort((-gain[rows], topic[rows]))]
     of = topic[rows].astype(np.int64)
-    return Ranked(of, _rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)
-
-
-def _single(score: Floats) -> npt.NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        return score.astype(np.float32)
-
-
-def _tied(topic: Index, score: npt.NDArray[np.floating[Any]]) -> Bools:
-    """Returns a mask of results with an equal adjacent score in the same topic, in a sorted ranking."""
-    same = (topic[1:] == topic[:-1]) & (score[1:] == score[:-1])
-    out: Bools = np.concatenate((same, [False])) | np.concatenate(([False], same))
-    return out
-
-
-def _sort(
-    rows: Index, topic: Index, score: Floats, rule: Ties, prefer: Callable[[Index], Floats] | None
-) -> tuple[Index, int]:
-    """Sorts rows by topic, score and preference; returns them with the number of tied rows.
-
-    Parameters
-    ----------
-    rows : row indices by topic, and within a topic in file order.
-    prefer : sort key of tied rows, descending; None: file order.
-    """
-    t = topic[rows]
-    s = (_single(score) if rule == "reference" else score)[rows]
-    if not ((t[1:] > t[:-1]) | ((t[1:] == t[:-1]) & (s[1:] <= s[:-1]))).all():
-        rows = rows[np.lexsort((-s, t))]
-        t = topic[rows]
-        s = (_single(score) if rule == "reference" else score)[rows]
-    member = _tied(t, s)
-    places = np.flatnonzero(member)
-    if prefer is not None and places.size:
-        inside = rows[places]
-        rows = rows.copy()
-        rows[places] = inside[np.lexsort((-prefer(inside), -s[places], t[places]))]
-    return rows, int(places.size)
-
-
-def _by_topic(topic: Index) -> Index:
-    """Returns the rows of judged topics, grouped by topic, in their original order within each."""
-    heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
-    spans = np.diff(np.append(heads, topic.size))
-    order = np.argsort(topic[heads], kind="stable")
-    order = order[topic[heads[order]] >= 0]
-    heads, spans = heads[order], spans[order]
-    if heads.size == topic.size:  # every row its own stretch
-        return heads
-    ends = np.cumsum(spans)
-    out: Index = np.arange(int(spans.sum())) + np.repeat(heads - (ends - spans), spans)
-    return out
-
-
-def _rank_in_topic(topic: Index) -> Index:
-    """Returns positions from 0 within each run of equal topics."""
-    if not topic.size:
-        return np.zeros(0, dtype=np.int64)
-    heads = np.flatnonzero(np.concatenate(([True], topic[1:] != topic[:-1])))
-    spans = np.diff(np.append(heads, topic.size))
-    out: Index = np.arange(topic.size) - np.repeat(heads, spans)
-    return out
+    return Ranked(of, rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
 from harness.scoring import measures as m
 from harness.scoring import scorer as scoring
+from harness.scoring.ordering import Preference, by_score, preferred
 from harness.scoring.protocol import Protocol
 from harness.scoring.rankings import Function, Judged, Ranked
 from harness.scoring.scorer import score
@@ -297,16 +299,15 @@ def test_the_comparison_notices_another_measure(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("change", ["ascending", "64-bit"])
 def test_the_comparison_notices_another_order_of_ties(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    def sort(
-        rows: Index, topic: Index, score: Floats, _: str, prefer: Callable[[Index], Floats] | None
-    ) -> tuple[Index, int]:
-        assert prefer is not None
-        with np.errstate(over="ignore"):
-            value = score if change == "64-bit" else score.astype(np.float32)
-        place = prefer(rows)
-        return rows[np.lexsort((place if change == "ascending" else -place, -value[rows], topic[rows]))], 0
+    def order(topic: npt.NDArray[np.int32], of_run: Index, score: Floats, *, single: bool) -> tuple[Index, Index]:
+        return by_score(topic, of_run, score, single=single and change != "64-bit")
 
-    monkeypatch.setattr(scoring, "_sort", sort)
+    def prefer(rows: Index, places: Index, topic: Index, score: Floats, by: Preference, *, single: bool) -> Index:
+        sign = -1 if change == "ascending" else 1
+        return preferred(rows, places, topic, score, lambda rows: sign * by(rows), single=single and change != "64-bit")
+
+    monkeypatch.setattr(scoring, "by_score", order)
+    monkeypatch.setattr(scoring, "preferred", prefer)
     assert notices() >= {"nDCG", "AP", "P", "R", "RR", "Bpref", "Judged"}
 
 

@@ -23,8 +23,9 @@ from harness.collections.corpus import Corpus, Document, Documents, Reader, Rema
 from harness.collections.readers.streams import lines
 from harness.data import markup, topic_files
 from harness.data.frames import library
+from harness.data.layouts import LARGEST_GRADE
 from harness.data.topics import Formula, Topic, Topics
-from harness.data.trec import LARGEST_GRADE, Qrels
+from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file

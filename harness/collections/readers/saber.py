@@ -28,9 +28,10 @@ from typing import Any
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
 from harness.data import topic_files
+from harness.data.layouts import LARGEST_GRADE
 from harness.data.markup import formulas_in
 from harness.data.topics import SEPARATOR, Formula, Topic, Topics
-from harness.data.trec import LARGEST_GRADE, Qrels
+from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
 from harness.io.files import read_bytes, sha256
 from harness.io.ids import check_id

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 from scoring_tools import ALL, PLAIN, expected, one, random_case, random_protocol, random_ranking, ranking_of, run_of
 
-from harness.data import columns
-from harness.data.columns import Index, Words
+from harness.data import columns, trec
+from harness.data.columns import Ids, Index, Words
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
+from harness.io.kernels import VARIABLE
 from harness.scoring import lookup
 from harness.scoring.scorer import Scorer, score
 
@@ -176,6 +178,15 @@ def _same_hash(values: Words, topic: Index) -> Words:
     return np.zeros(len(topic), dtype=np.uint64)
 
 
+def _one_key(topics: Sequence[str], topic: Index, doc: Ids) -> Words:
+    return np.zeros(len(topic), dtype=np.uint64)
+
+
+def _last_key(topics: Sequence[str], topic: Index, doc: Ids) -> Words:
+    """Keys whose slots are at the end of the table."""
+    return np.full(len(topic), 2**64 - 1, dtype=np.uint64)
+
+
 def _same_slot(self: object, key: Words) -> Index:
     return np.zeros(len(key), dtype=np.int64)
 
@@ -186,12 +197,19 @@ def _last_slots(self: lookup.Lookup, key: Words) -> Index:
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "collide"),
-    [(columns, "hashes", _same_hash), (lookup.Lookup, "_place", _same_slot), (lookup.Lookup, "_place", _last_slots)],
+    ("where", "name", "collide", "kernels"),
+    [
+        (columns, "hashes", _same_hash, "off"),
+        (lookup.Lookup, "_place", _same_slot, "off"),
+        (lookup.Lookup, "_place", _last_slots, "off"),
+        (trec, "pair_hashes", _one_key, "on"),
+        (trec, "pair_hashes", _last_key, "on"),
+    ],
 )
 def test_colliding_hashes_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object
+    monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object, kernels: str
 ) -> None:
+    monkeypatch.setenv(VARIABLE, kernels)
     rng = random.Random(7)
     topics = ("1", "2", "a-topic-of-more-than-one-word")
     pool = [f"{prefix}{i}" for prefix in ("", "a-prefix-of-eight-or-more-", "é") for i in range(25)]
