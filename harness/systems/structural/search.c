@@ -432,8 +432,12 @@ static int64_t candidates(const Query *query, const Index *index, const int64_t 
 	if (!lists || !room || !value) goto end;
 	for (int64_t i = 0; i < length; i++) {
 		if (at[i] < 0) continue;
-		const int64_t begin = at[i] ? index->end[at[i] - 1] : 0;
-		lists[known++] = (List){i, index->end[at[i]] - begin};
+		const int64_t begin = at[i] ? index->end[at[i] - 1] : 0, end = index->end[at[i]];
+		if (begin < 0 || begin > end || end > index->posting_length) {
+			out = -1;
+			goto end;
+		}
+		lists[known++] = (List){i, end - begin};
 	}
 	qsort(lists, (size_t)known, sizeof *lists, by_often);
 	for (int64_t sum = 0; read < known && ((sum += lists[read].often) <= budget || read == 0); read++) {
@@ -450,8 +454,7 @@ static int64_t candidates(const Query *query, const Index *index, const int64_t 
 		room[2 * read + i] = path ? index->end[path - 1] : 0, room[3 * read + i] = index->end[path];
 		room[4 * read + i] = count;
 		value[i] = query->value[of];
-		if (room[i] < 0 || room[i] > room[read + i] || room[read + i] > index->range_length || room[2 * read + i] < 0 ||
-		    room[2 * read + i] > room[3 * read + i] || room[3 * read + i] > index->posting_length) {
+		if (room[i] < 0 || room[i] > room[read + i] || room[read + i] > index->range_length) {
 			out = -1;
 			goto end;
 		}
