@@ -136,11 +136,6 @@ def parts(source: Text, size: int = BLOCK) -> Iterator[Text]:
         at, line = stop, part.line_of(part.size) - 1
 
 
-def line_ends(data: bytes) -> int:
-    """Returns the number of line ends."""
-    return _ends(np.frombuffer(data, dtype=np.uint8))
-
-
 def _ends(view: npt.NDArray[np.uint8]) -> int:
     if count := kernel("harness_line_ends"):
         return count(view, view.size)

@@ -12,7 +12,6 @@ from harness.data.columns import (
     Floats,
     Text,
     integers,
-    line_ends,
     parts,
     pieces,
     split,
@@ -165,8 +164,10 @@ def read_columns(
     data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False, whole: bool = False
 ) -> Columns:
     """Reads the columns of a run or of judgments with these names; faults of lines are added to `faults`."""
-    columns = Columns(line_ends(data) + 1, names, strict=strict, whole=whole)
-    for wide in pieces(data, WIDE):
+    blocks = list(pieces(data, WIDE))  # which counts their lines
+    lines = blocks[-1].line_of(blocks[-1].size)
+    columns = Columns(lines, names, strict=strict, whole=whole)
+    for wide in blocks:
         if columns.put_plain(wide):
             continue
         for source in parts(wide):

@@ -88,6 +88,7 @@ def plain_rows(
             source.bytes_, source.size, source.bytes_.size, roles, roles.size, *arrays, doc.rows - at, tag_bytes,
             tag_bytes.size, scratch.heads, len(scratch.heads), scratch.slow, len(scratch.slow), info,
         )  # fmt: skip
+        del arrays, contexts  # which would keep the memory of the narrower columns
         if rows == _WIDER:
             doc.widen(at, -(-int(info[_DOC_LONGEST]) // 8))
             if context is not None:

@@ -179,9 +179,10 @@ class IdColumn:
     def widen(self, at: int, width: int) -> None:
         """Makes room for ids of so many words; those before row `at` are kept."""
         if width > self.width:
-            wider = np.zeros((self.rows, width), dtype=np.uint64)
-            wider[:at, : self.width] = self.words[:at]
-            self.words = wider
+            kept = self.words[:at].copy()
+            del self.words  # before there is memory for more
+            self.words = np.zeros((self.rows, width), dtype=np.uint64)
+            self.words[:at, : kept.shape[1]] = kept
 
     def put(self, at: int, part: Words) -> None:
         """Puts the ids of one block at a row."""

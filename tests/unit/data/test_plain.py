@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.data import layouts
-from harness.data.columns import WIDE, Text, duplicates, line_ends, pair_hashes, parts, pieces
+from harness.data.columns import WIDE, Text, duplicates, pair_hashes, parts, pieces, text
 from harness.data.trec import Qrels, Run, parse_qrels, parse_run
 from harness.errors import HarnessError
 from harness.io.kernels import VARIABLE, kernel
 
-pytestmark = pytest.mark.skipif(kernel("harness_plain_rows") is None, reason="kernels are not compiled")
+pytestmark = pytest.mark.skipif(kernel("harness_plain_rows") is None, reason="kernels are not used")
 fixture_is_the_same = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 ODD = ("", " ", "\t", "\r", "\x00", "\x01", "\x0b", "\x1f", "\x7f", "\n", "\ufeff", "é", "\u2003", "x" * 255, "x" * 256)
@@ -184,7 +184,7 @@ def test_numbers_are_those_of_python() -> None:
 
 @given(st.binary(max_size=3000))
 def test_line_ends_are_counted(data: bytes) -> None:
-    assert line_ends(data * 3) == 3 * data.count(b"\n")
+    assert text(data * 3).line_of(3 * len(data)) == 3 * data.count(b"\n") + 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=60), st.booleans())

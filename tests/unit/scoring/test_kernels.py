@@ -18,7 +18,7 @@ from harness.scoring.ordering import by_score
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 
-pytestmark = pytest.mark.skipif(kernel("harness_by_score") is None, reason="kernels are not compiled")
+pytestmark = pytest.mark.skipif(kernel("harness_by_score") is None, reason="kernels are not used")
 
 Value = TypeVar("Value")
 MEASURES = ("nDCG", "nDCG@3", "AP", "P@2", "Bpref", "RR", "RelRet")
