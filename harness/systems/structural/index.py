@@ -8,7 +8,7 @@ decoding. `candidates.c` finds the same trees range by range.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -198,20 +198,27 @@ class Index:
         return float(self.weight.min())
 
     @cached_property
-    def _idf(self) -> Floats:
-        return _weight(self.often(np.arange(len(self.path))), len(self.trees))
-
     def given(self) -> tuple[Array, Array, Array]:
-        """Returns what `search.c` takes of an index: addresses of its arrays, their lengths, and weights."""
+        """What `search.c` takes of an index: addresses of its arrays, their lengths, and weights."""
+        return tuple(self._given[1:])  # type: ignore[return-value]
+
+    @cached_property
+    def _given(self) -> tuple[tuple[Array, ...], Array, Array, Array]:
         trees, codes = self.trees, self.codes
+        idf = _weight(self.often(np.arange(len(self.path))), len(trees))
         arrays = (
-            *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, self._idf),
+            *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, idf),
             *(trees.offsets, trees.labels, trees.parents, trees.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
         )
+        addresses = np.array([addressed(each) for each in arrays], np.uintp)
         lengths = [len(self.path), len(self.range), len(self.posting), len(trees), self.height]
         weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
-        return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths), np.array(weights)
+        return arrays, addresses, np.array(lengths), np.array(weights)  # the arrays live as long as their addresses
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns the fields alone: a copy in another process has other addresses."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def _bounds(end: Places, places: Places) -> tuple[Places, Places]:

@@ -256,7 +256,7 @@ class Structural:
         limit = min(self.candidates, len(index.trees))
         trees, scores = np.empty(limit, np.int64), np.empty(limit)
         number = kernel(_SEARCH)(  # type: ignore[misc]
-            *(*index.given(), len(query.tree), own.labels, own.parents, own.edges),
+            *(*index.given, len(query.tree), own.labels, own.parents, own.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
             *(limit, self.budget, min(first, limit), float(self.share), float(self.credit), trees, scores),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,6 +110,17 @@ def test_a_path_more_often_than_the_index_counts() -> None:
         same(*both(Structural(), sums(terms), index))
         compiled, expected = both(Structural(), sums(terms), index, 1)
         assert best(compiled, 1) == best(expected, 1)
+
+
+def test_a_pickled_index_is_searched() -> None:
+    """The addresses of its arrays are not pickled."""
+    index = indexed(forest.pack(random_trees(30)), 2)
+    tree = index.trees[4]
+    expected = Structural().search(Query(tree, index))
+    copy = pickle.loads(pickle.dumps(index))  # noqa: S301
+    assert set(vars(index)) - set(vars(copy)) >= {"given"}
+    same(Structural().search(Query(tree, copy)), expected)
+    assert copy.given[0].tolist() != index.given[0].tolist()
 
 
 def test_a_query_of_unknown_symbols_finds_nothing() -> None:
