@@ -122,7 +122,15 @@ def table(most: int, file: Path | None) -> None:
             for side in SIDES:
                 seconds, means, peak = alone(side, run, qrels)
                 wanted = wanted or means
-                rows.append({"topics": topics, "lines": lines, "side": side, "s": seconds, "peak_mib": round(peak)})
+                rows.append(
+                    {
+                        "topics": topics,
+                        "lines": lines,
+                        "side": side,
+                        "s": [round(s, 4) for s in seconds],
+                        "peak_mib": round(peak),
+                    }
+                )
                 if not np.allclose(means, wanted, atol=1e-9, rtol=0):
                     sys.exit(f"{topics} topics, {lines} lines: {side} has {means}, the harness {wanted}")
                 shown = " | ".join(f"{s:.2f}" for s in seconds) + (" | " if len(seconds) == 3 else "")
