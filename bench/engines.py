@@ -36,7 +36,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.lexical import ROOT, Clock, machine, resident, show
+from bench.lexical import ROOT, Clock, resident
+from bench.table import machine, show
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.systems.dense import ann, chroma, milvus

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.table import Ratio, machine, save, show
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
@@ -47,6 +47,7 @@ K1, B = 1.2, 0.75
 TOP, DEEP = 10, 1000  # documents of a query
 DEEP_QUERIES = 500
 ROUNDS = 5
+GOALS = {("bm25s", 0): 1.5, ("tantivy", 1): 1.2, ("tantivy", 2): 2.0}
 ONCE = ("Anserini",)  # sides that take longer than all others together
 Rankings = dict[str, list[str]]
 
@@ -302,46 +303,23 @@ def table(found: Sequence[Row | str], queries: int) -> Iterator[tuple[str, ...]]
         yield (*row, f"{each.peaks[1] / 2**20:.0f}", f"{each.overlap:.3f}")
 
 
-def numbers(found: Sequence[Row | str], documents: int, queries: int) -> dict[str, Any]:
-    """The same as JSON: seconds, and ratios of the harness's CPU seconds to those of the side."""
+def ratios(found: Sequence[Row | str], documents: int) -> Iterator[Ratio]:
+    """The ratios of the harness to each other side."""
     measured = [row for row in found if isinstance(row, Row)]
-    parts = ("index", f"first {TOP}", f"first {DEEP}")
-    sides = [
-        {
-            "side": row.side,
-            "rounds": row.rounds,
-            "cpu": dict(zip(parts, [round(each, 3) for each in row.cpu], strict=True)),
-            "ratio": {p: round(a / b, 3) for p, a, b in zip(parts, measured[0].cpu, row.cpu, strict=True)},
-        }
-        for row in measured
-    ]
-    return {"documents": documents, "queries": queries, "machine": machine(), "rows": sides}
-
-
-def machine() -> str:
-    """Processor, cores and Python."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, {platform.system()}"
-
-
-def show(rows: Sequence[Sequence[str]], markdown: bool) -> None:
-    """Print the table."""
-    if markdown:
-        print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-        for row in rows[1:]:
-            print("| " + " | ".join(row) + " |")
-        return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(field.rjust(width) for field, width in zip(row, widths, strict=True)))
+    parts = (f"index {documents:,} documents", f"search, first {TOP}", f"search, first {DEEP:,}")
+    for row in measured[1:]:
+        for number, part in enumerate(parts):
+            peer = row.side.partition(" (")[0]
+            work = part if number == 0 else f"{part}, {documents:,} documents"
+            goal = GOALS.get((peer, number))
+            yield Ratio(f"{work}, beside {peer}", measured[0].cpu[number], row.cpu[number], row.side, goal)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--json", type=Path, help="file for the numbers")
+    parser.add_argument("--json", type=Path, help="file for the ratios")
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
@@ -355,7 +333,7 @@ def main() -> None:
         found = list(rows(Path(name), arguments.rounds))
         show(list(table(found, queries)), arguments.markdown)
         if arguments.json:
-            arguments.json.write_text(json.dumps(numbers(found, documents, queries), indent=1) + "\n")
+            save(arguments.json, ratios(found, documents))
     print(f"\n{documents:,} documents, {queries:,} queries; {machine()}")
 
 

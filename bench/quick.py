@@ -25,6 +25,9 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
     "compare": ("--every", "10", "--rounds", "3"),
     "dense": ("--only", "search", "--vectors", "100000", "--rounds", "3", "--threads", "1"),
     "report": ("--rounds", "1"),
+    "scale": ("--most", "1000000"),
+    "scoring": (),
+    "structural": ("--pya0", "2000"),
 }
 
 

@@ -14,19 +14,20 @@ differently end the program.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.scoring import MEASURES, quick_read
+from bench.table import Ratio, save
 from harness.io.kernels import VARIABLE
 
 SIZES = [
@@ -141,14 +142,16 @@ def table(most: int, file: Path | None) -> None:
                 )
     print(f"\nCPU seconds; Python {platform.python_version()}, {platform.machine()}")
     if file is not None:
-        names = ["judgments", "read", "score", "ties"]
-        file.write_text(json.dumps({"s": names, "rows": [row | _ratio(row, rows) for row in rows]}, indent=1) + "\n")
+        save(file, ratios(rows), ("pytrec-eval-terrier",))
 
 
-def _ratio(row: Row, rows: list[Row]) -> dict[str, float]:
-    """The harness's time over that of a side, both without ties."""
-    ours = next(each for each in rows if (each["topics"], each["lines"]) == (row["topics"], row["lines"]))
-    return {"harness / side without ties": round(sum(ours["s"][:3]) / sum(row["s"][:3]), 3)}
+def ratios(rows: Sequence[Row]) -> Iterator[Ratio]:
+    """The ratios of the harness to each other side, both without the bounds of ties."""
+    for row in rows:
+        ours = next(each for each in rows if (each["topics"], each["lines"]) == (row["topics"], row["lines"]))
+        if row is not ours:
+            work = f"read, check and score {row['lines']:,} lines of {row['topics']:,} topics, beside {row['side']}"
+            yield Ratio(work, sum(ours["s"][:3]), sum(row["s"][:3]), row["side"])
 
 
 def main() -> None:

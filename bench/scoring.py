@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.table import Ratio, save
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
@@ -228,6 +228,17 @@ def ours_alone() -> None:
     print(next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")))
 
 
+def ratios(spent: Mapping[str, tuple[float, float]]) -> Iterator[Ratio]:
+    """The ratios of the harness to each other side."""
+    ours = spent[Harness.name]
+    for peer, theirs in spent.items():
+        if peer == Harness.name:
+            continue
+        goal = 5.0 if peer.startswith("pytrec") else None
+        yield Ratio(f"read, check and score 60 runs, beside {peer}", sum(ours), sum(theirs), peer, goal)
+        yield Ratio(f"score 60 runs, beside {peer}", ours[1], theirs[1], peer)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -238,21 +249,11 @@ def main() -> None:
     base_total = sum(spent[Harness.name])
     base_score = spent[Harness.name][1]
     if chosen.json is not None:
-        sides = [
-            {
-                "side": name,
-                "read_s": round(read, 3),
-                "score_s": round(score, 3),
-                "harness / side": round(base_total / (read + score), 3),
-                "from parsed input": round(base_score / score, 3),
-            }
-            for name, (read, score) in spent.items()
-        ]
-        chosen.json.write_text(json.dumps({"runs": 60, "rounds": ROUNDS, "rows": sides}, indent=1) + "\n")
+        save(chosen.json, ratios(spent), ("pytrec-eval-terrier", "ranx"))
     rows = [("side", "read, s", "score, s", "end to end, s", "harness / side", "from parsed input")]
     for name, (read, score) in spent.items():
-        ratios = (f"{base_total / (read + score):.2f}", f"{base_score / score:.2f}")
-        rows.append((name, f"{read:.2f}", f"{score:.2f}", f"{read + score:.2f}", *ratios))
+        shown = (f"{base_total / (read + score):.2f}", f"{base_score / score:.2f}")
+        rows.append((name, f"{read:.2f}", f"{score:.2f}", f"{read + score:.2f}", *shown))
     if markdown:
         print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
         for row in rows[1:]:
