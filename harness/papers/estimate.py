@@ -15,10 +15,10 @@ from typing import Any
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.io import config
-from harness.papers.groups import Group, Run, groups
+from harness.papers.groups import Group, Run, groups, topics
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, SPREAD, Range, data
-from harness.papers.work import UNKNOWN, Step, counted, steps, topics
+from harness.papers.work import UNKNOWN, Step, counted, steps
 from harness.sources import catalogue
 from harness.store.llm import Endpoint, load_endpoint
 from harness.store.llm.estimate import estimate as tokens_of

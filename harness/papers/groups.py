@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import yaml
 
+from harness.collections.load import load_collection
 from harness.experiments.experiment import load_experiment
 from harness.io import config
 from harness.papers.paper import Paper
@@ -73,6 +74,18 @@ class Group:
     def collections(self) -> tuple[str, ...]:
         """Names of the collections, each once."""
         return tuple(dict.fromkeys(run.collection for run in self.runs))
+
+    @cached_property
+    def counts(self) -> tuple[int, int]:
+        """Number of topics and of judgments over all tasks, see `topics`; each run's work asks for them."""
+        return topics(self.runs)
+
+
+def topics(runs: Iterable[Run]) -> tuple[int, int]:
+    """Returns the number of topics and of judgments over all tasks of some runs."""
+    tasks = dict.fromkeys((run.collection, run.edition) for run in runs)
+    found = [load_collection(collection).edition(edition or None) for collection, edition in tasks]
+    return sum(each.topics for each in found), sum(each.judgments for each in found)
 
 
 def groups(paper: Paper) -> tuple[Group, ...]:

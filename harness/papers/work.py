@@ -81,13 +81,6 @@ def _together(found: Iterable[Step]) -> tuple[Step, ...]:
     return tuple(merged.values())
 
 
-def topics(runs: Iterable[Run]) -> tuple[int, int]:
-    """Returns the number of topics and of judgments over all tasks of some runs."""
-    tasks = dict.fromkeys((run.collection, run.edition) for run in runs)
-    found = [load_collection(collection).edition(edition or None) for collection, edition in tasks]
-    return sum(each.topics for each in found), sum(each.judgments for each in found)
-
-
 def counted(group: Group) -> tuple[Run, ...]:
     """Returns the runs on corpora whose counts are known."""
     return tuple(run for run in group.runs if run.corpus in data().corpora)
@@ -191,7 +184,7 @@ def _cross_encoder(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
-    asked, judged = topics(group.runs)
+    asked, judged = group.counts
     depth = part.get("k") or max(part.get("tiers") or [0])
     pairs = asked * depth if depth else judged
     count = Range(pairs, pairs)
@@ -264,7 +257,8 @@ def _graphs(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
 
 def _translation(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
     name = str(part["translator"]["model"])
-    count = Range(2 * topics(group.runs)[0], 2 * topics(group.runs)[0])  # title and body
+    texts = 2 * group.counts[0]  # title and body
+    count = Range(texts, texts)
     memory = _memory(_model(name), {})
     title = f"translate topics by {name}"
     yield Step(_key("translate", name), title, count, "titles and bodies", None, UNKNOWN, UNKNOWN, None, memory)
