@@ -198,23 +198,21 @@ class Index:
         return float(self.weight.min())
 
     @cached_property
-    def given(self) -> tuple[Array, Array, Array]:
-        """What `search.c` takes of an index: addresses of its arrays, their lengths, and weights."""
-        return tuple(self._given[1:])  # type: ignore[return-value]
+    def _idf(self) -> Floats:
+        return _weight(self.often(np.arange(len(self.path))), len(self.trees))
 
     @cached_property
-    def _given(self) -> tuple[tuple[Array, ...], Array, Array, Array]:
+    def given(self) -> tuple[Array, Array, Array]:
+        """What `search.c` takes: addresses of arrays, which live as long as the index, their lengths, and weights."""
         trees, codes = self.trees, self.codes
-        idf = _weight(self.often(np.arange(len(self.path))), len(trees))
         arrays = (
-            *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, idf),
+            *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, self._idf),
             *(trees.offsets, trees.labels, trees.parents, trees.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
         )
-        addresses = np.array([addressed(each) for each in arrays], np.uintp)
         lengths = [len(self.path), len(self.range), len(self.posting), len(trees), self.height]
         weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
-        return arrays, addresses, np.array(lengths), np.array(weights)  # the arrays live as long as their addresses
+        return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths), np.array(weights)
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the fields alone: a copy in another process has other addresses."""
