@@ -34,7 +34,7 @@ def place(name: str) -> str:
     ('psu-a2', 'etc-74ccf3c5', 'a-b-c8687a08')
     """
     safe = _WORDS.sub("-", name.lower()).strip(".-")[:_LONGEST].rstrip(".-")
-    if safe == name.lower() and not _DEVICE.fullmatch(safe):
+    if safe and safe == name.lower() and not _DEVICE.fullmatch(safe):
         return safe
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{safe}-{digest}" if safe and not _DEVICE.fullmatch(safe) else f"x-{digest}"

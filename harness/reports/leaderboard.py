@@ -264,7 +264,8 @@ def means_figure(board: Leaderboard, end: str = "") -> Figure:
         drawn.append((each.name, value, low, high, each.name in alike))
     said = "; diamonds: not significantly different from the best" if board.grouping != "none" else ""
     some = f", the first {MOST_DRAWN}" if len(board.ranked) > MOST_DRAWN else ""
-    svg = figures.dot_interval(drawn, f"{label}, {board.confidence * 100:g}% interval")
+    axis = label if board.private else f"{label}, {board.confidence * 100:g}% interval"
+    svg = figures.dot_interval(drawn, axis, decimals=min(board.decimals, 3))
     return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)
 
 

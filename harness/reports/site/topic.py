@@ -76,7 +76,7 @@ def topics_page(field: Field, hard: Difficult) -> Made:
     facets = tuple(Facet(name, name, found) for name, found in chosen.items() if 1 < len(found) <= MOST_CHOICES)
     notes = (
         f"Quartiles and best: {label} of the {field.ranked} ranked runs. Discrimination: correlation, over runs, of "
-        "the topic's values with the mean of the other topics; below 0, the topic prefers runs that are worse elsewhere.",
+        "the topic's values with the mean of the other topics; below 0, it prefers runs that are worse elsewhere.",
     )
     table = Listing("topics", "Topics, the hardest first", heads, tuple(lines), facets, search=True, notes=notes)
     count = f"{len(field.topics)} topics, ordered by the mean {label} of the ranked runs, the hardest first."
