@@ -87,7 +87,7 @@ def test_rows_are_filtered_and_open_their_run(site: Path, visit: Open) -> None:
     page.get_by_text("Columns", exact=True).click()
     head = page.locator("#runs thead th").filter(has_text="latency")
     assert not head.is_visible()
-    page.get_by_label("latency (s per topic)").check()
+    page.get_by_role("checkbox", name="latency (s per topic)").check()
     assert head.is_visible()
     page.locator("#runs tbody tr:visible td").nth(2).click()
     page.wait_for_url("**/lab/runs/t-poor/*.html")

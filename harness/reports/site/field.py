@@ -226,7 +226,8 @@ def start_of(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    cut = most
+    cut = text.rfind(" ", most // 2, most + 1)
+    cut = most if cut < 0 else cut
     for begin, end, _ in located(text):
         if begin < cut < end:
             cut = begin if begin > most // 3 else end

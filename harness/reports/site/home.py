@@ -14,7 +14,7 @@ from harness.reports.leaderboard import headline
 from harness.reports.site.field import Field
 from harness.reports.site.made import HOME, Made, document
 
-_SCHEMAS = (
+SCHEMAS = (
     *("leaderboard", "scores", "site", "site-run", "site-topics", "site-topic", "site-pairs", "site-slices"),
     *("site-slice", "site-paper", "site-table"),
 )
@@ -169,7 +169,7 @@ def home_page(fields: Sequence[Field], papers: Sequence[PaperLine]) -> Made:
 def schema_files() -> Iterator[Mapping[str, str]]:
     """Yields the schemas of all JSON and CSV files, and the page that lists them."""
     folder = resources("harness.data") / "schemas"
-    found = {name: (folder / f"{name}.json").read_text(encoding="utf-8") for name in _SCHEMAS}
+    found = {name: (folder / f"{name}.json").read_text(encoding="utf-8") for name in SCHEMAS}
     yield {f"schemas/{name}.json": text for name, text in found.items()}
     tables = [
         {
