@@ -138,10 +138,9 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
 
 
 def _write_lab(folder: Folder, field: Field) -> None:
-    from harness.reports.site.lab import lab_files
+    from harness.reports.site.lab import count, lab_files
 
-    total = len(field.runs) + (len(field.topics) if field.topics_shown else 0)
-    for files in track(lab_files(field), f"pages of {field.lab.title}", total):
+    for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
         folder.write(files)
 
 

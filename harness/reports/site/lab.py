@@ -9,6 +9,7 @@ from harness.reports.site.about import about_page
 from harness.reports.site.board import leaderboard_page
 from harness.reports.site.feed import feed
 from harness.reports.site.field import Field
+from harness.reports.site.made import attributes
 from harness.reports.site.pair import pairs_page
 from harness.reports.site.run import former_page, run_page
 from harness.reports.site.slices import slice_pages
@@ -40,6 +41,13 @@ def lab_files(field: Field) -> Iterator[Mapping[str, str]]:
     yield pairs_page(field).files()
     for made in slice_pages(field):
         yield made.files()
+
+
+def count(field: Field) -> int:
+    """Returns the number of items of `lab_files`."""
+    slices = attributes(field) if field.topics_shown else {}
+    shown = len(field.topics) + 2 + len(slices) + bool(slices) if field.topics_shown else 0
+    return len(field.runs) + len(field.former) + 3 + shown
 
 
 def _texts(field: Field) -> dict[str, tuple[str, str]]:
