@@ -62,7 +62,7 @@ def dot_interval(
             hint = tip(f"{label}: {_spread(mean, low, high, decimals)}")
             body += _diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else _disc(scale(mean), y, 4.5, "f0", hint)
         body += text(WIDTH - 6, y + 4.5, _spread(mean, low, high, decimals), "end", strong or "soft")
-    description = "; ".join(f"{label}: {_spread(*numbers, decimals)}" for label, *numbers, _ in rows)
+    description = "; ".join(f"{row[0]}: {_spread(row[1], row[2], row[3], decimals)}" for row in rows)
     return document(bottom + 46, title or xlabel, description, body)
 
 

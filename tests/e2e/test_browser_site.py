@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ from harness.labs.submit import Offer, submit
 
 pytest_plugins = ("browser_tools",)
 METHODS = {"good": "BM25", "fair": "dense encoder", "poor": "operator trees"}
-PAGES = ("index.html", "lab/index.html", "lab/runs/t-good/good.v1.html", "lab/topics/m.1.html", "lab/pairs.html")
-PAGES += ("lab/topics/index.html", "lab/slices/category.html", "lab/about.html", "schemas/index.html")
+PAGES = (
+    *("index.html", "lab/index.html", "lab/runs/t-good/good.v1.html", "lab/topics/m.1.html", "lab/pairs.html"),
+    *("lab/topics/index.html", "lab/slices/category.html", "lab/about.html", "schemas/index.html"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     made = new_lab(folder / "lab", {"title": "Mini lab", "collection": "mini-task1"})
     task = made.task()
     judged = task.scorer.qrels.to_dict()
-    signs = {
+    signs: dict[str, Callable[[int], int]] = {
         "good": lambda _: 1,
         "fair": lambda n: 1 if n % 2 else -1,
         "poor": lambda _: -1,
@@ -112,7 +115,7 @@ def test_any_two_runs_are_compared_with_the_test_of_the_harness(site: Path, lab:
     page.get_by_role("button", name="Exchange the two runs").click()
     assert page.locator(".pairs .status").inner_text() != before
     assert page.url.endswith("#a=t-good/good.v1&b=t-poor/poor.v1")
-    assert page.locator(".pairs .pair tbody a").first.get_attribute("href", timeout=1000).startswith("topics/m.")
+    assert "topics/m." in str(page.locator(".pairs .pair tbody a").first.get_attribute("href"))
 
 
 @pytest.mark.slow

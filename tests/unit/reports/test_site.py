@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from scipy import stats
 from site_tools import Seen, bare, build, sent
 
 import harness
+from harness.errors import HarnessError
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import withdraw
@@ -275,6 +277,43 @@ def test_hostile_texts_stay_texts_and_names_stay_inside(conf: Conf, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (
+            {"topic_pages": True},
+            "key 'topic_pages' is true, but participants do not see scores per topic; set per_topic",
+        ),
+        ({"address": "javascript:alert(1)"}, "expected an address such as https://example.org/lab/"),
+        ({"address": "https://example.org/?q=<b>"}, "expected an address such as https://example.org/lab/"),
+        ({"topic_pages": "yes"}, "key 'topic_pages' is 'yes', expected true or false"),
+        ({"rules": "be fair"}, "key 'rules'"),
+    ],
+)
+def test_settings_of_sites_are_checked(conf: Conf, tmp_path: Path, settings: dict[str, object], line: str) -> None:
+    collection(conf, tmp_path / "data", judgments(), private=True)
+    with pytest.raises(HarnessError) as caught:
+        tiny_lab(tmp_path / "lab", cap=5, measures=["nDCG"], **settings)
+    assert line in caught.value.lines[0]
+    assert len(caught.value.lines) == 1
+
+
+def test_two_labs_with_one_name_are_refused(lab: Lab, tmp_path: Path) -> None:
+    shutil.copytree(lab.folder, tmp_path / "more" / "LAB")
+    with pytest.raises(HarnessError, match="has the same folder in the site as"):
+        build(lab.folder, tmp_path / "more" / "LAB", "-o", tmp_path / "site")
+    assert build(lab.folder, lab.folder, "-o", tmp_path / "site")[0] == 0  # one lab twice
+
+
+def test_a_run_with_other_scores_than_stored_stops_the_build(lab: Lab, tmp_path: Path) -> None:
+    """As if the judgments had changed: nothing that is wrong is published."""
+    qrels = tmp_path / "data" / "qrels.txt"
+    qrels.write_text("\n".join(f"{row[:-1]}1" for row in read(qrels).splitlines()) + "\n")
+    with pytest.raises(HarnessError, match="judgments changed since the first submission"):
+        build(lab.folder, "-o", tmp_path / "site")
+    assert not (tmp_path / "site" / "index.html").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "line"),
     [
         ((), "nothing to build; name one or more labs, or give --papers"),
@@ -285,8 +324,6 @@ def test_hostile_texts_stay_texts_and_names_stay_inside(conf: Conf, tmp_path: Pa
 def test_refusals(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], line: str
 ) -> None:
-    from harness.errors import HarnessError
-
     assert lab.folder.is_dir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(HarnessError) as caught:
