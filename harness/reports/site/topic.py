@@ -19,7 +19,7 @@ from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 
 MOST_TEXTS = 60_000  # characters of documents on one page
 MOST_TEXT = 4_000  # characters of one document
-MOST_LISTED = 100  # documents that are not relevant and listed
+MOST_LISTED = 40  # documents that are not relevant and listed
 MOST_CHOICES = 40  # values of a filter
 TOP = 10  # ranks that count as the top
 
