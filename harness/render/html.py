@@ -57,15 +57,17 @@ def render_html(report: Content) -> str:
     explored = any(isinstance(block, Explorer) for block in report.blocks())
     styles = ["report.css", *(["explorer.css"] if explored else [])]
     style = "".join(_read(name) for name in styles)
-    scripts = [_read("report.js"), *(["".join(_read(name) for name in _EXPLORER)] if explored else [])]
+    # The explorer is a module: its data takes a moment to decompress.
+    scripts = [("", _read("report.js"))]
+    scripts += [("module", "".join(_read(name) for name in _EXPLORER))] if explored else []
     labels = report.labels()
     return _template("report.html.j2").render(
         report=report,
         sections=[(section, [_block(block, labels) for block in section.blocks]) for section in report.sections],
         style=Markup(style),  # noqa: S704 - our own file
-        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files
+        scripts=[(kind, Markup(script)) for kind, script in scripts],  # noqa: S704 - our own files
         policy=f"default-src 'none'; style-src {_hash(style)} {_hash(svg.STYLE)}; "
-        f"script-src {' '.join(_hash(script) for script in scripts)}; "
+        f"script-src {' '.join(_hash(script) for _, script in scripts)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
     )
 
@@ -116,7 +118,7 @@ def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
             return {
                 "kind": "explorer",
                 "id": block.id,
-                "data": Markup(explorer.to_json(block)),  # noqa: S704 - escaped for a script element
+                "data": explorer.packed(block),
                 "tables": [(labels[table.id], table) for table in block.tables],
                 "compared": bool(block.pair[1]),
             }

@@ -111,8 +111,6 @@ typedef struct {
 	double *value; /* of each short path */
 	double weight;
 	int64_t leaves, groups;
-	int64_t *ends; /* how often each short path is a longest one from a leaf, in both forms */
-	int64_t *most; /* of paths that a node can share if so many of the longest short paths are shared */
 } Query;
 
 #define ROOTS 16 /* the query's largest subtrees, which are matched */
@@ -169,9 +167,7 @@ static int queried(Query *query, const Steps *tree, const Index *index, int64_t 
 	int64_t shorts = 0, longs = 0, done = 0;
 	int64_t *below = calloc((size_t)nodes, 8), *group = malloc((size_t)nodes * 8);
 	Path *paths = NULL, *wild = NULL, *symbol = NULL;
-	uint64_t *ends = malloc((size_t)(2 * nodes) * 8);
-	int64_t near[ROOTS] = {0}, far[ROOTS] = {0}, ended = 0;
-	if (!below || !group || !ends) goto end;
+	if (!below || !group) goto end;
 	query->leaves = 0;
 	for (int64_t n = 0; n < nodes; n++) {
 		query->leaves += tree->leaf[n];
@@ -206,9 +202,7 @@ static int queried(Query *query, const Steps *tree, const Index *index, int64_t 
 				paths[shorts++] = (Path){as_wild, tree->leaf[n] ? 1 : INNER};
 				if (tree->leaf[n]) paths[shorts++] = (Path){as_symbol, 1};
 			}
-			if (tree->leaf[n] && high == index->height) ends[ended++] = as_wild, ends[ended++] = as_symbol;
 			if (tree->leaf[n] && group[top] >= 0) {
-				(high < index->height ? near : far)[group[top]]++;
 				wild[longs] = (Path){as_wild, group[top]};
 				symbol[longs++] = (Path){as_symbol, group[top]};
 			}
@@ -229,17 +223,9 @@ static int queried(Query *query, const Steps *tree, const Index *index, int64_t 
 		query->value[i] = idf * (double)query->shorts.group[i];
 		query->weight += query->value[i] * (double)query->shorts.count[i];
 	}
-	query->ends = calloc((size_t)(2 * length + 1), 8), query->most = calloc((size_t)query->leaves + 1, 8);
-	if (!query->ends || !query->most) goto end;
-	for (int64_t i = 0; i < ended; i++) query->ends[2 * place(&query->shorts, ends[i]) + (i & 1)]++;
-	for (int64_t shared = 0; shared <= query->leaves; shared++)
-		for (int64_t i = 0; i < query->groups; i++) {
-			const int64_t its = near[i] + smaller(far[i], shared);
-			if (its > query->most[shared]) query->most[shared] = its;
-		}
 	done = 1;
 end:
-	free(below), free(group), free(paths), free(wild), free(symbol), free(ends);
+	free(below), free(group), free(paths), free(wild), free(symbol);
 	return (int)done;
 }
 
@@ -332,11 +318,8 @@ static inline void next_round(Counts *counts) {
 	counts->now = 1;
 }
 
-/* Takes a tree of the index, and sums the weights of the short paths that it shares with the query.
- *
- * structure, symbols: bounds of what `matched` finds. Paths from leaves that are shared begin with shared short paths, so
- * that a node cannot share more of them than there are, and those that are no longer than a short path. */
-static double overlapped(const Query *query, const Index *index, int64_t number, Room *room, int64_t *structure, int64_t *symbols) {
+/* Takes a tree of the index, and sums the weights of the short paths that it shares with the query. */
+static double overlapped(const Query *query, const Index *index, int64_t number, Room *room) {
 	const int64_t first = index->offsets[number], nodes = index->offsets[number + 1] - first;
 	Steps *tree = &room->steps;
 	taken(tree, nodes, index->labels + first, index->parents + first, index->edges + first, index->label, index->inner,
@@ -357,24 +340,20 @@ static double overlapped(const Query *query, const Index *index, int64_t number,
 		}
 	}
 	double sum = 0;
-	int64_t wild = 0, symbol = 0;
 	for (int64_t word = 0; word <= query->shorts.length / 64; word++) {
 		for (uint64_t bits = room->touched[word]; bits; bits &= bits - 1) {
 			const int64_t path = word * 64 + __builtin_ctzll(bits);
 			sum += (double)smaller(room->often[path], query->shorts.count[path]) * query->value[path];
-			wild += smaller(room->often[path], query->ends[2 * path]);
-			symbol += smaller(room->often[path], query->ends[2 * path + 1]);
 			room->often[path] = 0;
 		}
 		room->touched[word] = 0;
 	}
-	*structure = query->most[wild], *symbols = query->most[symbol];
 	return sum;
 }
 
 /* Counts the paths from leaves that are shared below the best pair of nodes of the query and of the tree taken.
  * Returns 0 without memory. */
-static int matched(const Query *query, double credit, Room *room, int64_t *structure, int64_t *symbols) {
+static int matched(const Query *query, double credit, Room *room, int32_t *structure, int32_t *symbols) {
 	const Steps *tree = &room->steps;
 	const int64_t nodes = tree->nodes, groups = query->groups;
 	int32_t *below = room->below;
@@ -407,12 +386,6 @@ static int matched(const Query *query, double credit, Room *room, int64_t *struc
 	return 1;
 }
 
-/* The share of the query's paths, from counts of both forms. */
-static inline double weighed(const Query *query, double credit, int64_t structure, int64_t symbols) {
-	const double leaves = (double)query->leaves;
-	return (1 - credit) * ((double)structure / leaves) + credit * ((double)symbols / leaves);
-}
-
 /* ---- the search ---- */
 
 typedef struct {
@@ -420,18 +393,10 @@ typedef struct {
 	int64_t place; /* among the candidates */
 } Bound;
 
-static inline int before(const Bound *a, const Bound *b) {
-	return a->bound > b->bound || (a->bound == b->bound && a->place < b->place);
-}
-
-/* Sinks a bound into the part of a heap below a node; the first of all is on top. */
-static void placed(Bound *heap, int64_t length, int64_t at, Bound bound) {
-	for (int64_t child; (child = 2 * at + 1) < length; at = child) {
-		if (child + 1 < length && before(heap + child + 1, heap + child)) child++;
-		if (!before(heap + child, &bound)) break;
-		heap[at] = heap[child];
-	}
-	heap[at] = bound;
+static int by_bound(const void *a, const void *b) {
+	const Bound *x = a, *y = b;
+	if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
+	return (x->place > y->place) - (x->place < y->place);
 }
 
 /* Replaces the least of a heap of scores. */
@@ -545,20 +510,21 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
 		bounds[i] = (Bound){share + (1 - share) * overlap, i};
 	}
 	if (!room_made(&room, widest, &query)) goto end;
-	for (int64_t i = length / 2 - 1; first < length && i >= 0; i--) placed(bounds, length, i, bounds[i]);
+	if (first < length) qsort(bounds, (size_t)length, sizeof *bounds, by_bound);
 	for (int64_t i = 0; i < length; i++) score[i] = -1;
 	for (; done < length; done++) {
 		/* What may still tie in float32, or after the comparison of equal trees. */
 		const double least = done >= first ? heap[0] * (1 - 4e-6) : -1;
-		const int64_t left = length - done - 1, i = first < length ? bounds[0].place : done;
-		if (first < length && bounds[0].bound < least) break;
-		if (first < length) placed(bounds, left, 0, bounds[left]);
-		int64_t structure, symbols;
-		const double overlap = 2 * overlapped(&query, &index, found[i], &room, &structure, &symbols) /
+		if (bounds[done].bound < least) break;
+		const int64_t i = bounds[done].place;
+		int32_t structure, symbols;
+		const double overlap = 2 * overlapped(&query, &index, found[i], &room) /
 		                       (query.weight + (double)index.weight[found[i]]);
-		if (share * weighed(&query, credit, structure, symbols) + (1 - share) * overlap < least) continue;
+		if (share + (1 - share) * overlap < least) continue;
 		if (!matched(&query, credit, &room, &structure, &symbols)) goto end;
-		score[i] = share * weighed(&query, credit, structure, symbols) + (1 - share) * overlap;
+		const double subtree = (1 - credit) * ((double)structure / (double)query.leaves) +
+		                       credit * ((double)symbols / (double)query.leaves);
+		score[i] = share * subtree + (1 - share) * overlap;
 		if (done < first) { /* the heap grows */
 			int64_t node = done;
 			for (; node && heap[(node - 1) / 2] > score[i]; node = (node - 1) / 2) heap[node] = heap[(node - 1) / 2];
@@ -573,7 +539,7 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
 	}
 end:
 	released(&query.shorts), released(&query.wild), released(&query.symbols);
-	free(query.value), free(query.ends), free(query.most), free(at), free(dice), free(heap), free(bounds);
+	free(query.value), free(at), free(dice), free(heap), free(bounds);
 	steps_released(&own), room_released(&room);
 	return out;
 }
