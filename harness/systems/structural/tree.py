@@ -258,7 +258,7 @@ class Structural:
         number = kernel(_SEARCH)(  # type: ignore[misc]
             *(*index.given, len(query.tree), own.labels, own.parents, own.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
-            *(limit, self.budget, min(first, limit), float(self.share), float(self.credit), trees, scores),
+            *(limit, min(self.budget, len(index.posting)), min(first, limit), float(self.share), float(self.credit), trees, scores),
         )
         if number == -1:
             raise HarnessError(DAMAGED)
