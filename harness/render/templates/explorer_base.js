@@ -33,7 +33,8 @@ const explorer = (() => {
     const [name, ...attributes] = data.kinds[kind];
     const element = document.createElementNS(MATHML, name);
     for (let i = 0; i < attributes.length; i += 2) element.setAttribute(attributes[i], attributes[i + 1]);
-    element.append(...children.map((child) => (typeof child === "string" ? child : mathml(data.parts[child] ?? child))));
+    for (const child of children)
+      element.append(typeof child === "string" ? child : mathml(typeof child === "number" ? data.parts[child] : child));
     return element;
   }
 
