@@ -1,7 +1,7 @@
 """Compiles the kernels (all `*.c` files of the package) into one library; without a compiler the package is pure.
 
-`HARNESS_PURE=1` leaves them out. The library knows the checksum of the sources that it was made from, so that one of
-other sources is not used (`harness/io/kernels.py`).
+`HARNESS_PURE=1` leaves them out. The library holds the checksum of its sources, so that a library compiled from other
+sources is not used (`harness/io/kernels.py`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The file `X.c` lies beside the module that calls it and names it, so that it counts in the module's fingerprint. All are
 compiled into one library when the package is installed (`hatch_build.py`). Where there is no compiler, or the library
-was made from other sources, callers take their NumPy code. The environment variable `HARNESS_KERNELS=off` makes them.
+was compiled from other sources, callers run their NumPy code; with `HARNESS_KERNELS=off` in the environment always.
 """
 
 from __future__ import annotations

@@ -111,7 +111,9 @@ class Index:
             raise HarnessError(f"{folder}: not an index of paths: {error}") from None
         index = Index(trees, height, **arrays)
         ends = [int(array.flat[-1]) if array.size else 0 for array in (index.end, index.blocks)]
-        if [(array.dtype, array.ndim) for array in arrays.values()] != [(kind, 1) for kind in _ARRAYS.values()] or [
+        pairs = zip(arrays.values(), _ARRAYS.values(), strict=True)
+        fit = all(array.dtype == kind and array.ndim == 1 for array, kind in pairs)
+        if not fit or [
             *ends,
             len(index.end),
             len(index.blocks),
