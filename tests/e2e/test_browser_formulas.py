@@ -32,13 +32,11 @@ BUILD = """([source, data]) => {
 }"""
 
 
-def test_formulas_with_shared_parts_and_empty_elements(browser: Browser) -> None:
-    """An element without content is a list of one number, which is no index of a part."""
+def test_formulas(browser: Browser) -> None:
+    """Also with elements without content, which are lists of one number."""
     formulas = _Formulas()
     for latex in LATEX:
         formulas.text(f"${latex}$")
-    shared = formulas.shared()
-    assert len(shared["parts"]) > 1
     script = (files("harness.render") / "templates/explorer_base.js").read_text(encoding="utf-8")
     begin = script.index("function mathml(")
     source = script[begin : script.index("\n  }\n", begin) + 4]
@@ -48,4 +46,4 @@ def test_formulas_with_shared_parts_and_empty_elements(browser: Browser) -> None
         element = to_mathml(latex)
         assert element is not None
         expected.append(ElementTree.tostring(element, encoding="unicode", short_empty_elements=False))
-    assert page.evaluate(BUILD, [source, {**shared, "kinds": list(formulas.kinds)}]) == expected
+    assert page.evaluate(BUILD, [source, {"formulas": formulas.made, "kinds": list(formulas.kinds)}]) == expected
