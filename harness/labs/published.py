@@ -25,25 +25,40 @@ def step_of(lab: Lab, scores: Scores) -> float:
     return max(lab.step, least_step(min(scores.n(measure) for measure in scores.measures)))
 
 
+def told(means: Mapping[str, float], step: float, best: Mapping[str, float] | None = None) -> dict[str, float | None]:
+    """Returns measure -> mean rounded to the step; None if no topic counts.
+
+    Parameters
+    ----------
+    best : measure -> mean shown of the team's best run so far, for the ladder of Blum and Hardt (ICML 2015): a mean
+        that does not exceed it by more than the step is not shown, `best` is. Empty before the first submission; None
+        without a ladder.
+
+    Examples
+    --------
+    >>> told({"nDCG": 0.43}, 0.05), told({"nDCG": 0.43}, 0.05, {"nDCG": 0.4}), told({"nDCG": 0.47}, 0.05, {"nDCG": 0.4})
+    ({'nDCG': 0.45}, {'nDCG': 0.4}, {'nDCG': 0.45})
+    """
+    out: dict[str, float | None] = {}
+    for measure, mean in means.items():
+        before = (best or {}).get(measure, math.nan)
+        climbs = best is None or math.isnan(before) or mean > before + step
+        out[measure] = None if math.isnan(mean) else rounded(mean, step) if climbs else before
+    return out
+
+
 def shown_means(lab: Lab, scores: Scores, best: Mapping[str, float] | None = None) -> dict[str, float | None]:
     """Returns measure -> mean as participants may see it; None if no topic counts.
 
     Parameters
     ----------
-    scores : of the topics whose means are public; see `public`.
-    best : measure -> mean shown for the team's best run so far, for the ladder of Blum and Hardt (ICML 2015): a mean
-        that does not exceed it by more than the step is not shown, `best` is. Empty before the first submission.
+    scores : of the topics whose means are public; see `halves`.
+    best : for labs with a ladder, as for `told`.
     """
     means = {measure: scores.mean(measure) for measure in scores.measures}
     if not lab.private:
         return {measure: None if math.isnan(mean) else mean for measure, mean in means.items()}
-    step = step_of(lab, scores)
-    out: dict[str, float | None] = {}
-    for measure, mean in means.items():
-        before = (best or {}).get(measure, math.nan)
-        climbs = not lab.ladder or math.isnan(before) or mean > before + step
-        out[measure] = None if math.isnan(mean) else rounded(mean, step) if climbs else before
-    return out
+    return told(means, step_of(lab, scores), (best or {}) if lab.ladder else None)
 
 
 # ---- held-out topics ---------------------------------------------------------------------------------------------
@@ -89,8 +104,3 @@ def halves(lab: Lab, events: Sequence[Event], topics: Iterable[str]) -> tuple[fr
     seed = seed_of(lab, events)
     found = drawn(seed, listed, clusters)
     return found, listed - found
-
-
-def public(lab: Lab, events: Sequence[Event], scores: Scores) -> Scores:
-    """Returns a run's scores on the topics whose means are public."""
-    return scores.select(halves(lab, events, scores.topics)[0]) if lab.held_out else scores

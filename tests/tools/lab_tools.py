@@ -58,11 +58,16 @@ def token_of(team: str) -> str:
 
 def enrol(lab: Lab, *teams: str) -> Lab:
     """The lab after teams were added to its roster, each with its `token_of`."""
-    journal = Journal(lab.folder)
+    enrol_in(lab.folder, *teams)
+    return lab
+
+
+def enrol_in(folder: Path, *teams: str) -> None:
+    """Adds teams to the roster of the lab in a folder."""
+    journal = Journal(folder)
     with journal.locked():
         for team in teams:
             journal.append(Joined(team, sha256(token_of(team).encode()), "2026-06-01T00:00:00+00:00"))
-    return lab
 
 
 def tiny_lab(folder: Path, **settings: object) -> Lab:

@@ -188,7 +188,7 @@ def test_held_out_topics(conf: Conf, tmp_path: Path) -> None:
     assert (first["event"], first["seed_sha256"]) == ("committed", sha256(seed.encode()))
     assert all(seed.encode() not in content for content in files(lab.folder, "private").values())
     public, held = halves(lab, events(lab), TOPICS)
-    assert (len(public), len(held), public | held) == (4, 4, set(TOPICS))
+    assert (len(public), len(held), public | held) == (4, 4, frozenset(TOPICS))
     path, bench = tmp_path / "r", lab.task()
     for label, topics, expected in (("held", sorted(held), 0.0), ("public", sorted(public), 1.0)):
         path.write_text(run_text(perfect(judged, topics)))
