@@ -5,12 +5,12 @@
 The judgments are those of ARQMath-1, Task 1 (77 topics); the attacker has a real run of that year, its first 20 results
 of each topic, and re-ranks them by what the lab shows of its submissions: means of nDCG', RR and P@10 as
 `harness.labs.published.told` makes them. The gain is that of the exact mean of nDCG' over the attacker's own run.
-Each cell is the best of five attacks, by the median over seeds, which draw the held-out half and the attacks' choices:
+Each cell is the best of six attacks, by the median over seeds, which draw the held-out half and the attacks' choices:
 
 - probe: one document in one topic, fillers elsewhere; a mean above 0 tells that it is relevant.
 - edge: moves one document to the end; if a mean falls, it was relevant and returns, else it stays there, so that the
   means settle just above a step of the rounding.
-- climb 1, climb 10: moves a document to the top in 1 or 10 topics, and keeps that if a mean rises and none falls.
+- climb 1, 10, all: moves a document to the top in 1, 10 or all topics, and keeps that if a mean rises and none falls.
 - boost: random documents to the top in all topics at once, and a vote weighted by the sum of the means, after the
   attack of Blum and Hardt (ICML 2015).
 """
@@ -165,7 +165,7 @@ def probe(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
         shown = lab(world.start, kept)
         marks[row, at] = 1 if (shown > (before if lab.defence.ladder else 0.0)).any() else -1
         before = shown
-        yield ranked(marks)
+        yield ranked(marks) if (marks > 0).any() else world.start  # else nothing was told
 
 
 def edge(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
@@ -186,8 +186,8 @@ def edge(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
         yield ranked(marks)
 
 
-def climb(many: int) -> Attack:
-    """Moves a document to the top in some topics, and keeps that if a mean rises and none falls."""
+def climb(many: int | None) -> Attack:
+    """Moves a document to the top in some topics (None: in all), and keeps that if a mean rises and none falls."""
 
     def attack(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
         marks, number = np.zeros(world.start.shape), 0.0
@@ -195,7 +195,7 @@ def climb(many: int) -> Attack:
         yield world.start
         while True:
             tried, number = marks.copy(), number + 1.0
-            for row in draw.choice(len(world.topics), many, replace=False):
+            for row in draw.choice(len(world.topics), many or len(world.topics), replace=False):
                 tried[row, draw.integers(DEPTH)] = number
             shown = lab(ranked(tried))
             if (shown > before).any() and not (shown < before).any():
@@ -229,6 +229,7 @@ ATTACKS: Mapping[str, Attack] = {
     "edge": edge,
     "climb 1": climb(1),
     "climb 10": climb(10),
+    "climb all": climb(None),
     "boost": boost,
 }
 
