@@ -79,14 +79,17 @@ class World:
         out = (np.divide(dcg, self.ideal, out=np.zeros_like(dcg), where=self.ideal > 0), first)
         return np.stack([*out, (relevant & (rank <= 10)).sum(axis=1) / 10], axis=1)
 
-    def check(self, order: Index) -> None:
-        """Fails unless the harness computes the same scores of a run."""
-        ranked = {
+    def ranked(self, order: Index) -> dict[str, dict[str, float]]:
+        """The run as topic -> document -> score."""
+        return {
             topic: {docs[at]: float(DEPTH - rank) for rank, at in enumerate(row) if at < len(docs)}
             for topic, docs, row in zip(self.topics, self.docs, order.tolist(), strict=True)
             if docs
         }
-        ours = self.bench.scorer(Run.from_dict("check", ranked))
+
+    def check(self, order: Index) -> None:
+        """Fails unless the harness computes the same scores of a run."""
+        ours = self.bench.scorer(Run.from_dict("check", self.ranked(order)))
         theirs = np.stack([ours.column(measure) for measure in MEASURES], axis=1)
         assert ours.topics == self.topics
         assert np.allclose(self.scores(order), theirs, atol=1e-9)

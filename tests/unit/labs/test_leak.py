@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,32 @@ def some_run() -> Run:
     return Run.from_dict(
         "mine", {topic: {doc: 1.0 / n for n, doc in enumerate(docs, 1)} for topic, docs in rankings(1).items()}
     )
+
+
+def submit_all(lab: Lab, bench: Task, folder: Path, seeds: Sequence[int]) -> None:
+    """Submits runs of one team, better and better ones, to the limits of the ladder."""
+    for seed in seeds:
+        path = folder / f"{seed}"
+        path.write_text(run_text(perfect(judgments(), TOPICS[: seed % 9]), f"r{seed}"))
+        submit(lab, Offer(path, "A"), bench=bench)
+
+
+def test_several_runs_of_a_team_at_once(conf: Conf, tmp_path: Path) -> None:
+    """Whatever their order, each is shown by the ladder of those before it in the journal."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=True, cap=99, ladder=True, measures=["nDCG@5"])
+    bench, context = lab.task(), multiprocessing.get_context("fork")
+    shares = [range(at, 9, 3) for at in range(3)]
+    started = [context.Process(target=submit_all, args=(lab, bench, tmp_path, share)) for share in shares]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    assert [process.exitcode for process in started] == [0] * 3
+    shown = [each.means["nDCG@5"] for each in submissions(lab)]
+    assert len(shown) == 9
+    assert shown == sorted(shown)
+    assert check(lab) == []
 
 
 # ---- held-out topics ---------------------------------------------------------------------------------------------
