@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -137,7 +137,7 @@ def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
                 scores = bench.scorer(run)
             topics, _ = halves(made, copy.events, scores.topics)
             means = shown_means(made, scores.select(topics), best.get(event.team) if made.ladder else None)
-            best[event.team] = json.loads(json.dumps(means))
+            best[event.team] = {name: math.nan if mean is None else mean for name, mean in means.items()}
             details = Details(event.team, event.label, event.kind, event.description, event.code, event.external_data)
             files = files_of(made, details, text, _metadata(made, submission), scores, means)
             with staged(made, files) as staging:

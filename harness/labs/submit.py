@@ -122,9 +122,12 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     journal = Journal(lab.folder)
     journal.catch_up()
     _check_invalid(lab, journal.events, nfc(offer.team))
+    sent = False
     with gather(faults):
-        read = _read(lab, offer)
-    if read is None:
+        known, topics = _topics(lab)
+        sent = offer.run.is_file()
+        read = _read(lab, offer, known, topics)
+    if read is None and sent:
         _count_invalid(lab, journal, nfc(offer.team), now)
     details = _details(lab, offer, read, faults)
     kept = None if read is None else normal(read, details.name)
@@ -146,11 +149,11 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         notes.append(f"answers {len(judged) - len(scores.missing)} of {len(judged)} topics")
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
-    topics, _ = halves(lab, journal.events, scores.topics)
+    public, _ = halves(lab, journal.events, scores.topics)
     meta = metadata.text(lab, details, run, made)
     while True:
         best = _best_shown(lab, found, details.team)
-        means = shown_means(lab, scores.select(topics), best)
+        means = shown_means(lab, scores.select(public), best)
         files = files_of(lab, details, text, meta, scores, means)
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
@@ -181,7 +184,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     submission = next(each for each in found if (each.name, each.version) == (details.name, version))
     where = None
     try:
-        where = standing(lab, submission, scores, bench, found, topics)
+        where = standing(lab, submission, scores, bench, found, public)
     except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
     return Receipt(
@@ -254,12 +257,15 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
 _NOT_PRIMARY = "a post-hoc run cannot be a team's primary run"
 
 
-def _read(lab: Lab, offer: Offer) -> Run:
-    """Reads the offered run and checks it against the limits of the lab."""
+def _topics(lab: Lab) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """Returns the topics that runs may answer, None if unknown, and those that private runs should answer."""
     with lab.guarded():
         collection = load_collection(lab.collection)
-        known = collection.known_topics()
-        topics = collection.topics().ids() if lab.private else frozenset()
+        return collection.known_topics(), collection.topics().ids() if lab.private else frozenset()
+
+
+def _read(lab: Lab, offer: Offer, known: frozenset[str] | None, topics: frozenset[str]) -> Run:
+    """Reads the offered run and checks it against the limits of the lab; the topics are those of `_topics`."""
     rehearsal.refuse(offer.run)
     data = read_bytes(offer.run, most=lab.most_bytes)
     # A label replaces the tag, which then may have any form.

@@ -153,6 +153,8 @@ def test_a_cap_for_invalid_files(make: Make, tmp_path: Path) -> None:
     for path in (bad, run_file(tmp_path / "r", 1)):
         with pytest.raises(HarnessError, match="team A: has sent 2 of 2 invalid files; ask the organisers"):
             submit(lab, Offer(path, "A"), now=NOW)
+    with pytest.raises(HarnessError, match="gone: no such file"):
+        submit(lab, Offer(tmp_path / "gone", "B"), now=NOW)
     for stranger in ("C", "../x", ""):  # whose files are not counted
         with pytest.raises(HarnessError):
             submit(lab, Offer(bad, stranger), now=NOW)
