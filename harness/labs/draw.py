@@ -23,7 +23,7 @@ def drawn(seed: str, topics: Iterable[str], clusters: Mapping[str, str] | None =
     Examples
     --------
     >>> sorted(drawn("0" * 64, ["T.1", "T.2", "T.3", "T.4"]))
-    ['T.2', 'T.4']
+    ['T.3', 'T.4']
     """
     group = {topic: (clusters or {}).get(topic, topic) for topic in topics}
     order = sorted(set(group.values()), key=lambda name: sha256(f"{seed}:{name}".encode()))

@@ -13,12 +13,14 @@ from lab_tools import DOCS, TOPICS, Conf, collection, enrol, files, judgments, r
 
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.experiments.task import Task
-from harness.io.files import sha256
+from harness.experiments.evaluate import evaluate
+from harness.experiments.task import Task, task
+from harness.io.files import data_root, sha256
 from harness.labs.acts import reveal
 from harness.labs.check import check
 from harness.labs.draw import drawn
 from harness.labs.lab import Lab, new_lab, read_lab
+from harness.labs.leaderboard import Entry, Settings, leaderboard, leaderboards
 from harness.labs.published import halves, shown_means
 from harness.labs.rounding import decimals_of, least_step, rounded
 from harness.labs.submissions import events, scores_of, submissions
@@ -262,3 +264,30 @@ def test_the_draw_depends_on_seed_and_topics_only() -> None:
         assert all(
             len({other in public for other in names if clusters[other] == clusters[name]}) == 1 for name in names
         )
+
+
+def test_letters_need_more_than_a_step() -> None:
+    """A test of exact scores that turns significant would tell what the rounded means do not."""
+    found = evaluate(task("mini-task1", measures=["nDCG"]), data_root() / "runs/mini/mini-task1/overlap.run")
+    groups = {}
+    for gap in (0.02, 0.06, 0.11):
+        entries = []
+        for name, mean in (("a", 0.5), ("b", 0.5 - gap)):
+            values = found.scores[0].values * 0 + mean
+            values[::2] += 0.001 if name == "a" else 0.0  # differences that are not all the same
+            entries.append(Entry(name, replace(found.scores[0], values=values)))
+        private, public = (leaderboard(entries, Settings(private=p, step=0.05 * p)) for p in (True, False))
+        assert [each.group for each in public.ranked] == ["a", "b"]
+        groups[gap] = [each.group for each in private.ranked]
+        assert private.ranked[0].means[0].value == 0.5
+    assert groups == {0.02: ["a", "a"], 0.06: ["a", "a"], 0.11: ["a", "b"]}
+    (board,) = leaderboards(entries, Settings(private=True, step=0.05, untested="the ladder says no"))
+    assert (board.grouping, board.why, [each.group for each in board.ranked]) == (
+        "none",
+        "the ladder says no",
+        ["", ""],
+    )
+    # What a lab showed is what its leaderboard shows, and ranks.
+    told = [replace(entry, shown={"nDCG": shown}) for entry, shown in zip(entries, (0.2, 0.4), strict=True)]
+    board = leaderboard(told, Settings(private=True, step=0.05))
+    assert [(each.name, each.means[0].value) for each in board.ranked] == [("b", 0.4), ("a", 0.2)]
