@@ -132,7 +132,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     details = _details(lab, offer, read, faults)
     kept = None if read is None else normal(read, details.name)
     found = from_events(journal.events, lab.folder)
-    faults += _refusals(lab, details, offer, kept and kept[0].sha256, journal.events, now)
+    faults += _refusals(lab, details, offer, kept and kept[0].sha256, found, journal.events, now)
     if read is None or kept is None or faults:
         raise HarnessError(*dict.fromkeys(faults))
     run, text = kept
@@ -158,7 +158,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
             found = from_events(journal.events, lab.folder)
-            refuse(_refusals(lab, details, offer, run.sha256, journal.events, now))
+            refuse(_refusals(lab, details, offer, run.sha256, found, journal.events, now))
             if _best_shown(lab, found, details.team) != best:
                 continue  # another run of the team came first, and the ladder shows other means
             version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
@@ -346,10 +346,15 @@ def _address(given: str | None, faults: list[str]) -> str:
 
 
 def _refusals(
-    lab: Lab, details: Details, offer: Offer, digest: str | None, events: Sequence[Event], now: datetime
+    lab: Lab,
+    details: Details,
+    offer: Offer,
+    digest: str | None,
+    found: Sequence[Submission],
+    events: Sequence[Event],
+    now: datetime,
 ) -> list[str]:
     """Returns the faults of a submission with regard to roster, earlier submissions, deadline and caps."""
-    found = from_events(events, lab.folder)
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
     faults += _closed(lab, events, details)
     for team in {each.team for each in found} - {details.team}:
