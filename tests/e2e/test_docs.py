@@ -18,7 +18,9 @@ SHELL = ("mkdir", "tar")
 
 
 @pytest.mark.parametrize(
-    "path", sorted(DOCS / f"{name}.md" for name in ("collections", "labs", "measures")), ids=lambda path: path.stem
+    "path",
+    sorted(DOCS / f"{name}.md" for name in ("collections", "labs", "measures", "private-judgments")),
+    ids=lambda path: path.stem,
 )
 def test_examples(tmp_path: Path, path: Path) -> None:
     """In the order of the page; what a command writes to standard error may be shown."""
