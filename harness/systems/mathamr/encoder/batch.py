@@ -169,5 +169,8 @@ def augment(
     return replace(
         batch,
         nodes=batch.nodes.masked_fill(masked, MASK),
-        **{name: getattr(batch, name).index_select(0, kept) for name in ("source", "relation", "target", "fixed", "pair")},
+        **{
+            name: getattr(batch, name).index_select(0, kept)
+            for name in ("source", "relation", "target", "fixed", "pair")
+        },
     )

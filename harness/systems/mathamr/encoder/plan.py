@@ -50,9 +50,9 @@ class Plan:
         place[nodes] = torch.arange(len(nodes), device=nodes.device)
         target = place[self.target]
         groups = (target >= 0).nonzero()[:, 0]
-        number = torch.full_like(target, -1)
-        number[groups] = torch.arange(len(groups), device=nodes.device)
-        group = number[self.group]
+        renumbered = torch.full_like(target, -1)
+        renumbered[groups] = torch.arange(len(groups), device=nodes.device)
+        group = renumbered[self.group]
         edges = (group >= 0).nonzero()[:, 0]
         relation = self.relation[groups]
         present, sizes = torch.unique_consecutive(relation, return_counts=True)
@@ -83,13 +83,17 @@ class Plan:
         slot, first = self.blocks.slot, self.count.cumsum(0) - self.count
         rows = sum(self.blocks.rows)
         begins = _begins(slot.new_zeros(rows).index_copy(0, slot, self.count))
-        share = self.count.double().reciprocal()[self.group]
+        share = self.count.double().reciprocal()[self.group]  # the weight of an edge in its group's mean
         # The place of an edge among those of all rows: the first place of its row, and its rank in the group.
         place = torch.arange(len(self.source), device=slot.device) + (begins[slot] - first)[self.group]
         by_target = torch.argsort(self.target, stable=True)
         by_source = torch.argsort(self.source, stable=True)
         return Bags(
-            Bag(torch.empty_like(self.source).index_copy(0, place, self.source), begins, torch.empty_like(share).index_copy(0, place, share)),
+            Bag(
+                torch.empty_like(self.source).index_copy(0, place, self.source),
+                begins,
+                torch.empty_like(share).index_copy(0, place, share),
+            ),
             Bag(slot[by_target], _begins(torch.bincount(self.target))),
             Bag(slot[self.group[by_source]], _begins(torch.bincount(self.source)), share[by_source]),
             slot.new_zeros(rows).index_copy(0, slot, self.target),
@@ -149,7 +153,15 @@ class Bag:
     weight: Tensor | None = None
 
     def sums(self, matrix: Tensor, number: int) -> Tensor:
-        """Returns the sums, shape (number, columns); those after the last sum of the bag are zero."""
+        """Returns the sums, shape (number, columns); those after the last sum of the bag are zero.
+
+        Raises
+        ------
+        ValueError
+            The bag has more sums.
+        """
+        if len(self.begins) > number + 1:
+            raise ValueError(f"{len(self.begins) - 1} sums, expected at most {number}")
         begins = functional.pad(self.begins, (0, number + 1 - len(self.begins)), value=len(self.rows))
         weight = None if self.weight is None else self.weight.to(matrix.dtype)
         return functional.embedding_bag(

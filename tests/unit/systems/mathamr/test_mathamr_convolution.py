@@ -147,7 +147,9 @@ def gradients(
     out = layer(x, groups, given)
     torch.autograd.backward((out * torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)).sum())
     found = {"x": x.grad, "vectors": None if given is None else given.grad}
-    found |= {name: parameter.grad.clone() for name, parameter in layer.named_parameters() if parameter.grad is not None}
+    found |= {
+        name: parameter.grad.clone() for name, parameter in layer.named_parameters() if parameter.grad is not None
+    }
     return out.detach(), {name: value for name, value in found.items() if value is not None}
 
 
@@ -201,3 +203,10 @@ def test_parameters_without_an_edge_have_a_gradient_of_zero(chunks: bool) -> Non
     assert not found["comp"].any()
     assert not found["weight"].any()
     assert found["root"].any()
+
+
+@pytest.mark.parametrize("ends", [(0, 4), (4, 0)])
+def test_edges_of_nodes_that_do_not_exist_are_refused(ends: tuple[int, int]) -> None:
+    source, target = (torch.tensor([end]) for end in ends)
+    with pytest.raises((ValueError, RuntimeError)):
+        conv(chunks=False)(torch.randn(4, 5, dtype=torch.float64), plan(source, source[:1] * 0, target, 7))
