@@ -153,7 +153,8 @@ class RelationalConv(nn.Module):
             return torch.addmm(self.bias, x, self.root).to(x.dtype)
         chunks = x.device.type != "cpu" if self.chunks is None else self.chunks
         if not chunks:
-            out: Tensor = _Blocked.apply(x, self.weight, self.comp, self.root, self.bias, edge_vectors, groups)
+            given = (x, self.weight, self.comp, self.root, self.bias, edge_vectors, groups)
+            out: Tensor = _Blocked.apply(*given)  # type: ignore[no-untyped-call]
             return out
         own = x if groups.nodes is None else x.index_select(0, groups.nodes)
         out = torch.addmm(self.bias, own, self.root).to(x.dtype)  # under autocast, sums keep their precision

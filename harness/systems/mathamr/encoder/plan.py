@@ -129,12 +129,12 @@ class Blocks:
 
     def split(self, rows: Tensor) -> list[Tensor]:
         """Returns views of padded rows (rows, i) block by block, each of shape (relations, rows of each, i)."""
-        parts = rows.split(self.rows)
+        parts = torch.split(rows, self.rows)
         return [part.view(number, -1, rows.shape[1]) for part, number in zip(parts, self.relations, strict=True)]
 
     def matrices(self, matrices: Tensor) -> tuple[Tensor, ...]:
         """Returns views of one matrix per relation, in the order of `order`, block by block."""
-        return matrices.split(self.relations)
+        return torch.split(matrices, self.relations)
 
 
 @dataclass(frozen=True, eq=False)
