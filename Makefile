@@ -49,7 +49,7 @@ test: $(VENV)/dev.done
 test-all: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile ci
 
-# Damaged stores, configurations and archives; the tests have 200 such cases.
+# Damaged stores, configurations and archives; the tests have 130 such cases.
 fuzz: $(VENV)/dev.done
 	$(BIN)/python -m tests.fuzz --cases 2000 --seed 1
 

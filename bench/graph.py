@@ -30,14 +30,16 @@ import torch
 from torch import Tensor, nn
 
 from harness.store.cost import own_peak
-from harness.systems.dense.training.loop import parameter_groups, seeded
+from harness.systems.dense.training.loop import seeded
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch, collate
-from harness.systems.mathamr.encoder.convolution import Plan, RelationalConv
+from harness.systems.mathamr.encoder.convolution import RelationalConv
 from harness.systems.mathamr.encoder.model import Encoder, Settings, groups_of
 from harness.systems.mathamr.encoder.pack import Pack
+from harness.systems.mathamr.encoder.plan import Plan
 from harness.systems.mathamr.encoder.virtual import Encoded
 from harness.systems.mathamr.training import trainer
+from harness.systems.mathamr.training.memory import freed_memory_kept
 from harness.systems.mathamr.training.schedule import Schedule
 
 MEAN, MEDIAN = 156.0, 101.0  # nodes of a graph: table 4.2
@@ -123,9 +125,10 @@ class Peer(nn.Module):
     def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
         """As `RelationalConv.forward`; the edges are those of the plan."""
         assert edge_vectors is None
-        edges = torch.stack((groups.source, groups.target[groups.group]))
+        target = groups.target if groups.nodes is None else groups.nodes[groups.target]
+        edges = torch.stack((groups.source, target[groups.group]))
         out: Tensor = self.conv(x, edges, groups.relation[groups.group])
-        return out
+        return out if groups.nodes is None else out[groups.nodes]
 
 
 def model(variant: str, device: str) -> Encoder:
@@ -171,7 +174,7 @@ def measure(variant: str, graphs: int, device: str, steps: int) -> dict[str, Any
     """Loss of the first step, seconds of the steps after it, peak memory. Half of the graphs are queries."""
     data = batch(graphs).to(device)
     encoder = model(variant, device)
-    optimizer = torch.optim.AdamW(parameter_groups(encoder, 1e-3), lr=1e-4)
+    optimizer = trainer.optimizer_of(encoder, Schedule())
     before = in_use(device)
     losses, wall, cpu = [], [], []
     for _ in range(steps + 1):
@@ -261,13 +264,14 @@ def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
     """Seconds of the steps of one epoch over so many synthetic pairs, read from a pack as a training reads them."""
     made = training(pairs, size, device, autocast=device == "cuda")
     encoder = trainer.initial(SETTINGS, SEED).to(device)
-    optimizer = torch.optim.AdamW(parameter_groups(encoder, made.schedule.weight_decay), lr=made.schedule.rate)
+    optimizer = trainer.optimizer_of(encoder, made.schedule)
     order = trainer.epoch_batches(made.train, made.schedule, 0)
-    wall, cpu = time.perf_counter(), time.process_time()
-    for step, part in enumerate(order):
-        made.step(encoder, optimizer, made.train.take(part), seeded(SEED, 0, step))
-    wait(device)
-    return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+    with freed_memory_kept():
+        wall, cpu = time.perf_counter(), time.process_time()
+        for step, part in enumerate(order):
+            made.step(encoder, optimizer, made.train.take(part), seeded(SEED, 0, step))
+        wait(device)
+        return {"steps": len(order), "wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
 def main() -> None:

@@ -35,6 +35,7 @@ from harness.labs.check import check
 from harness.labs.form import normal
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry, leaderboard
+from harness.labs.roster import BASELINE, add_team
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import Offer, open_lab, submit
 from harness.scoring.scores import Scores
@@ -152,11 +153,14 @@ def main() -> None:
         }
         lab = open_lab(folder / "lab", settings, Path("runs/mini/mini-task1/shuffle.run"))
         world = World(lab, lab.task(), folder)
+        if lab.private:
+            for team in range(asked.teams):
+                add_team(lab, f"team{team}")
         jobs = [(team, number) for team in range(asked.teams) for number in range(asked.runs)]
         by_worker = [[job for job in jobs if job[0] % asked.workers == at] for at in range(asked.workers)]
         seconds = submitted_by_all(world, [share for share in by_worker if share], asked.kills)
         latencies = [float(line) for path in folder.glob("*.seconds") for line in path.read_text().splitlines()]
-        found = [each for each in submissions(lab) if each.team != "baseline"]
+        found = [each for each in submissions(lab) if each.team != BASELINE]
         times = Counter(each.name for each in found)
         wanted = {f"team{team} / run-{number}" for team, number in jobs}
         assert set(times) == wanted, f"lost: {sorted(wanted - set(times))[:5]}"

@@ -1,4 +1,4 @@
-"""The commands of a lab: `lab new`, `lab primary`, `lab check`, `submit`, `withdraw`. Thin, as all commands are."""
+"""The commands of a lab: `lab new|primary|check|appeal`, `submit`, `withdraw`. Thin, as all commands are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from harness.cli.added import Group
 from harness.cli.complete import of
 from harness.cli.options import to_path
+from harness.cli.organised import VARIABLE, add_to
 from harness.cli.score import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out, out_left, out_table, say
@@ -35,7 +36,17 @@ LabFolder = Annotated[
     ),
 ]
 _NAMES = "Letters, digits and _.+=,@()~#%- only."
-Team = Annotated[str, typer.Option("--team", "-t", help=f"Team that submitted the run. {_NAMES}")]
+Team = Annotated[
+    str | None,
+    typer.Option("--team", "-t", help=f"Team that submitted the run, in labs without a roster. {_NAMES}"),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar=VARIABLE, show_envvar=False, help=f"The team's token; better set the variable {VARIABLE}."),
+]
+Organiser = Annotated[
+    bool, typer.Option("--organiser", help="Act for the --team as the lab's organiser, without its token.")
+]
 Label = Annotated[str, typer.Option(help="Label of the team's run.")]
 
 
@@ -61,8 +72,13 @@ def new(
     ] = None,
     deadline: Annotated[str | None, typer.Option(help="Deadline, such as 2026-09-01T23:59:59+02:00.")] = None,
     cap: Annotated[int | None, typer.Option(help="Maximum number of submissions per team.")] = None,
+    cap_per_day: Annotated[int | None, typer.Option(help="Maximum number of submissions per team and day.")] = None,
+    least_results: Annotated[
+        int | None,
+        typer.Option(help="Minimum results per answered topic; default: 1, or 10 with private judgments."),
+    ] = None,
     decimals: Annotated[
-        int | None, typer.Option(help="Decimals of means; default: 4, or 2 with private judgments.")
+        int | None, typer.Option(help="Decimals of means; default: 4, or those of the step with private judgments.")
     ] = None,
     private: Annotated[
         bool,
@@ -70,6 +86,13 @@ def new(
             "--private",
             help="Keep judgments private: show only rounded means, ranks and significance; editions may require it.",
         ),
+    ] = False,
+    ladder: Annotated[
+        bool,
+        typer.Option("--ladder", help="Show a private mean only if it exceeds the team's best by more than the step."),
+    ] = False,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end.")
     ] = False,
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")
@@ -96,23 +119,29 @@ def new(
         "correction": correction,
         "deadline": deadline,
         "cap": cap,
+        "cap_per_day": cap_per_day,
+        "least_results": least_results,
         "decimals": decimals,
         "private": private or None,
+        "ladder": ladder or None,
+        "held_out": held_out or None,
         "per_topic": per_topic,
     }
     lab = open_lab(folder, settings, baseline)
     out(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
     if lab.private:
         out(f"the judgments are private: publish all of {lab.folder} but {lab.folder / 'private'}")
+        out(f"means are rounded to multiples of {lab.step:g}; add teams with 'harness lab team add {lab.folder} TEAM'")
 
 
 @lab_app.command()
-def primary(lab: LabFolder, team: Team, label: Label) -> None:
+def primary(lab: LabFolder, label: Label, team: Team = None, token: Token = None, organiser: Organiser = False) -> None:
     """Choose a team's primary run; without a choice it is the first one that the team submitted."""
     from harness.labs.lab import read_lab
     from harness.labs.submit import choose_primary
 
-    chosen = choose_primary(read_lab(lab), team, label)
+    found = read_lab(lab)
+    chosen = choose_primary(found, _team(found, team, token, organiser), label)
     out(f"{chosen.title}: is the primary run of {chosen.team}")
 
 
@@ -150,7 +179,9 @@ def submit(
         typer.Argument(parser=to_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
     ],
     lab: LabFolder,
-    team: Team,
+    team: Team = None,
+    token: Token = None,
+    organiser: Organiser = False,
     label: Annotated[str | None, typer.Option(help=f"The team's label for the run; default: its tag. {_NAMES}")] = None,
     description: Annotated[str | None, typer.Option(help="How the run was made, in one or two sentences.")] = None,
     kind: Annotated[str, typer.Option(help="Kind of run: automatic, manual or post-hoc.")] = "automatic",
@@ -165,7 +196,9 @@ def submit(
 
     found = read_lab(lab)
     _own_readers(found.collection, found.corpus)
-    offer = Offer(run, team, label, description, kind, code, external_data, primary, format)
+    offer = Offer(
+        run, _team(found, team, token, organiser), label, description, kind, code, external_data, primary, format
+    )
     receipt = submit(found, offer)
     counted = f"submission {receipt.made}" + (f" of {found.cap}" if found.cap is not None else "")
     chosen = ", the team's primary run" if receipt.submission.primary else ""
@@ -175,19 +208,45 @@ def submit(
     if receipt.standing is not None:
         _print_standing(found, receipt.submission, receipt.standing)
     if found.private:
-        out(_ROUNDED.format(found.decimals))
+        out(_rounded(found))
 
 
-_ROUNDED = (
-    "The judgments are private: means are rounded to {} decimals and submissions are counted, "
-    "since many submissions would reveal judgments."
-)
+def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
+    """Returns the team that acts: the token's if the lab has a roster, else the one named."""
+    from harness.labs.roster import has_roster, team_of
+    from harness.labs.submissions import events
+
+    if organiser and team is None:
+        raise HarnessError("--organiser: for which team? add --team TEAM")
+    if organiser or not has_roster(lab, events(lab)):
+        if team is None:
+            raise HarnessError(f"--team: is missing; {lab.folder} has no roster, so name the team")
+        return team
+    if token is None:
+        reason = "has a roster, so a team's name is not enough" if team else "has a roster"
+        raise HarnessError(f"{lab.folder}: {reason}; set {VARIABLE} to the team's token (organisers: --organiser)")
+    found = team_of(lab, token)
+    if team not in (None, found):
+        raise HarnessError(f"--team {team}: the token is that of {found}; leave --team out")
+    return found
+
+
+def _rounded(lab: Lab) -> str:
+    """Returns what is withheld in a lab with private judgments."""
+    held = " of half of the topics" if lab.held_out else ""
+    ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
+    return (
+        f"The judgments are private: means{held} are rounded to multiples of {lab.step:g}{ladder} "
+        "and submissions are counted, since many submissions would reveal judgments."
+    )
 
 
 def withdraw(
     lab: LabFolder,
-    team: Team,
     label: Label,
+    team: Team = None,
+    token: Token = None,
+    organiser: Organiser = False,
     version: Annotated[int | None, typer.Option(help="Version; default: the latest one.")] = None,
     reason: Annotated[str, typer.Option(help="Reason, in one sentence.")] = "",
 ) -> None:
@@ -195,8 +254,32 @@ def withdraw(
     from harness.labs.lab import read_lab
     from harness.labs.submit import withdraw
 
-    done = withdraw(read_lab(lab), team, label, version, reason)
+    found = read_lab(lab)
+    done = withdraw(found, _team(found, team, token, organiser), label, version, reason)
     out(f"{done.title}: withdrawn; it stays in {done.run.parent}")
+
+
+@lab_app.command()
+def appeal(
+    lab: LabFolder,
+    label: Label,
+    reason: Annotated[str, typer.Option(help="Why the run should be ranked, in a few sentences.")],
+    team: Team = None,
+    token: Token = None,
+    organiser: Organiser = False,
+    version: Annotated[int | None, typer.Option(help="Version; default: the latest one.")] = None,
+) -> None:
+    """Appeal against the disqualification of a run; the organisers read appeals in the journal."""
+    from harness.labs.acts import act
+    from harness.labs.journal import Appealed
+    from harness.labs.lab import read_lab
+
+    found = read_lab(lab)
+    done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)
+    out(f"{done.title}: your appeal is recorded")
+
+
+add_to(lab_app)
 
 
 def _print_standing(lab: Lab, submission: Submission, standing: Standing) -> None:
@@ -219,14 +302,15 @@ def _print_standing(lab: Lab, submission: Submission, standing: Standing) -> Non
         return
     rows = [["against", "it is", named, "difference", "significant" if lab.private else "p"]]
     for row in standing.rows:
-        p = {None: "undefined", True: "yes", False: "no"}[row.significant]
+        p = {None: "not shown" if lab.ladder else "undefined", True: "yes", False: "no"}[row.significant]
         if not lab.private and row.p is not None:
             p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
         difference = f"{row.difference:+.{lab.decimals}f}"
         rows.append([row.name, ", ".join(row.roles), lab.text(row.mean), difference, p])
     out_left(rows)
     more = f"; {standing.omitted} earlier runs are not compared" if standing.omitted else ""
-    out(f"{standing.tests}{more}")
+    if standing.tests or more:
+        out(f"{standing.tests}{more}".removeprefix("; "))
 
 
 def _own_readers(collection: str, corpus: str | None) -> None:

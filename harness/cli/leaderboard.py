@@ -90,6 +90,10 @@ def leaderboard(
             "--redact", help="For participants, if judgments are private: only rounded means, ranks and groups."
         ),
     ] = False,
+    final: Annotated[
+        bool,
+        typer.Option("--final", help="Rank a lab's primary runs by its held-out topics, once their seed is revealed."),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
@@ -130,7 +134,9 @@ def leaderboard(
     unscored = others if collection is None and qrels is None else []  # else who reads the run says it
     if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
-    sources = [_of_lab(lab, drawn, note) for lab in labs]
+    if final and others:
+        raise HarnessError("--final: only labs have held-out topics; leave it out, or name labs only")
+    sources = [_final_of_lab(lab, drawn) if final else _of_lab(lab, drawn, note) for lab in labs]
     if others:
         files = [file for place in others for file in _files(place, note)]
         # What is said of results without a key or judgment, or of ties, tells what is judged.
@@ -165,7 +171,7 @@ def leaderboard(
         judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
         for line in (f"{said_of(board)}{judged}", *reading(board), *([PRIVATE] if board.private else [])):
             out_wrapped(line)
-    alone = labs[0] / "leaderboard" if len(sources) == len(labs) == 1 and not as_json else None
+    alone = labs[0] / ("final" if final else "leaderboard") if len(sources) == len(labs) == 1 and not as_json else None
     if (folder := output or alone) is None:
         return
     title = sources[0].title if len(sources) == 1 else ""
@@ -222,8 +228,10 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
     from harness.experiments.evaluate import unjudged
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import MOST_LETTERED, Entry, floor
+    from harness.labs.published import halves, step_of
+    from harness.labs.roster import public_names
     from harness.labs.standing import refuse_if_changed
-    from harness.labs.submissions import scores_of, stored_run, submissions
+    from harness.labs.submissions import events, scores_of, stored_run, submissions
     from harness.scoring.protocol import load_protocol
 
     lab = read_lab(folder)
@@ -232,10 +240,12 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
     current = [each for each in found if each.current]
     if not current:
         raise HarnessError(f"{folder}: has no submissions yet")
+    names = public_names(lab)
     ranked = {each.name for each in current if each.primary or each.name == lab.baseline}
     with lab.guarded():
         chance = floor(lab.task())
     refuse_if_changed(lab, chance[0], found)
+    topics, _ = halves(lab, events(lab), chance[0].topics)
     with lab.guarded():
         # Ties, and how much was judged, are told of ranked runs as long as they are not too many to be scored here.
         told = not lab.private and len(ranked) <= MOST_LETTERED
@@ -251,7 +261,10 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
                     note(f"warning: {caution}")
                 columns = [scores.values, *(shares.column(name)[:, None] for name in more)]
                 scores = replace(scores, measures=(*scores.measures, *more), values=np.hstack(columns))
-            entries.append(Entry(each.name, scores, each.team, each.kind, each.name in ranked, bounds))
+            team = names.get(each.team, each.team)
+            name, primary = f"{team} / {each.label}", each.name in ranked
+            shown = each.means if lab.private else None
+            entries.append(Entry(name, scores.select(topics), team, each.kind, primary, bounds, shown))
         declared = replace(
             settings,
             main=lab.measures[0],
@@ -261,12 +274,55 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
             family=lab.family,
             clusters=task.collection.clusters(),
             cluster=task.collection.cluster,
-            floor=floor(task) if more else chance,
+            floor=[each.select(topics) for each in (floor(task) if more else chance)],
             private=lab.private,
             decimals=lab.decimals,
+            step=step_of(lab, chance[0].select(topics)) if lab.private else 0.0,
+            untested="this lab's ladder shows no significance" if lab.ladder else "",
         )
     files = {f"{each.name}, version {each.version}": each.sha256 for each in current}
     return _Source(f"Leaderboard: {lab.title}", entries, declared, task.collection.notes, files)
+
+
+def _final_of_lab(folder: Path, settings: Settings) -> _Source:
+    """Returns a lab's primary runs with their scores on the held-out topics."""
+    from harness.collections.load import load_collection
+    from harness.labs.journal import Revealed
+    from harness.labs.lab import read_lab
+    from harness.labs.leaderboard import Entry
+    from harness.labs.published import FINAL_DECIMALS, halves, seed_of
+    from harness.labs.roster import public_names
+    from harness.labs.submissions import events, scores_of, submissions
+
+    lab = read_lab(folder)
+    collection = load_collection(lab.collection)
+    find_readers(collection, lab.corpus)
+    journal = events(lab)
+    seed_of(lab, journal)
+    if not any(isinstance(event, Revealed) for event in journal):
+        raise HarnessError(f"{folder}: the held-out topics are not revealed; reveal them with 'harness lab reveal'")
+    names, entries, files = public_names(lab), [], {}
+    for each in submissions(lab):
+        if each.current and (each.primary or each.name == lab.baseline):
+            scores, team = scores_of(lab, each), names.get(each.team, each.team)
+            held = scores.select(halves(lab, journal, scores.topics)[1])
+            entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
+            files[f"{each.name}, version {each.version}"] = each.sha256
+    if not entries:
+        raise HarnessError(f"{folder}: has no submissions yet")
+    declared = replace(
+        settings,
+        main=lab.measures[0],
+        baseline=lab.baseline if lab.baseline in {entry.name for entry in entries} else None,
+        alpha=lab.alpha,
+        correction=lab.correction,
+        family=lab.family,
+        clusters=collection.clusters(),
+        cluster=collection.cluster,
+        private=True,
+        decimals=FINAL_DECIMALS,
+    )
+    return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:

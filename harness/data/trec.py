@@ -69,6 +69,8 @@ class Run:
     source: str = ""
 
     def __post_init__(self) -> None:
+        if not self.topic.shape == self.doc.shape == self.score.shape:
+            raise ValueError(f"run {self.name}: topics, documents and scores differ in number")
         for column in (self.topic, self.doc, self.score, self.context):
             if column is not None:
                 column.setflags(write=False)
@@ -168,6 +170,8 @@ class Qrels:
     sha256: str = ""
 
     def __post_init__(self) -> None:
+        if not self.topic.shape == self.doc.shape == self.grade.shape:
+            raise ValueError(f"judgments {self.edition}: topics, documents and grades differ in number")
         for column in (self.topic, self.doc, self.grade):
             column.setflags(write=False)
 

@@ -2,7 +2,7 @@
 
 The file `X.c` lies beside the module that calls it and names it, so that it counts in the module's fingerprint. All are
 compiled into one library when the package is installed (`hatch_build.py`). Where there is no compiler, or the library
-was made from other sources, callers take their NumPy code. The environment variable `HARNESS_KERNELS=off` makes them.
+was compiled from other sources, callers run their NumPy code; with `HARNESS_KERNELS=off` in the environment always.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def kernel(name: str) -> Kernel | None:
     """Returns a function of the library, or None where the NumPy code has to do.
 
     Its arguments are arrays, which must be contiguous and writable if it writes to them, whole numbers (int64) and
-    floats (float64); it returns an int64.
+    floats (float64); it returns an int64. A whole number that does not fit raises OverflowError.
     """
     library = _library()[0]
     if library is None or os.environ.get(VARIABLE) == "off":
@@ -61,7 +61,11 @@ def addressed(array: npt.NDArray[Any]) -> int:
 def _argument(value: Argument) -> ctypes.c_void_p | ctypes.c_double | ctypes.c_int64:
     if isinstance(value, np.ndarray):
         return ctypes.c_void_p(addressed(value))
-    return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_int64(value)
+    if isinstance(value, float):
+        return ctypes.c_double(value)
+    if not -(1 << 63) <= value < 1 << 63:  # ctypes would take the last 64 bits
+        raise OverflowError(f"{value} does not fit 64 bits")
+    return ctypes.c_int64(value)
 
 
 @cache

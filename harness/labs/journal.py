@@ -89,8 +89,128 @@ class Chosen:
     event: Literal["primary"] = field(default="primary", kw_only=True)
 
 
-Event = Submitted | Withdrawn | Chosen
-_EVENTS: Mapping[str, type[Event]] = {"submitted": Submitted, "withdrawn": Withdrawn, "primary": Chosen}
+@dataclass(frozen=True)
+class Joined:
+    """Event: an organiser put a team on the roster; `token`: SHA-256 of its token."""
+
+    team: str
+    token: str
+    at: str
+    event: Literal["joined"] = field(default="joined", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Revoked:
+    """Event: an organiser revoked a team's token; its submissions stay."""
+
+    team: str
+    reason: str
+    at: str
+    event: Literal["revoked"] = field(default="revoked", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Event: the lab committed to the seed of its held-out topics; `seed_sha256`: SHA-256 of the seed's text."""
+
+    seed_sha256: str
+    at: str
+    event: Literal["committed"] = field(default="committed", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """Event: an organiser revealed the seed of the held-out topics."""
+
+    seed: str
+    at: str
+    event: Literal["revealed"] = field(default="revealed", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Event: a team sent an invalid file, which counts towards the lab's `invalid_cap`."""
+
+    team: str
+    at: str
+    event: Literal["refused"] = field(default="refused", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Refunded:
+    """Event: an organiser decided that a version does not count towards the team's caps."""
+
+    team: str
+    label: str
+    version: int
+    reason: str
+    at: str
+    event: Literal["refunded"] = field(default="refunded", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Disqualified:
+    """Event: an organiser disqualified a version; its folder stays."""
+
+    team: str
+    label: str
+    version: int
+    reason: str
+    at: str
+    event: Literal["disqualified"] = field(default="disqualified", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Appealed:
+    """Event: a team appealed against a disqualification."""
+
+    team: str
+    label: str
+    version: int
+    reason: str
+    at: str
+    event: Literal["appealed"] = field(default="appealed", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Reinstated:
+    """Event: an organiser lifted a disqualification."""
+
+    team: str
+    label: str
+    version: int
+    reason: str
+    at: str
+    event: Literal["reinstated"] = field(default="reinstated", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """Event: an organiser replaced the lab by one with other judgments; it takes no more runs."""
+
+    edition: str
+    reason: str
+    at: str
+    event: Literal["rejudged"] = field(default="rejudged", kw_only=True)
+
+
+Act = Withdrawn | Refunded | Disqualified | Appealed | Reinstated  # on one version
+Event = Submitted | Act | Chosen | Joined | Revoked | Committed | Revealed | Refused | Rejudged
+_EVENTS: Mapping[str, type[Event]] = {
+    "submitted": Submitted,
+    "withdrawn": Withdrawn,
+    "primary": Chosen,
+    "joined": Joined,
+    "revoked": Revoked,
+    "committed": Committed,
+    "revealed": Revealed,
+    "refused": Refused,
+    "refunded": Refunded,
+    "disqualified": Disqualified,
+    "appealed": Appealed,
+    "reinstated": Reinstated,
+    "rejudged": Rejudged,
+}
 _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for name, event in _EVENTS.items()}
 
 
@@ -105,7 +225,7 @@ def _is_event(body: Mapping[str, Any]) -> bool:
             right = type(value) is int and value >= 1
         elif key == "kind":
             right = value in KINDS
-        elif key in ("sha256", "checksum"):
+        elif key in ("sha256", "checksum", "token", "seed_sha256", "seed"):
             right = isinstance(value, str) and _SHA.fullmatch(value) is not None
         elif key == "means":
             right = isinstance(value, dict) and all(each is None or type(each) is float for each in value.values())

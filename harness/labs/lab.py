@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,8 +24,11 @@ from harness.experiments import redacted
 from harness.experiments.task import Task, task
 from harness.io import config, staged
 from harness.io.checks import Words, number, typed, whole
-from harness.io.files import read_bytes, write_atomic
+from harness.io.files import read_bytes, sha256, write_atomic
+from harness.labs.draw import drawn, new_seed
 from harness.labs.journal import FILE as JOURNAL
+from harness.labs.journal import Committed, Journal
+from harness.labs.rounding import decimals_of, least_step
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
@@ -33,6 +36,8 @@ from harness.scoring.protocol import Protocol, load_protocol
 FILE = "lab.yaml"
 _WEB = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:/[A-Za-z0-9._~/-]*)?")
 SUBMISSIONS, PRIVATE = "submissions", "private"
+SEED = ".seed"  # file of the held-out topics' seed in the private folder
+LEAST_RESULTS = 10  # default of `least_results` with private judgments
 Required = Literal["description", "code", "external_data"]
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed
 
@@ -88,6 +93,14 @@ def _address(key: str, value: object) -> str:
     return value
 
 
+def _step(key: str, value: object) -> float:
+    with suppress(HarnessError):
+        found = number(key, value, high=1.0)
+        if found and math.isclose(found, round(found, 4)):
+            return found
+    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
+
+
 _Count = Annotated[int, partial(whole, low=1)]
 
 
@@ -107,10 +120,17 @@ class LabFile:
     family: _Count | None = None
     deadline: Annotated[datetime, moment] | None = None
     cap: _Count | None = None
+    cap_per_day: _Count | None = None
+    invalid_cap: _Count | None = None
     results: _Count | None = None
+    least_results: _Count | None = None
     most_bytes: _Count | None = None
     decimals: Annotated[int, _decimals] | None = None
+    step: Annotated[float, _step] | None = None
     private: bool = False
+    ladder: bool = False
+    held_out: bool = False
+    pseudonyms_until: Annotated[datetime, moment] | None = None
     per_topic: bool | None = None
     require: tuple[Required, ...] = ()
     topic_pages: bool | None = None
@@ -132,10 +152,16 @@ class Lab:
     alpha, correction : level and correction of the tests; family : number of tests to correct for, None for those
         made together.
     deadline : time after which only post-hoc runs are accepted; None for no deadline.
-    cap : maximum number of submissions per team, including withdrawn ones; None for no limit.
-    results : maximum number of results per topic; most_bytes : maximum size of a run's file, uncompressed.
+    cap, cap_per_day : maximum number of submissions per team, in all and per day (UTC), including withdrawn ones but
+        not refunded ones; invalid_cap : maximum number of invalid files per team. None for no limit.
+    results, least_results : maximum number of results per topic, and minimum per answered topic; most_bytes : maximum
+        size of a run's file, uncompressed.
     decimals : decimals of the means shown.
+    step : with private judgments, the least step to which means are rounded; see `published.step_of`.
     private : whether the judgments are private: participants see only rounded means, ranks and significance.
+    ladder : whether a team sees a mean only if it exceeds the best one shown to it by more than the step.
+    held_out : whether half of the topics are held out: participants see means of the others until the end.
+    pseudonyms_until : time until which new teams have pseudonyms; None for no pseudonyms.
     per_topic : whether participants see scores per topic.
     require : fields that a submission must fill in: description, code, external_data.
     topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
@@ -143,9 +169,9 @@ class Lab:
 
     Examples
     --------
-    >>> lab = new_lab(Path("labs/mini"), {"title": "Mini", "collection": "mini-task1", "cap": 5})
-    >>> read_lab(lab.folder) == lab, lab.private, lab.decimals
-    (True, False, 4)
+    >>> lab = new_lab(Path("labs/mini"), {"title": "Mini", "collection": "mini-task1", "cap": 5, "private": True})
+    >>> read_lab(lab.folder) == lab, lab.step, lab.decimals, lab.least_results
+    (True, 0.05, 2, 10)
     """
 
     folder: Path
@@ -161,10 +187,17 @@ class Lab:
     family: int | None
     deadline: datetime | None
     cap: int | None
+    cap_per_day: int | None
+    invalid_cap: int | None
     results: int | None
+    least_results: int
     most_bytes: int
     decimals: int
+    step: float
     private: bool
+    ladder: bool
+    held_out: bool
+    pseudonyms_until: datetime | None
     per_topic: bool
     require: tuple[str, ...]
     topic_pages: bool = False
@@ -176,10 +209,6 @@ class Lab:
     def task(self) -> Task:
         """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
         return task(self.collection, self.corpus, edition=self.edition, protocol=self.protocol, measures=self.measures)
-
-    def shown(self, value: float) -> float:
-        """Rounds a mean if the judgments are private."""
-        return round(value, self.decimals) if self.private else value
 
     def text(self, value: float | None) -> str:
         """Formats a mean with the lab's decimals; `n/a` if undefined."""
@@ -215,12 +244,7 @@ def read_lab(folder: Path) -> Lab:
     if not path.is_file():
         hint = "; create a lab with 'harness lab new'" if not folder.exists() else ""
         raise HarnessError(f"{folder}: not a lab: the file {FILE} is missing{hint}")
-    lab = _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
-    if not lab.private and (folder / PRIVATE).is_dir():
-        # Scores from private judgments would become public.
-        created = f"the lab was created with private judgments, whose scores are in {folder / PRIVATE}"
-        raise HarnessError(f"{path}: key 'private' is false, but {created}; set private: true, or create another lab")
-    return lab
+    return _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
 
 
 def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
@@ -237,6 +261,18 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         faults.append(f"{where}: key 'baseline' is {found.baseline!r}, expected a submission as 'team / label'")
     protocol = load_protocol(found.protocol or collection.protocol)
     measures = found.measures or tuple(str(each) for each in parse_measures(protocol.measures))
+    if (found.least_results or 1) > (found.results or math.inf):
+        faults.append(f"{where}: key 'least_results' is {found.least_results}, above 'results', {found.results}")
+    if not private:
+        if any((folder / PRIVATE).glob("*/*/scores.json")):
+            # Scores from private judgments would become public.
+            created = f"the lab was created with private judgments, whose scores are in {folder / PRIVATE}"
+            refuse([f"{where}: key 'private' is false, but {created}; set private: true, or create another lab"])
+        faults += [
+            f"{where}: key {key!r} needs private judgments; set private: true (--private), or remove it"
+            for key in ("step", "ladder", "held_out")
+            if getattr(found, key)
+        ]
     if private:
         faults += [f"{where}: {fault}" for fault in _faults_of_privacy(found, protocol)]
         measures = tuple(measure for measure in measures if not redacted.tells(measure))
@@ -259,10 +295,17 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         found.family,
         found.deadline,
         found.cap,
+        found.cap_per_day,
+        found.invalid_cap,
         found.results,
+        found.least_results or (min(LEAST_RESULTS, found.results or LEAST_RESULTS) if private else 1),
         found.most_bytes or MOST_BYTES,
-        found.decimals or (redacted.DECIMALS if private else 4),
+        _decimals_shown(found, private),
+        max(found.step or 0.0, 10.0**-found.decimals if found.decimals else 0.0) if private else 0.0,
         private,
+        found.ladder,
+        found.held_out,
+        found.pseudonyms_until,
         per_topic,
         found.require,
         topic_pages=(per_topic and not private) if found.topic_pages is None else found.topic_pages,
@@ -273,6 +316,12 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     )
 
 
+def _decimals_shown(found: LabFile, private: bool) -> int:
+    if not private:
+        return found.decimals or 4
+    return min(found.decimals or 6, decimals_of(found.step) if found.step else redacted.DECIMALS)
+
+
 def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
     """Yields a line for each setting that would reveal private judgments."""
     if found.cap is None:
@@ -281,6 +330,10 @@ def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
     if (found.decimals or 0) > redacted.MOST_DECIMALS:
         most = f"expected at most {redacted.MOST_DECIMALS} with private judgments: more decimals reveal single results"
         yield f"key 'decimals' is {found.decimals}, {most}"
+    if found.held_out and found.per_topic:
+        yield "keys 'held_out' and 'per_topic' exclude each other: scores per topic reveal judgments"
+    if found.ladder and found.per_topic:
+        yield "keys 'ladder' and 'per_topic' exclude each other: scores per topic reveal judgments"
     if reason := redacted.telling(protocol):
         yield reason
     for measure in filter(redacted.tells, found.measures or ()):
@@ -305,7 +358,12 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
         raise HarnessError(f"{folder}: exists already; choose another folder")
     given = {key: value for key, value in settings.items() if value not in (None, ())}
     lab = _lab(folder, given, f"{folder / FILE}")
-    lab.task()
+    bench, seed = lab.task(), new_seed()
+    if lab.private:
+        topics = bench.scorer.qrels.topics
+        counted = len(drawn(seed, topics, bench.collection.clusters()) if lab.held_out else topics)
+        given = {**given, "step": _private_step(given.get("step"), lab, counted)}
+        lab = _lab(folder, given, f"{folder / FILE}")
     making = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -314,6 +372,12 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
         if lab.private:
             (making / PRIVATE).mkdir(mode=0o700)
         (making / JOURNAL).touch()
+        if lab.held_out:
+            write_atomic(making / PRIVATE / SEED, f"{seed}\n")
+            journal = Journal(making)
+            with journal.locked():
+                at = datetime.now(UTC).isoformat(timespec="seconds")
+                journal.append(Committed(sha256(seed.encode()), at))
         write_atomic(making / FILE, lab_text(given))
         making.chmod(folder_mode())
         making.rename(folder)
@@ -323,6 +387,15 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
         if making is not None:
             shutil.rmtree(making, ignore_errors=True)
     return lab
+
+
+def _private_step(given: float | None, lab: Lab, topics: int) -> float:
+    """Returns the step of a new lab with private judgments, whose means are over that many topics."""
+    least = least_step(topics)
+    if given is not None and given < least:
+        reason = f"expected at least {least:g}: a smaller step shows one document's change with {topics} topics"
+        raise HarnessError(f"{lab.folder / FILE}: key 'step' is {given:g}, {reason}")
+    return max(least, lab.step)
 
 
 def folder_mode() -> int:
@@ -345,10 +418,17 @@ _KEY_COMMENTS = {
     "family": "number of tests to correct for; default: those made together",
     "deadline": "with time zone, such as 2026-09-01T23:59:59+02:00; later only post-hoc runs are accepted",
     "cap": "maximum submissions per team, including withdrawn ones",
+    "cap_per_day": "maximum submissions per team and day (UTC)",
+    "invalid_cap": "maximum invalid files per team, for labs with a roster",
     "results": "maximum results per topic",
+    "least_results": "minimum results per answered topic; default: 1, or 10 with private judgments",
     "most_bytes": "maximum size of a run's file, uncompressed",
-    "decimals": "decimals of means; default: 4, or 2 with private judgments",
+    "decimals": "decimals of means; default: 4, or those of the step with private judgments",
+    "step": "with private judgments, the step of means; default and minimum: at least 2 / topics",
     "private": "participants see only rounded means, ranks and significance",
+    "ladder": "with private judgments: show a mean only if it exceeds the team's best one by more than the step",
+    "held_out": "with private judgments: hold out half of the topics for the final ranking; set by 'harness lab new'",
+    "pseudonyms_until": "teams added to the roster get pseudonyms, which leaderboards show until this time",
     "per_topic": "whether participants see scores per topic; default: true, or false with private judgments",
     "require": "fields a submission must fill in: any of description, code, external_data",
     "topic_pages": "whether its site shows topics, judgments and all scores; default: true, or false if private",

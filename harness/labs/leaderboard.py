@@ -18,6 +18,7 @@ from harness.errors import HarnessError, suggestion
 from harness.experiments.redacted import tells
 from harness.experiments.task import Task, judged_pool
 from harness.labs.board import Detectable, Judgments, Leaderboard, Mean, Standing, Ties
+from harness.labs.rounding import rounded
 from harness.scoring.bootstrap import RankIntervals, places, rank_intervals
 from harness.scoring.compare import (
     TOLERANCE,
@@ -50,6 +51,7 @@ class Entry:
     kind : such as `automatic` or `manual`; empty if unknown.
     primary : whether the run is ranked and tested; other runs are listed below.
     bounds : measure -> lowest and highest mean over the orders of tied results, where they differ; None if unknown.
+    shown : measure -> mean as a lab with private judgments showed it; None to round the means of `scores`.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Entry:
     kind: str = ""
     primary: bool = True
     bounds: Mapping[str, tuple[float, float]] | None = None
+    shown: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Settings:
     floor : scores of random orders of the judged documents; see `floor`.
     private : whether the judgments are private; see `Leaderboard`.
     decimals : decimals of means as shown; private means are rounded to them.
+    step : step to which private means are rounded, and which differing means must exceed; 0 for decimals.
+    untested : why no significance is shown; empty to test the runs.
     """
 
     main: str | None = None
@@ -88,6 +93,8 @@ class Settings:
     floor: Sequence[Scores] = ()
     private: bool = False
     decimals: int = 3
+    step: float = 0.0
+    untested: str = ""
 
 
 def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> tuple[Leaderboard, ...]:
@@ -168,7 +175,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     if main not in measures:
         common_measures(scores, [main])  # names the run that lacks it
         raise HarnessError(f"leaderboard: measure {main!r} cannot rank runs; {suggestion(main, measures)}")
-    means = _means(scores, measures, how)
+    means = _means(scores, measures, how, [entry.shown for entry in entries])
     at = measures.index(main)
     main_means = np.array([math.nan if each[at].value is None else float(each[at].value or 0.0) for each in means])
     primary = np.array([entry.primary for entry in entries])
@@ -178,7 +185,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     order = sorted(range(len(entries)), key=lambda i: (ranks[i], i))  # equal ranks by name
     ranked = [i for i in order if primary[i]]
     spread = None if how.private else _rank_intervals([scores[i] for i in ranked], main, how)
-    groups = _groups([scores[i] for i in ranked], main, how)
+    groups = _groups([scores[i] for i in ranked], main_means[ranked], main, how)
     ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
     standings = {}
     for i in order:
@@ -249,17 +256,31 @@ def _rank_intervals(scores: Sequence[Scores], main: str, how: Settings) -> RankI
 def _rounded(value: float, how: Settings) -> float | None:
     if math.isnan(value):
         return None
+    if how.private and how.step:
+        return rounded(value, how.step)
     return round(value, how.decimals) if how.private else value
 
 
-def _means(scores: Sequence[Scores], measures: Sequence[str], how: Settings) -> list[tuple[Mean, ...]]:
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _means(
+    scores: Sequence[Scores], measures: Sequence[str], how: Settings, shown: Sequence[Mapping[str, float] | None]
+) -> list[tuple[Mean, ...]]:
     """Computes the means of each run, measure by measure.
 
     Private scores get no intervals: if all topics but one score 0, the width reveals that topic's score more precisely
     than the rounded mean. Rank intervals of runs that differ in one topic would do the same.
     """
     if how.private:
-        return [tuple(Mean(name, _rounded(each.mean(name), how)) for name in measures) for each in scores]
+        return [
+            tuple(
+                Mean(name, _rounded(each.mean(name), how) if told is None else _defined(told[name]))
+                for name in measures
+            )
+            for each, told in zip(scores, shown, strict=True)
+        ]
     clusters = _clusters(scores[0], how)
     by_measure = []
     for name in measures:
@@ -282,8 +303,14 @@ class _Groups:
     why: str = ""
 
 
-def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
-    """Groups ranked runs, best first, that do not differ significantly."""
+def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -> _Groups:
+    """Groups ranked runs, best first, that do not differ significantly.
+
+    Private runs whose shown means differ by at most one step share a group: a test of exact scores that turns
+    significant between them would reveal the change of a single result.
+    """
+    if how.untested:
+        return _Groups("none", why=how.untested)
     tested = scores if how.clusters is None else [each.by_cluster(how.clusters) for each in scores]
     names = [each.run for each in scores]
     if len(tested) < 2:
@@ -302,6 +329,9 @@ def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
         seed=how.seed,
     )
     different = _different(comparison, how.correction)
+    if how.private and how.step:
+        shown = dict(zip(names, means.tolist(), strict=True))
+        different = [(a, b) for a, b in different if abs(shown[a] - shown[b]) > 1.5 * how.step]
     found = compact_letters(names, different, MOST_LETTERS) if letters else {}
     if found:
         return _Groups("letters", found, _detectable(comparison, how))

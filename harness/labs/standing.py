@@ -11,6 +11,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.lab import Lab
+from harness.labs.published import step_of
 from harness.labs.submissions import Submission, baseline_of, scores_of
 from harness.scoring import compare as stats
 from harness.scoring.bootstrap import places
@@ -30,7 +31,8 @@ class Against:
     mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
         private.
     p : corrected p; None if undefined or private.
-    significant : whether the corrected p is below the lab's alpha; None if undefined.
+    significant : whether the corrected p is below the lab's alpha; None if undefined, or not shown because of the
+        ladder. With private judgments also False if the shown means differ by at most one step.
     """
 
     name: str
@@ -63,7 +65,14 @@ class Standing:
     omitted: int
 
 
-def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, found: Sequence[Submission]) -> Standing:
+def standing(
+    lab: Lab,
+    submission: Submission,
+    scores: Scores,
+    bench: Task,
+    found: Sequence[Submission],
+    topics: frozenset[str] | None = None,
+) -> Standing:
     """Ranks a submission and compares it with the baseline, the best run so far and its team's earlier runs.
 
     Parameters
@@ -71,6 +80,7 @@ def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, foun
     scores : of this submission; those of others are read from the lab.
     bench : the lab's task.
     found : all submissions up to this one.
+    topics : the topics whose means are public; None for all.
 
     Raises
     ------
@@ -84,12 +94,17 @@ def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, foun
     roles, omitted = _others(lab, submission, measure, found)
     rows: tuple[Against, ...] = ()
     tests = ""
-    if roles:
-        others = [found[place] for place in roles]
+    others = [found[place] for place in roles]
+    if lab.ladder:  # a test of exact scores would tell what the ladder does not show
+        rows = tuple(_against(lab, submission, other, roles[other.place], None, measure, lab.step) for other in others)
+    elif others:
         named = [replace(scores_of(lab, each), run=each.title) for each in others]
         with lab.guarded():
             clusters = bench.collection.clusters()
             all_scores = [replace(scores, run=submission.title), *named]
+            if topics is not None:
+                all_scores = [each.select(topics) for each in all_scores]
+            step = step_of(lab, all_scores[0]) if lab.private else 0.0
             if clusters is not None:
                 all_scores = [each.by_cluster(clusters) for each in all_scores]
             compared = stats.compare(
@@ -101,7 +116,7 @@ def standing(lab: Lab, submission: Submission, scores: Scores, bench: Task, foun
                 permutations=1,  # the randomization test is not shown
             )
         rows = tuple(
-            _against(lab, submission, other, roles[other.place], row, measure)
+            _against(lab, submission, other, roles[other.place], row, measure, step)
             for other, row in zip(others, compared.rows, strict=True)
         )
         counted = f"{compared.family} test{'s' if compared.family > 1 else ''}"
@@ -117,7 +132,7 @@ def _others(
 ) -> tuple[dict[int, tuple[str, ...]], int]:
     """Selects submissions to compare with; returns place in the journal -> roles, and the number of omitted runs."""
     roles: dict[int, tuple[str, ...]] = {}
-    known = [each for each in found if each.place != submission.place and not each.withdrawn]
+    known = [each for each in found if each.place != submission.place and not (each.withdrawn or each.disqualified)]
     baseline = baseline_of(lab, known)
     ranked = [each for each in known if each.current and not math.isnan(each.means[measure])]
     best = max(ranked, key=lambda each: (each.means[measure], -each.place), default=None)
@@ -134,17 +149,29 @@ def _others(
 
 
 def _against(
-    lab: Lab, submission: Submission, other: Submission, roles: tuple[str, ...], row: stats.Row, measure: str
+    lab: Lab,
+    submission: Submission,
+    other: Submission,
+    roles: tuple[str, ...],
+    row: stats.Row | None,
+    measure: str,
+    step: float,
 ) -> Against:
+    """Returns the comparison with another submission; `row` is their test, None if it is not shown."""
+    mine, theirs = submission.means[measure], other.means[measure]
+    difference = round(mine - theirs, 9)
+    if row is None:
+        return Against(other.title, roles, theirs, difference, None, None)
     p, significant = {
         "none": (row.p, row.significant),
         "bonferroni": (row.p_bonferroni, row.significant_bonferroni),
         "holm": (row.p_holm, row.significant_holm),
     }[lab.correction]
-    mine, theirs = submission.means[measure], other.means[measure]
     if lab.private:
-        # An exact difference, or its p, would reveal the effect of a single result.
-        return Against(other.title, roles, theirs, round(mine - theirs, lab.decimals), None, significant)
+        # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
+        # significant between runs whose means hardly differ.
+        told = bool(significant) and abs(difference) > 1.5 * step
+        return Against(other.title, roles, theirs, difference, None, told)
     return Against(other.title, roles, theirs, row.difference, p, significant)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from harness.data.trec import TAG
 from harness.errors import HarnessError
+from harness.experiments.redacted import DECIMALS
 from harness.io.files import sha256, write_all, write_atomic
 from harness.labs.form import kept_scores, tagged
 from harness.labs.journal import Event, Journal, Submitted
@@ -34,12 +35,6 @@ from harness.scoring.scores import Scores
 STAGING = ".staging"
 PLACE = "place"
 _PLACE = re.compile(rf"{TAG.pattern}/{TAG.pattern}\.v[1-9][0-9]*")
-
-
-def means(lab: Lab, scores: Scores) -> dict[str, float | None]:
-    """Returns measure -> mean as it may be shown; None if no topic counts."""
-    found = {measure: scores.mean(measure) for measure in scores.measures}
-    return {measure: None if math.isnan(mean) else lab.shown(mean) for measure, mean in found.items()}
 
 
 @dataclass(frozen=True)
@@ -55,28 +50,37 @@ class Files:
         return sha256(self.public[SUMS].encode())
 
 
-def files_of(lab: Lab, details: Details, text: str, metadata: str, scores: Scores) -> Files:
-    """Returns the files of a submission; `text` is canonical (`normal`), `scores` come from the lab's task."""
+def files_of(
+    lab: Lab, details: Details, text: str, metadata: str, scores: Scores, means: Mapping[str, float | None]
+) -> Files:
+    """Returns the files of a submission.
+
+    Parameters
+    ----------
+    text : in canonical form (`normal`).
+    scores : from the lab's task.
+    means : as participants see them; see `published.shown_means`.
+    """
     public = {RUN: tagged(text, details.tag), METADATA: metadata}
     private = {}
     if lab.private:
         private = {SCORES: kept_scores(scores)}
         private[SUMS] = sums_text(private)
-        public[MEANS] = json.dumps({"run": details.name, "means": means(lab, scores)}, allow_nan=False) + "\n"
+        public[MEANS] = json.dumps({"run": details.name, "means": means}, allow_nan=False) + "\n"
         if lab.per_topic:
-            public[TOPICS] = _topics_text(lab, scores)
+            public[TOPICS] = _topics_text(scores)
     else:
         public[SCORES] = kept_scores(scores)
     return Files({**public, SUMS: sums_text(public)}, private)
 
 
-def _topics_text(lab: Lab, scores: Scores) -> str:
+def _topics_text(scores: Scores) -> str:
     """Formats scores per topic, rounded, as CSV."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(("topic", *scores.measures))
     for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
-        table.writerow((topic, *("" if math.isnan(value) else lab.shown(value) for value in row)))
+        table.writerow((topic, *("" if math.isnan(value) else round(value, DECIMALS) for value in row)))
     return out.getvalue()
 
 

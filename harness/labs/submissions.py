@@ -14,7 +14,17 @@ from harness.errors import FormatError, HarnessError, format_error, gather, sugg
 from harness.io.console import say
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.form import kept_scores, normal, tagged
-from harness.labs.journal import Chosen, Event, Journal, Kind, Submitted, Withdrawn
+from harness.labs.journal import (
+    Act,
+    Appealed,
+    Chosen,
+    Disqualified,
+    Event,
+    Journal,
+    Kind,
+    Reinstated,
+    Submitted,
+)
 from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab
 from harness.scoring.scores import Scores, scores_from_json
 
@@ -38,9 +48,12 @@ class Submission:
     means : measure -> mean, NaN if no topic counts; rounded if the judgments are private.
     answered : number of topics of the collection that it answers.
     checksum : of the list of its folder's files.
-    current : whether it is the latest version of its label that was not withdrawn.
+    current : whether it is the latest version of its label that was neither withdrawn nor disqualified.
     primary : whether it is its team's primary run.
     withdrawn : whether it was withdrawn, for `reason`.
+    disqualified : the organisers' reason, `-` if they gave none; empty if it is not disqualified.
+    appeal : the team's latest appeal; empty without one.
+    refunded : whether it does not count towards the caps.
     """
 
     team: str
@@ -61,6 +74,9 @@ class Submission:
     primary: bool = False
     withdrawn: bool = False
     reason: str = ""
+    disqualified: str = ""
+    appeal: str = ""
+    refunded: bool = False
 
     @property
     def name(self) -> str:
@@ -97,36 +113,53 @@ def submissions(lab: Lab) -> tuple[Submission, ...]:
     >>> submissions(new_lab(Path("labs/empty"), {"title": "Empty", "collection": "mini-task1"}))
     ()
     """
+    return from_events(events(lab), lab.folder)
+
+
+def events(lab: Lab) -> Sequence[Event]:
+    """Reads the events of a lab's journal in order.
+
+    Raises
+    ------
+    HarnessError
+        The journal is missing or damaged.
+    """
     journal = Journal(lab.folder)
     journal.catch_up()
-    return from_events(journal.events, lab.folder)
+    return journal.events
 
 
-def from_events(events: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
-    """Builds the submissions of the lab in `folder` from the events of its journal."""
+def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
+    """Builds the submissions of the lab in `folder` from the events `given` by its journal."""
     made: dict[tuple[str, str, int], Submitted] = {}
-    withdrawn: dict[tuple[str, str, int], str] = {}
     versions: dict[tuple[str, str], int] = {}
     chosen: dict[str, str] = {}
-    for number, event in enumerate(events, 1):
+    acts: dict[tuple[str, str, int], dict[str, str]] = {}
+    for number, event in enumerate(given, 1):
         if isinstance(event, Chosen):
             chosen[event.team] = event.label
-            continue
-        at = (event.team, event.label, event.version)
-        if isinstance(event, Withdrawn):
-            if at not in made or at in withdrawn:
-                raise _inconsistency(folder, number, f"withdraws {folder_of(*at)}, which does not exist")
-            withdrawn[at] = event.reason
-            continue
-        if event.version != versions.get(at[:2], 0) + 1:
-            raise _inconsistency(
-                folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
-            )
-        versions[at[:2]] = event.version
-        made[at] = event
-        if event.primary:
-            chosen[event.team] = event.label
-    current = {at[:2]: at for at in made if at not in withdrawn}
+        elif isinstance(event, Submitted):
+            at = (event.team, event.label, event.version)
+            if event.version != versions.get(at[:2], 0) + 1:
+                raise _inconsistency(
+                    folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
+                )
+            versions[at[:2]] = event.version
+            made[at] = event
+            acts[at] = {}
+            if event.primary:
+                chosen[event.team] = event.label
+        elif isinstance(event, Act):
+            at = (event.team, event.label, event.version)
+            if at not in made or not _allowed(acts[at], event):
+                raise _inconsistency(
+                    folder, number, f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
+                )
+            acts[at][event.event] = event.reason
+            if isinstance(event, Reinstated):
+                del acts[at][Disqualified.event]
+    out = {at for at, done in acts.items() if not done.keys().isdisjoint(("withdrawn", "disqualified"))}
+    current = {at[:2]: at for at in made if at not in out}
     eligible: dict[str, dict[str, tuple[str, str, int]]] = {}
     for (team, label), at in current.items():
         if made[at].kind != "post-hoc":
@@ -151,11 +184,21 @@ def from_events(events: Sequence[Event], folder: Path) -> tuple[Submission, ...]
             event.checksum,
             at in standing,
             at in primary,
-            at in withdrawn,
-            withdrawn.get(at, ""),
+            "withdrawn" in acts[at],
+            acts[at].get("withdrawn", ""),
+            acts[at]["disqualified"] or "-" if "disqualified" in acts[at] else "",
+            acts[at].get("appealed", ""),
+            "refunded" in acts[at],
         )
         for place, (at, event) in enumerate(made.items())
     )
+
+
+def _allowed(done: Mapping[str, str], act: Act) -> bool:
+    """Returns whether an act on a version may follow the acts `done` on it."""
+    if isinstance(act, Appealed | Reinstated):
+        return "disqualified" in done
+    return act.event not in done
 
 
 def _inconsistency(folder: Path, number: int, reason: str) -> FormatError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
+
+import numpy as np
 
 from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run
@@ -19,17 +20,33 @@ from harness.io import rehearsal
 from harness.io.files import read_bytes
 from harness.labs import metadata
 from harness.labs.form import normal
-from harness.labs.journal import KINDS, NAME_RULE, Chosen, Journal, Kind, Submitted, Withdrawn, is_name
+from harness.labs.journal import (
+    KINDS,
+    NAME_RULE,
+    Chosen,
+    Event,
+    Journal,
+    Kind,
+    Refused,
+    Rejudged,
+    Revealed,
+    Submitted,
+    Withdrawn,
+    is_name,
+)
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
+from harness.labs.names import confusable, nfc, stamp
+from harness.labs.published import halves, shown_means
+from harness.labs.roster import BASELINE, has_roster
+from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
-from harness.labs.storing import clear, commit, files_of, means, staged
+from harness.labs.storing import clear, commit, files_of, staged
 from harness.labs.submissions import Submission, find, from_events
 from harness.version import __version__
 
 LONGEST_TEXT = 2_000  # characters of a description
 LONGEST_ADDRESS = 500
-BASELINE = "baseline"  # team of the baseline run
 _ADDRESS = re.compile(r"https?://[^\s/?#]+\.[^\s/?#]+(/\S*)?|https?://[^\s/?#]+\.[^\s/?#]+[?#]\S*")
 
 
@@ -39,6 +56,7 @@ class Offer:
 
     Attributes
     ----------
+    team : its name, which the caller has verified if the lab has a roster; see `roster.team_of`.
     label : None for the tag of the run.
     code : address of the code that made the run.
     external_data : description of data used besides the collection.
@@ -63,7 +81,7 @@ class Receipt:
 
     Attributes
     ----------
-    made : number of submissions of the team so far.
+    made : number of submissions of the team so far, without refunded ones.
     standing : rank and comparisons; None if they could not be computed.
     notes : remarks for the team, one line each.
     """
@@ -101,14 +119,20 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     if wrong := others_may_read(lab):
         faults.append(wrong)
     read = None
-    with gather(faults):
-        read = _read(lab, offer)
-    details = _details(lab, offer, read, faults)
     journal = Journal(lab.folder)
     journal.catch_up()
+    _check_invalid(lab, journal.events, nfc(offer.team))
+    sent = False
+    with gather(faults):
+        known, topics = _topics(lab)
+        sent = offer.run.is_file()
+        read = _read(lab, offer, known, topics)
+    if read is None and sent:
+        _count_invalid(lab, journal, nfc(offer.team), now)
+    details = _details(lab, offer, read, faults)
     kept = None if read is None else normal(read, details.name)
     found = from_events(journal.events, lab.folder)
-    faults += _refusals(lab, details, offer, kept and kept[0].sha256, found, now)
+    faults += _refusals(lab, details, offer, kept and kept[0].sha256, found, journal.events, now)
     if read is None or kept is None or faults:
         raise HarnessError(*dict.fromkeys(faults))
     run, text = kept
@@ -125,37 +149,68 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         notes.append(f"answers {len(judged) - len(scores.missing)} of {len(judged)} topics")
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
-    files = files_of(lab, details, text, metadata.text(lab, details, run, made), scores)
-    with staged(lab, files) as folder, journal.locked():
-        clear(lab, journal)
-        found = from_events(journal.events, lab.folder)
-        refuse(_refusals(lab, details, offer, run.sha256, found, now))
-        version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
-        event = Submitted(
-            details.team,
-            details.label,
-            version,
-            details.kind,
-            details.description,
-            details.code,
-            details.external_data,
-            run.sha256,
-            files.checksum,
-            means(lab, scores),
-            len(run.topics),
-            offer.primary,
-            f"mathir-harness {__version__}",
-            _stamp(now),
-        )
-        commit(lab, journal, folder, event)
-        found = from_events(journal.events, lab.folder)
+    public, _ = halves(lab, journal.events, scores.topics)
+    meta = metadata.text(lab, details, run, made)
+    while True:
+        best = _best_shown(lab, found, details.team)
+        means = shown_means(lab, scores.select(public), best)
+        files = files_of(lab, details, text, meta, scores, means)
+        with staged(lab, files) as folder, journal.locked():
+            clear(lab, journal)
+            found = from_events(journal.events, lab.folder)
+            refuse(_refusals(lab, details, offer, run.sha256, found, journal.events, now))
+            if _best_shown(lab, found, details.team) != best:
+                continue  # another run of the team came first, and the ladder shows other means
+            version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
+            event = Submitted(
+                details.team,
+                details.label,
+                version,
+                details.kind,
+                details.description,
+                details.code,
+                details.external_data,
+                run.sha256,
+                files.checksum,
+                means,
+                len(run.topics),
+                offer.primary,
+                f"mathir-harness {__version__}",
+                stamp(now),
+            )
+            commit(lab, journal, folder, event)
+            found = from_events(journal.events, lab.folder)
+            break
     submission = next(each for each in found if (each.name, each.version) == (details.name, version))
     where = None
     try:
-        where = standing(lab, submission, scores, bench, found)
+        where = standing(lab, submission, scores, bench, found, public)
     except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
-    return Receipt(submission, sum(each.team == details.team for each in found), where, tuple(notes))
+    return Receipt(
+        submission, sum(each.team == details.team and not each.refunded for each in found), where, tuple(notes)
+    )
+
+
+def _best_shown(lab: Lab, found: Sequence[Submission], team: str) -> Mapping[str, float]:
+    """Returns the means of a team that the ladder shows: those of its latest submission, as they never fall."""
+    mine = [each.means for each in found if each.team == team] if lab.ladder else []
+    return mine[-1] if mine else {}
+
+
+def _check_invalid(lab: Lab, events: Sequence[Event], team: str) -> None:
+    """Raises HarnessError if a team has sent the maximum number of invalid files."""
+    sent = sum(isinstance(event, Refused) and event.team == team for event in events)
+    if lab.invalid_cap is not None and sent >= lab.invalid_cap:
+        raise HarnessError(f"team {team}: has sent {sent} of {lab.invalid_cap} invalid files; ask the organisers")
+
+
+def _count_invalid(lab: Lab, journal: Journal, team: str, now: datetime) -> None:
+    """Records an invalid file of a team on the roster, if the lab counts them."""
+    known = has_roster(lab, journal.events) and not roster_fault(lab, journal.events, team)
+    if lab.invalid_cap is not None and known and team != BASELINE:
+        with journal.locked():
+            journal.append(Refused(team, stamp(now)))
 
 
 def withdraw(
@@ -174,10 +229,10 @@ def withdraw(
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
-        chosen = find(from_events(journal.events, lab.folder), _nfc(team), _nfc(label), version)
+        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
-        journal.append(Withdrawn(chosen.team, chosen.label, chosen.version, reason, _stamp(now or datetime.now(UTC))))
+        journal.append(Withdrawn(chosen.team, chosen.label, chosen.version, reason, stamp(now or datetime.now(UTC))))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
@@ -192,38 +247,31 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
-        chosen = find(from_events(journal.events, lab.folder), _nfc(team), _nfc(label))
+        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label))
         if chosen.kind == "post-hoc":
             raise HarnessError(f"{chosen.name}: {_NOT_PRIMARY}")
-        journal.append(Chosen(chosen.team, chosen.label, _stamp(now or datetime.now(UTC))))
+        journal.append(Chosen(chosen.team, chosen.label, stamp(now or datetime.now(UTC))))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
 _NOT_PRIMARY = "a post-hoc run cannot be a team's primary run"
 
 
-def _stamp(now: datetime) -> str:
-    return now.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _nfc(name: str) -> str:
-    """Normalises a name to Unicode form NFC."""
-    return unicodedata.normalize("NFC", name)
-
-
-def _read(lab: Lab, offer: Offer) -> Run:
-    """Reads the offered run and checks it against the limits of the lab."""
+def _topics(lab: Lab) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """Returns the topics that runs may answer, None if unknown, and those that private runs should answer."""
     with lab.guarded():
         collection = load_collection(lab.collection)
-        known = collection.known_topics()
-        topics = collection.topics().ids() if lab.private else frozenset()
+        return collection.known_topics(), collection.topics().ids() if lab.private else frozenset()
+
+
+def _read(lab: Lab, offer: Offer, known: frozenset[str] | None, topics: frozenset[str]) -> Run:
+    """Reads the offered run and checks it against the limits of the lab; the topics are those of `_topics`."""
     rehearsal.refuse(offer.run)
     data = read_bytes(offer.run, most=lab.most_bytes)
     # A label replaces the tag, which then may have any form.
     name = None if offer.label is None else "run"
     run = parse_run(data, str(offer.run), name=name, format=offer.format, known_topics=known)
-    if lab.results is not None:
-        _check_results(lab.results, run)
+    _check_results(lab, run)
     if lab.private and 2 * len(topics.intersection(run.topics)) < len(topics):
         # The mean of a run with few topics would reveal their scores, and whether they are judged.
         some = f"answers {len(topics.intersection(run.topics))} of {len(topics)} topics"
@@ -236,21 +284,26 @@ def _read(lab: Lab, offer: Offer) -> Run:
     return run
 
 
-def _check_results(most: int, run: Run) -> None:
-    counts = [0] * len(run.topics)
-    for topic in run.topic.tolist():
-        counts[topic] += 1
-    if deep := [topic for topic, count in zip(run.topics, counts, strict=True) if count > most]:
-        many = f" ({len(deep)} such topics)" if len(deep) > 1 else ""
-        raise HarnessError(
-            f"{run.source}: topic {deep[0]!r} has {max(counts):,} results, expected at most {most:,}{many}"
-        )
+def _check_results(lab: Lab, run: Run) -> None:
+    """Raises HarnessError if a topic has more or fewer results than the lab allows."""
+    counts = np.bincount(run.topic, minlength=len(run.topics)).tolist()
+    faults = []
+    for word, limit in (("most", lab.results), ("least", lab.least_results)):
+        if limit is None:
+            continue
+        wrong = [at for at, count in enumerate(counts) if (count > limit if word == "most" else count < limit)]
+        if wrong:
+            first = counts[wrong[0]]
+            many = f" ({len(wrong)} such topics)" if len(wrong) > 1 else ""
+            found = f"has {first:,} result{'s' * (first != 1)}, expected at {word} {limit:,}{many}"
+            faults.append(f"{run.source}: topic {run.topics[wrong[0]]!r} {found}")
+    refuse(faults)
 
 
 def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Details:
     """Checks the details of an offer and appends their faults; without a readable run, the label may be unknown."""
     given = offer.label if offer.label is not None else run.name if run is not None else "unknown"
-    team, label = _nfc(offer.team), _nfc(given)
+    team, label = nfc(offer.team), nfc(given)
     if not is_name(team):
         faults.append(
             f"team {team!r}: expected {NAME_RULE}" if team.strip() else "team: is empty; expected the name of the team"
@@ -273,7 +326,7 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
 
 def _words(field: str, given: str | None, faults: list[str]) -> str:
     """Normalises a text to one line and appends its faults."""
-    text = " ".join(_nfc(given or "").split())
+    text = " ".join(nfc(given or "").split())
     if (given and not text) or (given == "" and field != "reason"):
         faults.append(f"{field}: is empty; give a sentence, or omit the option")
     if len(text) > LONGEST_TEXT:
@@ -292,31 +345,26 @@ def _address(given: str | None, faults: list[str]) -> str:
     return given
 
 
-# Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
-_LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
-
-
-def _confusable(one: str, other: str) -> tuple[str, str] | None:
-    """Returns two names as messages show them if people would confuse them, else None."""
-    if one.casefold() == other.casefold():
-        return repr(one), repr(other)
-    first, second = (unicodedata.normalize("NFKC", name).casefold().translate(_LATIN) for name in (one, other))
-    return (ascii(one), ascii(other)) if first == second else None  # they look the same when printed
-
-
 def _refusals(
-    lab: Lab, details: Details, offer: Offer, digest: str | None, found: Sequence[Submission], now: datetime
+    lab: Lab,
+    details: Details,
+    offer: Offer,
+    digest: str | None,
+    found: Sequence[Submission],
+    events: Sequence[Event],
+    now: datetime,
 ) -> list[str]:
-    """Returns the faults of a submission with regard to earlier ones, the deadline and the cap."""
-    faults = []
+    """Returns the faults of a submission with regard to roster, earlier submissions, deadline and caps."""
+    faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
+    faults += _closed(lab, events, details)
     for team in {each.team for each in found} - {details.team}:
-        if alike := _confusable(details.team, team):
+        if alike := confusable(details.team, team):
             faults.append(
                 f"team {alike[0]}: resembles the existing team {alike[1]}; use its spelling, or choose another name"
             )
     mine = [each for each in found if each.team == details.team]
     for label in {each.label for each in mine} - {details.label}:
-        if alike := _confusable(details.label, label):
+        if alike := confusable(details.label, label):
             faults.append(
                 f"label {alike[0]}: resembles the team's run {alike[1]}; use its spelling, or choose another label"
             )
@@ -334,14 +382,29 @@ def _refusals(
     if other:
         kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
         faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
-    if lab.cap is not None and len(mine) >= lab.cap:
-        faults.append(f"team {details.team}: has made {len(mine)} of {lab.cap} submissions, including withdrawn ones")
+    counted = [each for each in mine if not each.refunded]
+    if lab.cap is not None and len(counted) >= lab.cap:
+        faults.append(
+            f"team {details.team}: has made {len(counted)} of {lab.cap} submissions, including withdrawn ones"
+        )
+    today = [each for each in counted if each.submitted[:10] == stamp(now)[:10]]
+    if lab.cap_per_day is not None and len(today) >= lab.cap_per_day:
+        faults.append(f"team {details.team}: has made {len(today)} of {lab.cap_per_day} submissions of this day (UTC)")
     for each in found:
         if each.sha256 == digest and not each.withdrawn:
             own = each.team == details.team
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"
             faults.append(f"{offer.run}: the same rankings were submitted before {whose}; nothing was stored")
     return faults
+
+
+def _closed(lab: Lab, events: Sequence[Event], details: Details) -> list[str]:
+    """Returns a fault if the lab takes no more such runs: it was re-judged, or its held-out topics are revealed."""
+    if any(isinstance(event, Rejudged) for event in events):
+        return [f"{lab.folder}: was re-judged and takes no more runs; submit to the lab of the new edition"]
+    if details.kind != "post-hoc" and any(isinstance(event, Revealed) for event in events):
+        return ["the held-out topics are revealed; submit later runs with --kind post-hoc"]
+    return []
 
 
 def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None) -> Lab:
@@ -361,7 +424,7 @@ def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = Non
     lab = new_lab(folder, {**settings, "baseline": name})
     offer = Offer(baseline, BASELINE, description="Baseline of the lab.")
     try:
-        submit(replace(lab, require=(), deadline=None), offer)
+        submit(replace(lab, require=(), deadline=None, least_results=1), offer)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -1,11 +1,14 @@
-"""Writes an `Explorer` as compact JSON, which the script of the HTML page draws."""
+"""Writes an `Explorer` as compressed JSON, which the script of the HTML page draws."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
+import zlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from harness.io.console import track
@@ -16,19 +19,26 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
+_FIRST, _SECOND = [digit for digit in _DIGITS for _ in _DIGITS], [*_DIGITS] * len(_DIGITS)  # of numbers below 64^2
 _PLAIN = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 _SCALE = 100_000  # values are written as integers, in units of 1/100,000
 
 
+def packed(block: Explorer) -> str:
+    """Returns the block's JSON (see `to_json`), compressed by zlib, in base 64: about a third less than the JSON.
+
+    Another version of zlib may give other bytes, which decompress to the same JSON.
+    """
+    return base64.b64encode(zlib.compress(to_json(block).encode())).decode()
+
+
 def to_json(block: Explorer) -> str:
-    """Returns the block as JSON that is safe inside a script element: no `<`, `>`, `&` and no line separators.
+    """Returns the block as JSON.
 
     - A text is a list of strings and of indices into `formulas`.
     - A formula is its LaTeX, whether it is displayed and, unless conversion failed, its MathML as nested lists: index
-      into `kinds` (element and attributes), then children: texts, lists, or indices into `parts`, which holds the
-      elements that occur more than once.
-    - A list of numbers is a string with `width` base-64 digits per number.
+      into `kinds` (element and attributes), then children: texts or lists.
+    - A list of numbers is a string with `width` base-64 digits per number: the first digits of all, then the second.
     - Values are in units of 1/100,000. A grade is an index into the topic's `judged`, or its length without judgment.
     - A wording of a topic refers to titles and bodies by index into `texts`. In a literal text, a list of one string
       marks a part that reads left to right in any context.
@@ -42,13 +52,10 @@ def to_json(block: Explorer) -> str:
             for doc, (title, body) in sorted(block.documents.items())
         },
         "texts": formulas.texts,
-        **formulas.shared(),
+        "formulas": formulas.made,
         "kinds": list(formulas.kinds),
     }
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
@@ -121,14 +128,12 @@ def _topic(
 
 
 def _digits(numbers: Sequence[int], width: int) -> str:
-    """Encodes numbers as a string of `width` base-64 digits each: 1, 2 or 4."""
-    if not numbers:
-        return ""
+    """Encodes numbers in `width` base-64 digits: the first digits of all, then the second ones, which compress less."""
     if width == 1:
         return "".join([_DIGITS[n] for n in numbers])
     if width == 2:
-        return "".join([_PAIRS[n] for n in numbers])
-    return "".join([_PAIRS[n >> 12] + _PAIRS[n & 4095] for n in numbers])
+        return "".join([_FIRST[n] for n in numbers] + [_SECOND[n] for n in numbers])
+    return _digits([n >> 12 for n in numbers], 2) + _digits([n & 4095 for n in numbers], 2)
 
 
 def _written(text: str, placeholder: str) -> list[object]:
@@ -152,11 +157,7 @@ class _Formulas:
         self.texts: list[list[object]] = []
         self._placed: dict[tuple[str, str, str | None], int] = {}
         self.kinds: dict[tuple[str, ...], int] = {}
-        self._made: list[tuple[str, int, int]] = []  # LaTeX, display, index of an element or -1
-        self._elements: dict[
-            tuple[int, str, tuple[int, ...]], int
-        ] = {}  # kind, text (maybe empty), indices of children -> index
-        self._uses: list[int] = []
+        self.made: list[list[object]] = []
         self._known: dict[Formula, int] = {}
 
     def text(self, text: str) -> list[str | int]:
@@ -173,34 +174,13 @@ class _Formulas:
 
     def _place(self, formula: Formula) -> int:
         if formula not in self._known:
-            self._known[formula] = len(self._made)
+            self._known[formula] = len(self.made)
             element = to_mathml(formula.latex, formula.display)
-            tree = -1 if element is None else self._element(element)
-            self._made.append((visible(formula.latex), int(formula.display), tree))
+            tree = [] if element is None else [self._tree(element)]
+            self.made.append([visible(formula.latex), int(formula.display), *tree])
         return self._known[formula]
 
-    def _element(self, element: Element) -> int:
-        """Returns the index of an element; equal elements have the same one."""
-        kind = (element.tag, *(part for pair in element.attrib.items() for part in pair))
+    def _tree(self, element: Element) -> list[object]:
+        kind = (element.tag, *chain.from_iterable(element.items()))
         place = self.kinds.setdefault(kind, len(self.kinds))
-        children = tuple([self._element(child) for child in element])
-        index = self._elements.setdefault((place, element.text or "", children), len(self._uses))
-        if index == len(self._uses):
-            self._uses.append(0)
-            for child in children:
-                self._uses[child] += 1
-        return index
-
-    def shared(self) -> dict[str, list[list[object]]]:
-        """Returns the formulas, and the parts that they share: elements with more than one parent, the most first."""
-        elements = list(self._elements)
-        often = sorted((n for n, uses in enumerate(self._uses) if uses > 1), key=lambda n: -self._uses[n])
-        place = {element: index for index, element in enumerate(often)}
-
-        def tree(index: int) -> list[object]:
-            kind, text, children = elements[index]
-            below = (place[n] if n in place else tree(n) for n in children)
-            return [kind, *([text] if text else []), *below]
-
-        made = [[latex, display, *([] if root < 0 else [tree(root)])] for latex, display, root in self._made]
-        return {"formulas": made, "parts": [tree(index) for index in often]}
+        return [place, *([element.text] if element.text else []), *[self._tree(child) for child in element]]

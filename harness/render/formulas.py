@@ -146,7 +146,8 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
     """
     from latex2mathml.converter import convert_to_element
 
-    if len(latex) > LONGEST or _depth(latex) > DEEPEST:
+    openings = latex.count("{") + latex.count("\\")  # nothing is nested deeper
+    if len(latex) > LONGEST or (openings > DEEPEST and _depth(latex) > DEEPEST):
         return None
     try:
         source = _NO_PART.sub(" ", _NUMBERED.sub(r"\1*}", visible(latex)))
@@ -170,16 +171,17 @@ def _read(made: Element) -> Element | None:
     from xml.etree import ElementTree
     from xml.sax.saxutils import unescape
 
-    for element in made.iter():
-        text = element.text or ""
-        attributes = element.attrib
-        if not (_AS_IT_IS.fullmatch(text) or _character(text)) or element.tail:
+    elements, texts = list(made.iter()), []
+    for element in elements:
+        text, attributes = _as_read(element.text or ""), element.items()
+        if text is None or element.tail:
             break
-        if attributes and not all(map(_AS_IT_IS.fullmatch, attributes.values())):
+        if attributes and not all(_AS_IT_IS.fullmatch(value) for _, value in attributes):
             break
+        texts.append(text)
     else:
-        for element in made.iter():
-            element.text = _character(element.text or "") or element.text
+        for element, text in zip(elements, texts, strict=True):
+            element.text = text
         return made
     text = unescape(ElementTree.tostring(made, encoding="unicode"))
     if "<!" in text or "<?" in text:
@@ -188,11 +190,14 @@ def _read(made: Element) -> Element | None:
 
 
 @lru_cache(maxsize=2_000)
-def _character(text: str) -> str:
-    """Returns the character of a code; empty for other texts, and for codes that XML may refuse."""
+def _as_read(text: str) -> str | None:
+    """Returns a text of the converter as XML reads it; None for texts that need a parser."""
     found = _CODE.fullmatch(text)
     code = int(found[1], 16) if found else 0
-    return chr(code) if 0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000 else ""
+    # XML may refuse other codes.
+    if 0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000:
+        return chr(code)
+    return text if _AS_IT_IS.fullmatch(text) else None
 
 
 def _depth(latex: str) -> int:
@@ -205,20 +210,26 @@ def _depth(latex: str) -> int:
 
 def _clean(root: Element) -> bool:
     """Checks and simplifies a tree in place; returns whether it is valid. Not recursive, since formulas are deep."""
+    count = 0
     for element in root.iter():
-        element.tag = element.tag.removeprefix(f"{{{NAMESPACE}}}") if isinstance(element.tag, str) else ""
+        count += 1
         if element.tag not in ELEMENTS:
-            return False
-        element.text = visible(_styled(element.text or "", element.get("mathvariant", "")))
+            element.tag = element.tag.removeprefix(f"{{{NAMESPACE}}}") if isinstance(element.tag, str) else ""
+            if element.tag not in ELEMENTS:
+                return False
+        if element.text:
+            element.text = visible(_styled(element.text, element.get("mathvariant", "")))
         element.tail = None
-        element.attrib = {name: value for name, value in element.attrib.items() if _allowed(name, value)}
+        if attributes := element.items():
+            element.attrib = {name: value for name, value in attributes if _allowed(name, value)}
     for element in root.iter():
         for index, child in enumerate(element):
-            element[index] = _unwrapped(child)
+            if child.tag == "mrow":
+                element[index] = _unwrapped(child)
         if element.tag in _ROWS:
             _space(element)
     level, depth = [root], 0
-    while level:
+    while level and count > _DEEPEST_TREE:
         level, depth = [child for element in level for child in element], depth + 1
     return depth <= _DEEPEST_TREE
 
@@ -236,11 +247,12 @@ def _space(row: Element) -> None:
         core = child
         while core.tag in _SCRIPTS and len(core):
             core = core[0]
-        before = index > 0 and (row[index - 1].tag != "mo" or row[index - 1].text in _CLOSING)
-        after = index + 1 < len(row) and row[index + 1].tag != "mo"
-        if core.tag == "mo" and core.text in _BARS:
+        text = core.text or ""
+        if core.tag == "mo" and text in _BARS:
             core.attrib |= {"lspace": "0", "rspace": "0"}
-        elif core.tag in ("mi", "mo") and _FUNCTION.fullmatch(core.text or ""):
+        elif len(text) > 1 and core.tag in ("mi", "mo") and _FUNCTION.fullmatch(text):
+            before = index > 0 and (row[index - 1].tag != "mo" or row[index - 1].text in _CLOSING)
+            after = index + 1 < len(row) and row[index + 1].tag != "mo"
             core.tag = "mo"
             core.attrib = {"lspace": _THIN if before else "0", "rspace": _THIN if after else "0"}
 

@@ -57,15 +57,17 @@ def render_html(report: Content) -> str:
     explored = any(isinstance(block, Explorer) for block in report.blocks())
     styles = ["report.css", *(["explorer.css"] if explored else [])]
     style = "".join(read_template(name) for name in styles)
-    scripts = [read_template("report.js"), *(["".join(read_template(name) for name in _EXPLORER)] if explored else [])]
+    # The explorer is a module: its data takes a moment to decompress.
+    scripts = [("", read_template("report.js"))]
+    scripts += [("module", "".join(read_template(name) for name in _EXPLORER))] if explored else []
     labels = report.labels()
     return template("report.html.j2").render(
         report=report,
         sections=[(section, [block(each, labels) for each in section.blocks]) for section in report.sections],
         style=Markup(style),  # noqa: S704 - our own file
-        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own files
+        scripts=[(kind, Markup(script)) for kind, script in scripts],  # noqa: S704 - our own files
         policy=f"default-src 'none'; style-src {source_hash(style)} {source_hash(svg.STYLE)}; "
-        f"script-src {' '.join(source_hash(script) for script in scripts)}; "
+        f"script-src {' '.join(source_hash(script) for _, script in scripts)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
     )
 
@@ -119,7 +121,7 @@ def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
             return {
                 "kind": "explorer",
                 "id": content.id,
-                "data": Markup(explorer.to_json(content)),  # noqa: S704 - escaped for a script element
+                "data": explorer.packed(content),
                 "tables": [(labels[table.id], table) for table in content.tables],
                 "compared": bool(content.pair[1]),
             }

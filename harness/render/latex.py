@@ -37,6 +37,8 @@ _MOST = 170
 _LONG_TEXT = 40
 _LONG_TABLE = 36
 _LONG_WORD = 25
+# Texts that stand for themselves, such as numbers and names of runs.
+_LITERAL = re.compile(r"(?:[A-Za-z0-9 .:;/+()@]|-(?!-)){0,24}")
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
 \usepackage[T1]{fontenc}
@@ -128,6 +130,8 @@ def _unbroken(text: str) -> str:
 
 
 def _escaped(text: str, longest: int) -> str:
+    if _LITERAL.fullmatch(text):
+        return text
     shown = spelled(unicodedata.normalize("NFC", visible(text)), lambda char: _char(char) is not None)
     return " ".join(_word(word, longest) for word in shown.split(" "))
 

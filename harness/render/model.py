@@ -58,6 +58,8 @@ _HIDDEN = re.compile(
 
 def visible(text: str) -> str:
     """Puts a text on one line and shows characters that are invisible or reverse text as codes like `[U+202E]`."""
+    if text.isprintable():  # nearly always, and none of these characters is
+        return text
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
 
 
@@ -477,7 +479,7 @@ def marks_used(table: Table) -> tuple[str, ...]:
 
 def symbols(cell: Cell) -> tuple[str, ...]:
     """Returns the marks of a cell that have a symbol, in the order of `MARKS`."""
-    return tuple(mark for mark in MARKS if mark in cell.marks and MARKS[mark].symbol)
+    return tuple([mark for mark in MARKS if mark in cell.marks and MARKS[mark].symbol]) if cell.marks else ()
 
 
 def footnotes(table: Table) -> dict[str, str]:

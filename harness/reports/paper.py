@@ -96,8 +96,8 @@ def _costs(reproduction: Reproduction) -> Section | None:
 
 def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, Records]:
     also = [scores for found in reproduction.also.values() for scores in found.values()]
-    scores = [*reproduction.scores.values(), *also]
-    records = {"scores": score_records(scores)} if scores else {}
+    scores = reproduction.scores.values()
+    records = {"scores": score_records(scores, also)} if scores else {}
     return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
 
 
@@ -211,7 +211,8 @@ def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, s
             if run.endswith(ending):
                 by_collection.setdefault(collection, []).append(scores)
         for collection, scores_list in by_collection.items():
-            for row in compare(scores_list, str(baseline), alpha=alpha).rows:
+            # The marks are those of the t-test: no sign flips are needed.
+            for row in compare(scores_list, str(baseline), alpha=alpha, permutations=1).rows:
                 out[(collection, row.a, row.measure)] = row
     return out
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
@@ -60,8 +62,10 @@ def topic_pages(
     first, known = scores[0], topics.by_id()
     judged: dict[str, dict[str, float]] = {topic: {} for topic in first.topics}
     qrels = scorer.qrels
-    for topic, doc, grade in zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True):
-        judged[qrels.topics[topic]][doc.decode()] = grade
+    places = [judged[topic] for topic in qrels.topics]
+    docs = map(bytes.decode, qrels.doc.tolist())
+    for topic, doc, grade in zip(qrels.topic.tolist(), docs, qrels.grade.tolist(), strict=True):
+        places[topic][doc] = grade
     protocol = scorer.protocol
     pages = []
     for index, topic in enumerate(first.topics):
@@ -89,12 +93,11 @@ def _page(
     threshold = protocol.relevant_from
     relevant = sorted((doc for doc, grade in judged.items() if grade >= threshold), key=lambda d: (-judged[d], d))
     # If unjudged documents are removed before scoring, the scored documents differ from the first ones.
-    removed = protocol.prime and any(doc not in judged for ranking in ranked for doc in ranking.docs)
+    removed = protocol.prime and not all(judged.keys() >= set(ranking.docs) for ranking in ranked)
     others = [doc for ranking in ranked for doc in (*ranking.docs, *(ranking.judged if removed else ()))]
     docs = tuple(dict.fromkeys((*relevant, *others)))
     place = {doc: index for index, doc in enumerate(docs)}
-    grades = sorted(set(judged.values()), reverse=True)
-    counted = list(judged.values())
+    counted = Counter(judged.values())
     return TopicPage(
         topic.id,
         topic.title,
@@ -102,12 +105,12 @@ def _page(
         topic.tags,
         tuple(topic.attributes.items()),
         docs,
-        tuple(judged.get(doc) for doc in docs),
+        tuple(map(judged.get, docs)),
         len(relevant),
-        tuple((grade, counted.count(grade)) for grade in grades),
+        tuple(sorted(counted.items(), reverse=True)),
         values,
-        tuple(tuple(place[doc] for doc in ranking.docs) for ranking in ranked),
-        tuple(tuple(ranking.ranks.get(doc, 0) for doc in relevant) for ranking in ranked),
+        tuple(tuple(map(place.__getitem__, ranking.docs)) for ranking in ranked),
+        tuple(tuple(map(ranking.ranks.get, relevant, repeat(0))) for ranking in ranked),
         tuple(tuple((place[doc], rank) for doc, rank in r.judged.items()) for r in ranked) if removed else (),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from itertools import combinations, product
@@ -177,7 +177,9 @@ def compare(
         **identity,
     )
     _check_options(plan, count)
-    rows = [_row(plan, runs[a], runs[b], m) for (a, b), m in track([*product(tested, used)], "significance tests")]
+    counted = {(run, measure): _counted(score, measure) for run, score in runs.items() for measure in used}
+    tests = track([*product(tested, used)], "significance tests")
+    rows = [_row(plan, a, b, measure, counted[a, measure], counted[b, measure]) for (a, b), measure in tests]
     return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
 
 
@@ -266,13 +268,14 @@ def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) ->
     return chosen
 
 
-def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
-    counted_a, counted_b = _counted(a, measure), _counted(b, measure)
+def _row(
+    plan: Comparison, a: str, b: str, measure: str, counted_a: Mapping[str, float], counted_b: Mapping[str, float]
+) -> Row:
     # Sorted, so that the order of topics or of the pair does not change the last digit of a difference.
     common = sorted(counted_a.keys() & counted_b.keys())
     n = len(common)
     if n < 2:
-        raise HarnessError(f"runs {a.run} and {b.run} have {n} topics for {measure} in common; a test needs 2 or more")
+        raise HarnessError(f"runs {a} and {b} have {n} topics for {measure} in common; a test needs 2 or more")
     x = np.array([counted_a[topic] for topic in common])
     y = np.array([counted_b[topic] for topic in common])
     differences = x - y
@@ -281,11 +284,11 @@ def _row(plan: Comparison, a: Scores, b: Scores, measure: str) -> Row:
     if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
         sd = 0.0
     effect_size, statistic, p, margin = _t_test(difference, sd, n, plan.confidence)
-    child = child_seed(plan.seed, a.run, b.run, measure)
+    child = child_seed(plan.seed, a, b, measure)
     p_randomization, p_error = sign_flips(differences, plan.permutations, child, TOLERANCE)
     return Row(
-        a=a.run,
-        b=b.run,
+        a=a,
+        b=b,
         measure=measure,
         n=n,
         n_a=len(counted_a),
@@ -317,13 +320,14 @@ def _counted(scores: Scores, measure: str) -> dict[str, float]:
 
 def _t_test(mean: float, sd: float, n: int, level: float) -> tuple[float | None, float | None, float | None, float]:
     """Returns Cohen's d, the t statistic, the two-sided p, and half the width of the interval."""
-    from scipy import stats
+    from scipy import special
 
     if sd == 0:
         return (0.0, 0.0, 1.0, 0.0) if mean == 0 else (None, None, None, 0.0)
     error = sd / math.sqrt(n)
-    p = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
-    return mean / sd, mean / error, p, float(stats.t.isf((1 - level) / 2, n - 1)) * error
+    # `stats.t` calls these two, after checks of its arguments that take longer than the test.
+    p = 2 * float(special.stdtr(n - 1, -abs(mean) / error))
+    return mean / sd, mean / error, p, -float(special.stdtrit(n - 1, (1 - level) / 2)) * error
 
 
 @lru_cache(maxsize=1024)

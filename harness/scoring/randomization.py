@@ -50,7 +50,7 @@ def sign_flips(differences: Floats, permutations: int, seed: int, tolerance: flo
         flips = bits.astype("<u8").view(np.uint8).reshape(size, words * 8)
         sums = np.zeros(size)
         for table, flip in zip(tables, flips.T[: len(tables)], strict=True):
-            sums += table[flip]
+            sums += table.take(flip)
         count += int(np.count_nonzero(np.abs(sums) >= threshold))
     if exact:
         return count / total, None

@@ -80,6 +80,8 @@ def visit(browser: Browser) -> Iterator[Open]:
             "request", lambda request: None if request.url.startswith(("file:", "data:")) else seen.append(request.url)
         )
         page.goto(f"{path.as_uri()}{address}")
+        if script and page.locator(".explorer").count():
+            page.locator(".explorer:not([hidden])").wait_for()  # drawn when its data is decompressed
         return page
 
     yield open_page

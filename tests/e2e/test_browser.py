@@ -164,6 +164,23 @@ def test_without_scripts_the_report_is_readable_and_says_what_is_missing(mini: P
     assert not page.locator(".explorer").is_visible()
 
 
+def test_browsers_that_cannot_read_the_data_say_so(mini: Path, visit: Open) -> None:
+    page = visit(mini)
+    assert page.locator(".notice").count() == 0
+    page.add_init_script("delete window.DecompressionStream")
+    page.reload()
+    assert "older than 2023" in page.locator(".notice").inner_text()
+    assert page.locator("#means table").is_visible()
+    assert not page.locator(".explorer").is_visible()
+
+
+def test_a_section_below_the_explorer_is_shown_where_the_address_names_it(mini: Path, visit: Open) -> None:
+    page = visit(mini, "#limitations")
+    page.wait_for_timeout(300)
+    top = page.locator("#limitations").evaluate("section => section.getBoundingClientRect().top")
+    assert 0 <= top < 900
+
+
 def test_paper_gets_the_still_part_only(mini: Path, visit: Open) -> None:
     page = visit(mini)
     assert page.locator(".explorer").is_visible()

@@ -23,6 +23,6 @@ def test_a_few_damaged_files() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "cases"), [("archives", 80), ("configurations", 60), ("copies", 20), ("stores", 40)])
+@pytest.mark.parametrize(("kind", "cases"), [("archives", 50), ("configurations", 40), ("copies", 12), ("stores", 24)])
 def test_damaged_files(kind: str, cases: int) -> None:
     _ends_well(cases, kind)

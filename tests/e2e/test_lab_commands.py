@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+from lab_tools import enrol_in, token_of
 from tools import Place, table
 
 from harness.io.files import data_root
@@ -65,8 +66,9 @@ def test_the_help_says_which_names_are_allowed(tmp_path: Path) -> None:
 def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("lab", "new", "lab", "-c", "mini-task1", "--cap", "9", "--private")
+    enrol_in(place.here / "lab", "T0", "T1", "T2")
     started = [
-        place.start("submit", str(RUNS / f"{name}.run"), "--lab", "lab", "--team", f"T{at}")
+        place.start("submit", str(RUNS / f"{name}.run"), "--lab", "lab", "--token", token_of(f"T{at}"))
         for at, name in enumerate(("overlap", "shuffle", "overlap-title"))
     ]
     time.sleep(0.5)
@@ -74,9 +76,8 @@ def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
     done = [process.communicate(timeout=300) for process in started]
     assert [process.returncode for process in started[:2]] == [0, 0], done
     # Whenever it was stopped: all of it was kept, or nothing.
-    kept = (
-        2 if started[2].returncode == 130 and not (place.here / "lab/submissions/T2/overlap-title.v1").exists() else 3
-    )
+    stopped = started[2].returncode in (130, -signal.SIGINT)  # the latter before Python handles signals
+    kept = 2 if stopped and not (place.here / "lab/submissions/T2/overlap-title.v1").exists() else 3
     checked = place.good("lab", "check", "lab")
     assert checked == f"lab: {kept} submissions of {kept} teams; all files and scores are unchanged\n"
 
@@ -87,7 +88,11 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
     configuration = place.here / "conf/collection/club.yaml"
     configuration.write_text(configuration.read_text().replace("  official:\n", "  official:\n    private: true\n"))
     place.good("run", "collection=club", "corpus=club", "system=bm25", "runs=organisers", "formats=[json]")
-    place.good("lab", "new", "lab", "-c", "club", "--cap", "3")
+    place.good("lab", "new", "lab", "-c", "club", "--cap", "3", "--least-results", "1")
+    added = place.good("lab", "team", "add", "lab", "A")
+    token = added.partition("HARNESS_TOKEN=")[2].strip()
+    assert added == f"team A: may submit with HARNESS_TOKEN={token}\n"
+    assert len(token) == 43
     qrels = place.here / "conf/collection/club.qrels"
     judgments = qrels.read_bytes()
     qrels.unlink()
@@ -104,13 +109,16 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
         ("score", "runs/club/bm25.run", "-c", "club"): "club.qrels: cannot be read: the judgments of club, edition ",
         ("run", "collection=club", "corpus=club", "system=bm25", "rerank=true"): "club.qrels: cannot be read: ",
         ("lab", "check", "lab"): "club.qrels: cannot be read: ",
+        ("submit", "runs/club/bm25.run", "-l", "lab", "-t", "A"): "lab: has a roster, so a team's name is not enough; "
+        "set HARNESS_TOKEN to the team's token (organisers: --organiser)",
+        ("submit", "runs/club/bm25.run", "-l", "lab", "--token", "guess"): "lab: the token is unknown or was revoked",
         (
             "submit",
             "runs/club/bm25.run",
             "-l",
             "lab",
-            "-t",
-            "A",
+            "--token",
+            token,
         ): "lab: runs cannot be scored at present; the judgments "
         "are private and not here; only the organisers can score runs, so send them yours",
     }
@@ -120,7 +128,7 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
         assert fault in done.err.splitlines()[-1]
     qrels.write_bytes(judgments)
     assert (
-        place.good("submit", "runs/club/bm25.run", "-l", "lab", "-t", "A")
+        place.good("submit", "runs/club/bm25.run", "-l", "lab", "-t", "A", "--organiser")
         .splitlines()[-1]
         .endswith("since many submissions would reveal judgments.")
     )

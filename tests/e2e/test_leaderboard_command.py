@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from lab_tools import enrol_in
 from tools import Place, run_text
 
 from harness.experiments.evaluate import evaluate
@@ -168,11 +169,12 @@ def test_labs_with_other_protocols_have_tables_of_their_own(place: Place) -> Non
 
 def test_a_lab_with_private_judgments(place: Place) -> None:
     place.good("lab", "new", "lab", "-c", "mini-task1", "--private", "--cap", "5", "--measures", "nDCG,AP")
-    submit(place, "lab", "anna", "overlap")
-    submit(place, "lab", "ben", "shuffle")
+    enrol_in(place.here / "lab", "anna", "ben")
+    submit(place, "lab", "anna", "overlap", "--organiser")
+    submit(place, "lab", "ben", "shuffle", "--organiser")
     before = place.files("lab")
     printed = place.good("leaderboard", "lab")
-    assert printed.splitlines()[1].split() == ["anna", "/", "overlap", "1", "a", "0.83", "0.68"]
+    assert printed.splitlines()[1].split() == ["anna", "/", "overlap", "1", "a", "0.85", "0.70"]
     assert "rank -" not in printed
     new = {name: content for name, content in place.files("lab").items() if name not in before}
     written = b"".join(new.values()).decode("utf-8", "replace") + printed

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import typer
+from lab_tools import enrol_in, token_of
 from tools import Place, run_text, table
 
 import harness
@@ -192,6 +193,7 @@ def test_a_reproduction(place: Place) -> None:
 @pytest.mark.slow
 def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
     place.good("lab", "new", "lab", *MINI, "--private", "--cap", "9")
+    enrol_in(place.here / "lab", "x", "y", "z")
     for team, name, *more in (
         ("x", "overlap"),
         ("y", "overlap-title", "--primary"),
@@ -200,9 +202,10 @@ def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
     ):
         place.write("mine.run", Path(RUNS[name]).read_text() + f"M.1 Q0 of-{team} 999 -9 {name}\n")
         place.good(
-            "submit", "mine.run", "--lab", "lab", "--team", team, "--label", name, "--description", "Mine.", *more
+            *("submit", "mine.run", "--lab", "lab", "--token", token_of(team)),
+            *("--label", name, "--description", "Mine.", *more),
         )
-    place.good("withdraw", "--lab", "lab", "--team", "z", "--label", "shuffle", "--reason", "wrong")
+    place.good("withdraw", "--lab", "lab", "--token", token_of("z"), "--label", "shuffle", "--reason", "wrong")
     place.good("organise", "analyse", "lab", "--depth", "3", "-o", "out")
     data = json.loads((place.here / "out" / "report.json").read_text())["data"]
     assert {each["team"] for each in data["bias"]} >= {"x", "y"}

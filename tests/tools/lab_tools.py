@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from harness.io.files import sha256
+from harness.labs.journal import Joined, Journal
 from harness.labs.lab import Lab, new_lab
 
 TOPICS = tuple(f"T.{n}" for n in range(1, 9))
@@ -46,9 +48,32 @@ def collection(
     return qrels
 
 
+TEAMS = ("A", "B", "DPRL", "MIRMU", "T", "first", *(f"T{n}" for n in range(12)))
+
+
+def token_of(team: str) -> str:
+    """The token of a team that `enrol` added."""
+    return f"token of {team}"
+
+
+def enrol(lab: Lab, *teams: str) -> Lab:
+    """The lab after teams were added to its roster, each with its `token_of`."""
+    enrol_in(lab.folder, *teams)
+    return lab
+
+
+def enrol_in(folder: Path, *teams: str) -> None:
+    """Adds teams to the roster of the lab in a folder."""
+    journal = Journal(folder)
+    with journal.locked():
+        for team in teams:
+            journal.append(Joined(team, sha256(token_of(team).encode()), "2026-06-01T00:00:00+00:00"))
+
+
 def tiny_lab(folder: Path, **settings: object) -> Lab:
-    """A lab on the collection `tiny`."""
-    return new_lab(folder, {"title": "A lab", "collection": "tiny", **settings})
+    """A lab on the collection `tiny`; with private judgments, `TEAMS` are on its roster."""
+    lab = new_lab(folder, {"title": "A lab", "collection": "tiny", **settings})
+    return enrol(lab, *TEAMS) if lab.private else lab
 
 
 def rankings(seed: int, topics: Sequence[str] = TOPICS, depth: int = 10) -> dict[str, list[str]]:

@@ -171,7 +171,7 @@ def load(folder: Path) -> Forest:
 
 def _check(folder: Path, labels: int, edges: int, arrays: dict[str, Any]) -> None:
     offsets, nodes = arrays["offsets"], len(arrays["labels"])
-    if not len(offsets) or offsets[0] != 0 or offsets[-1] != nodes or (np.diff(offsets) < 1).any():
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != nodes or (offsets[1:] <= offsets[:-1]).any():
         raise format_error(folder / "offsets.npy", 0, f"expected rising numbers from 0 to {nodes}")
     below = {"labels": f" below {labels}", "edges": f" below {edges}", "parents": ""}
     for name, limit in below.items():

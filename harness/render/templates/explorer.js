@@ -1,6 +1,5 @@
 // The list of topics, how it is chosen, and the way between the list and the topic pages.
 (() => {
-  "use strict";
   const {
     root, data, topics, state, h, svg, bdi, prose, runNames, measures, attributes, value, mean, known, fixed,
     signed, count, compared, label, address, follow, badge, runHead, table, bar, differenceBar,

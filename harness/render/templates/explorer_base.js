@@ -1,9 +1,13 @@
 // What the list of topics and the topic pages are made of: elements, tables, data, state.
 // All texts of the data become text nodes or values of attributes that run nothing; nothing is parsed as markup.
-const explorer = (() => {
-  "use strict";
+const explorer = await (async () => {
   const root = document.querySelector(".explorer");
-  const data = JSON.parse(document.getElementById(`${root.id}-data`).textContent);
+  if (!("DecompressionStream" in window)) {
+    const words = "Your browser is older than 2023 and cannot read the topics; all else on this page is complete.";
+    root.before(Object.assign(document.createElement("p"), { className: "notice", textContent: words }));
+    await new Promise(() => {}); // without data there is nothing to draw
+  }
+  const data = await unpacked(document.getElementById(`${root.id}-data`).textContent);
   const MATHML = "http://www.w3.org/1998/Math/MathML";
   const SVG = "http://www.w3.org/2000/svg";
   const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -33,7 +37,7 @@ const explorer = (() => {
     const [name, ...attributes] = data.kinds[kind];
     const element = document.createElementNS(MATHML, name);
     for (let i = 0; i < attributes.length; i += 2) element.setAttribute(attributes[i], attributes[i + 1]);
-    element.append(...children.map((child) => (typeof child === "string" ? child : mathml(data.parts[child] ?? child))));
+    element.append(...children.map((child) => (typeof child === "string" ? child : mathml(child))));
     return element;
   }
 
@@ -53,13 +57,17 @@ const explorer = (() => {
 
   // ---- data
 
+  // The data is JSON, compressed by zlib, in base 64.
+  function unpacked(text) {
+    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  }
+
+  // Numbers of `width` digits: the first digits of all, then the second.
   function numbers(digits, width) {
-    const out = [];
-    for (let i = 0; i < digits.length; i += width) {
-      let number = 0;
-      for (let k = 0; k < width; k += 1) number = number * 64 + DIGITS.indexOf(digits[i + k]);
-      out.push(number);
-    }
+    const length = digits.length / width;
+    const out = new Array(length).fill(0);
+    for (let i = 0; i < digits.length; i += 1) out[i % length] = out[i % length] * 64 + DIGITS.indexOf(digits[i]);
     return out;
   }
 

@@ -1,6 +1,5 @@
 // The page of one topic: its text, what the runs score, their rankings side by side, where the relevant documents are.
 (() => {
-  "use strict";
   const {
     data, state, h, bdi, prose, plain, numbers, value, fixed, count, compared, label, address, badge,
     runHead, table, bar,

@@ -1,6 +1,5 @@
 // A topic in other words, such as a translation: each step of a chosen one, in its own language and direction.
 (() => {
-  "use strict";
   const { data, state, h, prose } = explorer;
 
   // As it is written, what is read from the left set apart; else with its formulas drawn.

@@ -250,7 +250,8 @@ class Postings:
     def _searched(self, search: Kernel, query: Mapping[str, float], place: Index, k: int) -> Best | None:
         """Returns what `best` returns; None if the NumPy code has to do, as the postings are damaged or negative."""
         size = min(len(self.doc), len(self.weight))
-        if self.doc.dtype != np.int32 or self.weight.dtype != np.float64 or len(self.most) != len(self.floor):
+        arrays = (self.doc, np.int32), (self.weight, np.float64)
+        if any(array.dtype != kind or array.ndim != 1 for array, kind in arrays) or len(self.most) != len(self.floor):
             return None
         pairs = [(self.numbers[word], float(weight)) for word, weight in query.items() if word in self.numbers]
         number, factor = np.array([n for n, _ in pairs], np.int64), np.array([weight for _, weight in pairs])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from harness.collections.corpus import Corpus
 from harness.data.columns import Floats
 from harness.errors import HarnessError
-from harness.formulas.trees.forest import Forest
+from harness.formulas.trees.forest import WIDEST, Forest
 from harness.io import memory
 from harness.io.arrays import Array, Column, mapped, ranges, release
 from harness.io.console import track
@@ -110,8 +110,10 @@ class Index:
         except (OSError, ValueError, EOFError) as error:
             raise HarnessError(f"{folder}: not an index of paths: {error}") from None
         index = Index(trees, height, **arrays)
-        ends = [int(array[-1]) if len(array) else 0 for array in (index.end, index.blocks)]
-        if [array.dtype for array in arrays.values()] != list(_ARRAYS.values()) or [
+        ends = [int(array.flat[-1]) if array.size else 0 for array in (index.end, index.blocks)]
+        pairs = zip(arrays.values(), _ARRAYS.values(), strict=True)
+        fit = all(array.dtype == kind and array.ndim == 1 for array, kind in pairs)
+        if not fit or [
             *ends,
             len(index.end),
             len(index.blocks),
@@ -210,9 +212,9 @@ class Index:
             *(trees.offsets, trees.labels, trees.parents, trees.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
         )
-        lengths = [len(self.path), len(self.range), len(self.posting), len(trees), self.height]
+        lengths = [len(self.path), len(self.range), len(self.posting), len(trees), min(self.height, WIDEST)]
         weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
-        return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths), np.array(weights)
+        return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths, np.int64), np.array(weights)
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns the fields alone: a copy in another process has other addresses."""

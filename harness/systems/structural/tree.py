@@ -255,10 +255,11 @@ class Structural:
         codes = Codes.of(own)
         limit = min(self.candidates, len(index.trees))
         trees, scores = np.empty(limit, np.int64), np.empty(limit)
+        budget, first = min(self.budget, len(index.posting)), min(first, limit)  # which fit 64 bits
         number = kernel(_SEARCH)(  # type: ignore[misc]
             *(*index.given, len(query.tree), own.labels, own.parents, own.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
-            *(limit, self.budget, min(first, limit), float(self.share), float(self.credit), trees, scores),
+            *(limit, budget, first, float(self.share), float(self.credit), trees, scores),
         )
         if number == -1:
             raise HarnessError(DAMAGED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,16 @@ def test_the_columns_of_runs_and_judgments_are_read_only() -> None:
     for column in (*columns, run_from_json(run_to_json(run)).score):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = column[1]
+
+
+@pytest.mark.parametrize("column", ["topic", "doc", "score", "grade"])
+def test_columns_have_one_length(column: str) -> None:
+    """Kernels read as many values of each."""
+    run, qrels = parse_run(b"1 0 f 1 2.0 t\n1 0 g 2 1.0 t\n", "run"), parse_qrels(JUDGED, "qrels", edition="e")
+    for table, what in ((run, "run t: topics, documents and scores"), (qrels, "judgments e: topics, documents and")):
+        if hasattr(table, column):
+            with pytest.raises(ValueError, match=what):
+                replace(table, **{column: getattr(table, column)[:1]})
 
 
 def test_equal_pairs_have_equal_keys_in_runs_and_judgments() -> None:

@@ -163,6 +163,8 @@ def test_what_the_numbers_cannot_hold_is_refused() -> None:
     [
         ("offsets", lambda a: a[:-1], "expected rising numbers from 0 to"),
         ("offsets", lambda a: a + 1, "expected rising numbers from 0 to"),
+        # Differences that wrap around in 64 bits.
+        ("offsets", lambda a: np.array([0, 2**63 - 1, -(2**63), -1, a[-1]]), "expected rising numbers from 0 to"),
         ("labels", lambda a: a + 100, "numbers below"),
         ("labels", lambda a: a[:-1], "expected rising numbers"),
         ("edges", lambda a: a[1:], "numbers below"),

@@ -57,6 +57,15 @@ def test_arrays_must_be_contiguous() -> None:
         call(np.zeros((4, 4))[:, 1])
 
 
+@compiled
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_whole_numbers_must_fit(number: int) -> None:
+    call = kernels.kernel(NAME)
+    assert call is not None
+    with pytest.raises(OverflowError, match="does not fit 64 bits"):
+        call(number)
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:
     root = kernels.ROOT

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
+from lab_tools import Conf, collection, enrol, files, judgments, run_file, tiny_lab
 
 from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
@@ -34,7 +34,7 @@ def edited(lab: Lab, old: str, new: str) -> Lab:
 
 def test_a_lab_that_became_private(make: Make, tmp_path: Path) -> None:
     """Its folder of scores is as private as that of a lab that was made so."""
-    lab = edited(make(cap=3), "# private:", "private: true #")
+    lab = enrol(edited(make(cap=3), "# private:", "private: true #"), "A", "B")
     submit(lab, Offer(run_file(tmp_path / "1", 1), "A"))
     assert (lab.folder / "private").stat().st_mode & 0o777 == 0o700
     submit(lab, Offer(run_file(tmp_path / "2", 2), "B"))

@@ -40,7 +40,10 @@ def test_what_is_made(tmp_path: Path) -> None:
         "family": 12,
         "deadline": "2026-09-01T23:59:59-12:00",
         "cap": 5,
+        "cap_per_day": 2,
+        "invalid_cap": 9,
         "results": 1000,
+        "least_results": 3,
         "most_bytes": 10_000_000,
         "decimals": 3,
         "per_topic": False,
@@ -56,17 +59,17 @@ def test_what_is_made(tmp_path: Path) -> None:
     assert (lab.folder / "submissions").is_dir() and not (lab.folder / "private").exists()
     assert submissions(lab) == ()
     text = (lab.folder / "lab.yaml").read_text()
-    for key in (*settings, "private", "corpus", "protocol", "baseline"):  # all keys stand there, set or in a comment
+    others = ("private", "corpus", "protocol", "baseline", "step", "ladder", "held_out", "pseudonyms_until")
+    for key in (*settings, *others):  # all keys stand there, set or in a comment
         assert sum(line.removeprefix("# ").startswith(f"{key}:") for line in text.splitlines()) == 1
 
 
 def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
     """The edition asks for it, whatever the lab says."""
     lab = tiny_lab(tmp_path / "lab", collection="secret", cap=3, private=False)
-    assert (lab.private, lab.per_topic, lab.decimals) == (True, False, 2)
+    assert (lab.private, lab.per_topic, lab.decimals, lab.step, lab.least_results) == (True, False, 1, 0.5, 10)
     assert lab.measures == ("nDCG", "AP", "P@5")  # not the share of results that are judged
     assert (lab.folder / "private").stat().st_mode & 0o777 == 0o700
-    assert lab.shown(0.12345) == 0.12
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,19 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
         ),
         ({"private": True, "cap": 1, "measures": ["AP", "RelRet"]}, ["measure RelRet: reveals how many documents"]),
         ({"private": True, "cap": 1, "measures": ["AP", "Judged@5"]}, ["measure Judged@5: reveals how many documents"]),
+        ({"cap_per_day": 0}, ["key 'cap_per_day' is 0, expected a whole number from 1 up"]),
+        ({"invalid_cap": True}, ["key 'invalid_cap' is True, expected a whole number from 1 up"]),
+        ({"least_results": 0}, ["key 'least_results' is 0, expected a whole number from 1 up"]),
+        ({"least_results": 9, "results": 5}, ["key 'least_results' is 9, above 'results', 5"]),
+        ({"ladder": True}, ["key 'ladder' needs private judgments; set private: true (--private), or remove it"]),
+        ({"held_out": True}, ["key 'held_out' needs private judgments"]),
+        ({"step": 0.1}, ["key 'step' needs private judgments"]),
+        ({"private": True, "cap": 1, "ladder": 1}, ["key 'ladder' is 1, expected true or false"]),
+        ({"private": True, "cap": 1, "step": 0}, ["key 'step' is 0, expected a number above 0, at most 1, with at"]),
+        ({"private": True, "cap": 1, "step": 0.12345}, ["key 'step' is 0.12345, expected a number above 0, at most"]),
+        ({"private": True, "cap": 1, "held_out": True, "per_topic": True}, ["keys 'held_out' and 'per_topic' exclude"]),
+        ({"private": True, "cap": 1, "ladder": True, "per_topic": True}, ["keys 'ladder' and 'per_topic' exclude"]),
+        ({"pseudonyms_until": "2027"}, ["key 'pseudonyms_until' is '2027', expected date, time and time zone"]),
         ({"private": "yes", "cap": -1, "alpha": 2}, ["key 'private'", "key 'cap'", "key 'alpha'"]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import typing
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -16,16 +17,19 @@ from referencing import Registry, Resource
 
 import harness
 import harness as h
-from harness.labs import board
+from harness.errors import HarnessError
+from harness.labs import acts, board, journal
 from harness.labs.board import Leaderboard, leaderboard_to_json
-from harness.labs.journal import Chosen, Submitted, Withdrawn
+from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry, Settings, floor, leaderboard
+from harness.labs.roster import add_team, revoke_team
 from harness.labs.submit import Offer, choose_primary, submit, withdraw
 
 Json = dict[str, Any]
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 SCHEMAS = {path.stem: json.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.json")}
+EVENTS = {each.event: each for each in typing.get_args(journal.Event)}
 REGISTRY = Registry().with_resources((each["$id"], Resource.from_contents(each)) for each in SCHEMAS.values())
 
 
@@ -39,6 +43,14 @@ def documents(lab: Lab) -> list[tuple[str, Json]]:
         run = run_file(lab.folder.parent / f"{seed}.run", seed)
         submit(lab, Offer(run, team, label, description="made for this test"))
     withdraw(lab, "B", "a", reason="another was meant")
+    for act in (Refunded, Disqualified, Appealed, Reinstated):
+        acts.act(lab, act, "A", "a", reason="for this test")
+    add_team(lab, "C")
+    revoke_team(lab, "C")
+    broken = lab.folder.parent / "broken.run"
+    broken.write_text("no run\n")
+    with pytest.raises(HarnessError):
+        submit(lab, Offer(broken, "A"))
     choose_primary(lab, "A", "b")
     lines = (lab.folder / "journal.jsonl").read_text().splitlines()
     means = sorted(lab.folder.rglob("means.json"))
@@ -51,8 +63,16 @@ def documents(lab: Lab) -> list[tuple[str, Json]]:
 @pytest.mark.parametrize("private", [False, True])
 def test_files_of_a_lab_fit_their_schemas(conf: Conf, tmp_path: Path, private: bool) -> None:
     collection(conf, tmp_path / "data", judgments(), private=private)
-    found = documents(tiny_lab(tmp_path / "lab", **({"cap": 3} if private else {})))
-    assert {document["event"] for name, document in found if name == "journal"} == {"submitted", "withdrawn", "primary"}
+    settings = {"cap": 3, "held_out": True, "invalid_cap": 5} if private else {}
+    lab = tiny_lab(tmp_path / "lab", **settings)
+    found = documents(lab)
+    if private:
+        acts.reveal(lab)
+        acts.rejudge(lab, tmp_path / "again", "test")
+        rows = (lab.folder / "journal.jsonl").read_text().splitlines()[-2:]
+        found += [("journal", json.loads(row)) for row in rows]
+    missing = set() if private else {"committed", "revealed", "refused", "rejudged"}
+    assert {document["event"] for name, document in found if name == "journal"} == EVENTS.keys() - missing
     for name, document in found:
         assert fits(name, document), document
         for key in document:
@@ -115,5 +135,5 @@ def test_schemas_have_the_fields_of_the_values() -> None:
     assert loaded["properties"].keys() == {"schema", "version"} | names(Leaderboard)
     for kind in (board.Mean, board.Judgments, board.Ties, board.Standing, board.Detectable):
         assert loaded["$defs"][kind.__name__.lower()]["properties"].keys() == names(kind)
-    for name, event in (("submitted", Submitted), ("withdrawn", Withdrawn), ("primary", Chosen)):
+    for name, event in EVENTS.items():
         assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab_tools import DOCS, TOPICS, Conf, collection, judgments, rankings, run_text, tiny_lab
+from lab_tools import DOCS, TOPICS, Conf, collection, enrol, judgments, rankings, run_text, tiny_lab, token_of
 from lab_tools import files as files_of
 
 from harness.cli import lab as commands
@@ -74,36 +74,38 @@ def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.C
     folder = tmp_path / "lab"
     judged = load_collection("secret").qrels()
     ids = {doc.decode() for doc in judged.doc.tolist()}
-    commands.new(folder, "secret", cap=4, baseline=part(tmp_path, "shuffle", 4, "chance"), corpus="mini-answers")
+    baseline = part(tmp_path, "shuffle", 4, "chance")
+    commands.new(folder, "secret", cap=4, baseline=baseline, corpus="mini-answers", least_results=1)
+    enrol(read_lab(folder), "A", "B")
     brought = {"chance": ("shuffle", 4), "a1": ("overlap", 2), "a2": ("overlap-title", 3), "b1": ("overlap", 3)}
     for tag, team in (("a1", "A"), ("a2", "A"), ("b1", "B")):
         name, keep = brought[tag]
-        commands.submit(part(tmp_path, name, keep, tag), folder, team, description="made for this test")
-    commands.withdraw(folder, "A", "a2")
-    commands.primary(folder, "A", "a1")
+        commands.submit(part(tmp_path, name, keep, tag), folder, team, token=token_of(team), description="made here")
+    commands.withdraw(folder, "a2", token=token_of("A"))
+    commands.primary(folder, "a1", token=token_of("A"))
     said = capsys.readouterr()
     printed = said.out + said.err
     lab = read_lab(folder)
     # Everything that goes wrong: runs, then judgments, then kept scores.
     odd = tmp_path / "runs" / "odd.run"
     odd.write_text("M.1 Q0 unheard-of 1 high odd\nM.9999 Q0 x 1 1 odd\n")
-    printed += refused(lambda: commands.submit(odd, folder, "B"))
-    printed += (printed_of_b := refused(lambda: commands.submit(tmp_path / "runs/a1.run", folder, "B")))
+    printed += refused(lambda: commands.submit(odd, folder, token=token_of("B")))
+    printed += (printed_of_b := refused(lambda: commands.submit(tmp_path / "runs/a1.run", folder, token=token_of("B"))))
     assert "submitted before by another team; nothing was stored" in printed_of_b
     whole = secret.read_bytes()
     last = whole.splitlines()[-1].decode()
     fresh = part(tmp_path, "overlap", 4, "fresh")
     for damaged in (whole + last.encode() + b"\n", whole + f"{last.split()[0]} 0 a1088 high\n".encode(), b""):
         secret.write_bytes(damaged)
-        printed += (hidden := refused(lambda: commands.submit(fresh, folder, "B")))
+        printed += (hidden := refused(lambda: commands.submit(fresh, folder, token=token_of("B"))))
         assert "the reason may reveal private judgments; organisers see it with 'harness lab check'" in hidden
         with pytest.raises(HarnessError, match=r"qrels.txt"):  # they do
             check(lab)
     secret.write_bytes(whole.replace(b"M.1 0", b"M.1001 0").replace(b"M.1\t0", b"M.1001\t0"))
-    printed += refused(lambda: commands.submit(fresh, folder, "B"))
+    printed += refused(lambda: commands.submit(fresh, folder, token=token_of("B")))
     secret.write_bytes(whole)
     (folder / "private" / "A" / "a1.v1" / "scores.json").write_text("{}")
-    commands.submit(fresh, folder, "A")
+    commands.submit(fresh, folder, token=token_of("A"))
     last_said = capsys.readouterr()
     printed += last_said.out + last_said.err
     assert "scored again from" in printed
@@ -220,6 +222,7 @@ def test_redacted_reports(secret: Path, tmp_path: Path, as_json: bool, capsys: p
         assert re.findall(r"\bM\.\d+\b", content) == [], name
         assert sha256(secret.read_bytes())[:12] not in content
         assert "Judged" not in content
+        assert "explorer-data" not in content  # compressed: ids could stand there unseen
     means = re.compile(r"0\.\d{3,}")
     for name, content in contents.items():
         if Path(name).suffix in (".csv", ".json", ".md"):

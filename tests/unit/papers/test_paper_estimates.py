@@ -221,7 +221,7 @@ def test_mathamr_by_hand() -> None:
     """Four representations and five seeds; 45,000 pairs in 4 to 7 epochs, as training may stop early."""
     found = step_of("mathamr-plus", "4.6", "train mathamr-plus-experiments")
     assert (found.times, found.count) == (20, Range(20 * 45_000 * 4, 20 * 45_000 * 7))
-    low, high = 417 / 45_000 / 2, 151 / 8946 * 2
+    low, high = 322 / 45_000 / 2, 151 / 8946 * 2
     assert hours(found) == pytest.approx((20 * 180_000 * low / 3600, 20 * 315_000 * high / 3600))
     assert step_of("mathamr-plus", "4.15", "train mathamr-plus-experiments").times == 5  # twelve rows share them
 

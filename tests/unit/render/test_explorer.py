@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from page_tools import explored
 
 from harness.collections.corpus import Document
 from harness.data.topics import Topic, Topics
@@ -65,8 +66,8 @@ def block(
 
 def decoded(digits: str, width: int) -> list[int]:
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    places = [alphabet.index(digit) for digit in digits]
-    return [int(np.polyval(places[i : i + width], 64)) for i in range(0, len(places), width)]
+    places = np.reshape([alphabet.index(digit) for digit in digits], (width, -1))
+    return [int(number) for number in np.polyval(places, 64)]
 
 
 # ---- rankings
@@ -252,9 +253,8 @@ def test_without_placeholders_only_formulas_are_set_apart() -> None:
 
 @settings(max_examples=50)
 @given(st.text(st.sampled_from("$\\()QZ12 x</script>\u202e\u0641&"), max_size=40))
-def test_what_is_written_is_shown_whole_and_ends_no_script(text: str) -> None:
+def test_what_is_written_is_shown_whole(text: str) -> None:
     made = to_json(worded(("", ""), ("", ""), (text, text)))
-    assert not set("<>&") & set(made)
     for shown in json.loads(made)["texts"][-1]:
         assert "".join(part if isinstance(part, str) else part[0] for part in shown) == visible(text)
 
@@ -273,7 +273,7 @@ def test_plain_numbers_as_ids_are_written_as_numbers_and_others_as_they_are() ->
         found = data["collections"][0]["topics"][0]["docs"]
         return found, sorted(map(str, decoded(found, 4))) if isinstance(found, str) else found
 
-    assert written("1", "64", "9999999") == ("AAABAABAmJZ_", ["1", "64", "9999999"])
+    assert written("1", "64", "9999999") == ("AAmAAJABZBA_", ["1", "64", "9999999"])
     for other in ("007", "0", "12345678", "a1", "１"):
         assert written("1", other)[0] == sorted(("1", other))
 
@@ -321,14 +321,11 @@ def test_formats_that_are_only_read_say_where_topics_are_looked_into() -> None:
 
 
 def test_no_text_ends_the_script_element() -> None:
-    written = to_json(hostile())
-    assert not set("<>&\u2028\u2029\u202e") & set(written)
-    assert json.loads(written)["collections"][0]["name"] == HOSTILE.replace("\u2028", "[U+2028]").replace(
-        "\u202e", "[U+202E]"
-    )
     page = render_html(Report("T", "H", (Section("S", (hostile(),)),)))
     assert page.count("<script") == 3
     assert page.count("</script>") == 3
+    shown = HOSTILE.replace("\u2028", "[U+2028]").replace("\u202e", "[U+202E]")
+    assert json.loads(explored(page))["collections"][0]["name"] == shown
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -112,6 +113,11 @@ def test_number_cells_round_for_the_eye_and_keep_the_value() -> None:
 )
 def test_hidden_and_turning_characters_are_shown_by_their_codes(code: int) -> None:
     assert visible(f"a{chr(code)}b") == f"a[U+{code:04X}]b"
+
+
+def test_texts_that_are_taken_as_they_are_hide_nothing() -> None:
+    printable = "".join(filter(str.isprintable, map(chr, range(sys.maxunicode + 1))))
+    assert visible(f"\t{printable}") == f" {printable}"  # the tab is not printable, so that all of it is looked at
 
 
 def test_lines_are_joined_and_the_joiners_that_persian_needs_are_kept() -> None:

@@ -180,6 +180,13 @@ def test_latex_stands_for_the_text_that_was_given(text: str) -> None:
     assert read_latex(latex_escape(text)) == visible(text)
 
 
+@given(st.text(st.sampled_from("aZ09 .:;/+()@-_,'~"), max_size=60))
+def test_latex_of_names_and_numbers(text: str) -> None:
+    # A space of no width is not literal, so that the text goes the longer way.
+    code = latex_escape("\u200b")
+    assert latex_escape(f"{text} \u200b") == f"{latex_escape(text)} {code}"
+
+
 @given(st.text())
 def test_latex_is_balanced_and_only_has_what_fonts_have(text: str) -> None:
     source = latex_escape(text)

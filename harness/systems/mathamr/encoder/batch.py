@@ -165,9 +165,12 @@ def augment(
     masked = batch.content & (drawn(len(batch.nodes)) < mask_probability)
     number = len(batch.source)
     chance = drawn(number)[batch.pair] if together else drawn(number)
-    kept = batch.fixed | (chance >= edge_dropout)
+    kept = (batch.fixed | (chance >= edge_dropout)).nonzero()[:, 0]
     return replace(
         batch,
         nodes=batch.nodes.masked_fill(masked, MASK),
-        **{name: getattr(batch, name)[kept] for name in ("source", "relation", "target", "fixed", "pair")},
+        **{
+            name: getattr(batch, name).index_select(0, kept)
+            for name in ("source", "relation", "target", "fixed", "pair")
+        },
     )

@@ -5,132 +5,21 @@ W_r = sum_b a_rb V_b. Edges are grouped by (relation, target), and each group's 
 avoids one product per edge and one pass over all edges or nodes per relation. All layers share a batch's groups.
 
 A loop over relations would be slow, because many small products leave threads waiting for each other. On a CPU, the
-groups of each relation are padded to a power of two, and relations of equal size are multiplied together: about ten
-products. On a GPU, groups are cut into chunks of equal padded size, one relation each, and multiplied in one product.
-Both methods give the same results up to rounding.
+groups of each relation are padded to one of few sizes, relations of equal size are multiplied together, and gradients
+are derived by hand. On a GPU, groups are cut into chunks of equal padded size, one relation each, and multiplied in one
+product. Both methods give the same results up to rounding.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-_LEAST_BLOCK = 4  # minimum number of rows per relation in a block, padding included
-_LEAST_CHUNK = 16  # minimum number of rows in a chunk, padding included; fewer would make GPU products too small
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Edges of a batch, grouped by relation and target node. All numbers are int64.
-
-    Attributes
-    ----------
-    source : shape (e,). Sources of the edges, group by group.
-    group : shape (e,). The group of each edge, ascending.
-    relation, target, count : shape (groups,). The common relation and target of a group's edges, and their number.
-        Groups are sorted by relation, then by target.
-    present : shape (p,). Relations that occur in the batch, ascending.
-    sizes : shape (p,). Number of groups of each present relation.
-    """
-
-    source: Tensor
-    group: Tensor
-    relation: Tensor
-    target: Tensor
-    count: Tensor
-    present: Tensor
-    sizes: Tensor
-
-    @cached_property
-    def blocks(self) -> Blocks:
-        """Relations arranged by number of groups, padded to powers of two."""
-        powers = torch.tensor([max(int(size) - 1, _LEAST_BLOCK - 1).bit_length() for size in self.sizes.tolist()])
-        powers, order = torch.sort(powers.to(self.sizes.device), stable=True)
-        power, relations = torch.unique_consecutive(powers, return_counts=True)
-        rows = torch.bitwise_left_shift(torch.ones_like(powers), powers)
-        first_row = torch.empty_like(rows)
-        first_row[order] = rows.cumsum(0) - rows
-        numbers = [int(number) for number in relations.tolist()]
-        lengths = [number << int(each) for number, each in zip(numbers, power.tolist(), strict=True)]
-        return Blocks(order, numbers, lengths, self._slot(first_row))
-
-    def _slot(self, first_row: Tensor) -> Tensor:
-        """Returns the row of each group, given the first row of each relation."""
-        first_group = self.sizes.cumsum(0) - self.sizes
-        shift = torch.repeat_interleave(first_row - first_group, self.sizes)
-        return torch.arange(len(self.target), device=shift.device) + shift
-
-    @cached_property
-    def chunks(self) -> Chunks:
-        """Groups arranged in chunks of equal size, one relation per chunk."""
-        groups, present = len(self.target), max(len(self.present), 1)
-        # With chunks of about the mean number of groups per relation, there are at most about as many padding rows as
-        # groups.
-        rows = max(_LEAST_CHUNK, 1 << max(groups // present, 1).bit_length() - 1)
-        number = (self.sizes + rows - 1) // rows
-        index = torch.repeat_interleave(torch.arange(len(self.present), device=self.sizes.device), number)
-        return Chunks(rows, index, self._slot((number.cumsum(0) - number) * rows))
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """Blocks of relations with equal padded size. The rows of a block are the padded rows of its relations.
-
-    Attributes
-    ----------
-    order : shape (p,). The relations as indices into `Plan.present`, block by block.
-    relations, rows : number of relations and of rows in each block.
-    slot : shape (groups,). The row of each group in the concatenation of all blocks.
-    """
-
-    order: Tensor
-    relations: list[int]
-    rows: list[int]
-    slot: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Chunks:
-    """Chunks of groups, one relation per chunk.
-
-    Attributes
-    ----------
-    rows : rows per chunk, padding included.
-    index : shape (chunks,). The relation of each chunk as an index into `Plan.present`.
-    slot : shape (groups,). The row of each group in the concatenation of all chunks.
-    """
-
-    rows: int
-    index: Tensor
-    slot: Tensor
-
-
-def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Plan:
-    """Groups edges by relation and target.
-
-    Parameters
-    ----------
-    source, relation, target : int64, shape (e,). Directed edges, in any order; duplicates count separately.
-    relations : number of relations R.
-
-    Raises
-    ------
-    ValueError
-        A relation is not from 0 to R - 1.
-    """
-    low, high = (int(relation.min()), int(relation.max())) if len(relation) else (0, 0)
-    if low < 0 or high >= relations:
-        raise ValueError(f"relations from {low} to {high}, expected 0 to {relations - 1}")
-    nodes = int(target.max()) + 1 if len(target) else 1
-    key, order = torch.sort(relation * nodes + target, stable=True)
-    key, group, count = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
-    own = key // nodes
-    present, sizes = torch.unique_consecutive(own, return_counts=True)
-    return Plan(source[order], group, own, key % nodes, count, present, sizes)
+from harness.systems.mathamr.encoder.plan import Plan
 
 
 def _matrices(comp: Tensor, weight: Tensor, relations: Tensor) -> Tensor:
@@ -139,38 +28,86 @@ def _matrices(comp: Tensor, weight: Tensor, relations: Tensor) -> Tensor:
     return (comp.index_select(0, relations) @ weight.view(bases, -1)).view(-1, dim_in, dim_out)
 
 
-def _padded(rows: Tensor, slot: Tensor, number: int) -> Tensor:
-    return rows.new_zeros(number, rows.shape[1]).index_copy(0, slot, rows)
+class _Blocked(torch.autograd.Function):
+    """The convolution with one batched product per block, and its gradients; used on CPUs.
 
-
-def blocked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
-    """Multiplies each group's row by its relation's matrix, with one batched product per block; used on CPUs.
-
-    Parameters
-    ----------
-    rows : shape (groups, i).
-    comp, weight : parameters of `RelationalConv`.
-
-    Returns
-    -------
-    Shape (groups, o). Under autocast, it has the autocast data type.
+    Derived by hand, so that each value is written once: vectors are summed into padded rows and out of them (`Bags`)
+    instead of gathered, scattered and divided, and products are written in place. Under autocast, the products have
+    the autocast data type.
     """
-    blocks = groups.blocks
-    matrices = torch.split(_matrices(comp, weight, groups.present[blocks.order]), blocks.relations)
-    parts = torch.split(_padded(rows, blocks.slot, sum(blocks.rows)), blocks.rows)
-    # The gradient of `split` is one concatenation; the gradient of indexing would be as large as all matrices.
-    products = [
-        torch.bmm(part.view(len(own), -1, own.shape[1]), own).flatten(0, 1)
-        for part, own in zip(parts, matrices, strict=True)
-    ]
-    return torch.cat(products).index_select(0, blocks.slot)
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        x: Tensor,
+        weight: Tensor,
+        comp: Tensor,
+        root: Tensor,
+        bias: Tensor,
+        edge_vectors: Tensor | None,
+        groups: Plan,
+    ) -> Tensor:
+        """Returns the output of `RelationalConv.forward`."""
+        kind = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+        blocks, bags = groups.blocks, groups.bags
+        rows = bags.means.sums(x, len(bags.target))
+        if edge_vectors is not None:
+            rows.index_add_(0, blocks.slot, edge_vectors.index_select(0, groups.relation))
+        rows = rows.to(kind)
+        matrices = _matrices(comp.to(kind), weight.to(kind), groups.present[blocks.order])
+        products = rows.new_empty(len(rows), weight.shape[2])
+        for part, own, out in zip(blocks.split(rows), blocks.matrices(matrices), blocks.split(products), strict=True):
+            torch.bmm(part, own, out=out)
+        out = bags.totals.sums(products.to(x.dtype), len(x) if groups.nodes is None else len(groups.nodes))
+        own = x if groups.nodes is None else x.index_select(0, groups.nodes)
+        ctx.groups = groups
+        ctx.save_for_backward(x, weight, comp, root, rows, matrices)
+        return out.addmm_(own, root).add_(bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+        """Returns the gradients of the arguments of `forward`."""
+        groups: Plan = ctx.groups
+        x, weight, comp, root, rows, matrices = ctx.saved_tensors
+        blocks, bags, kind = groups.blocks, groups.bags, rows.dtype
+        # Padding takes any row of the gradient: its products with the zeros of `rows` are zero, and are not summed.
+        grads = grad.index_select(0, bags.target).to(kind)
+        of_rows, of_matrices = torch.empty_like(rows), torch.empty_like(matrices)
+        for part, own, out, back, to in zip(
+            blocks.split(rows),
+            blocks.matrices(matrices),
+            blocks.split(grads),
+            blocks.split(of_rows),
+            blocks.matrices(of_matrices),
+            strict=True,
+        ):
+            torch.bmm(out, own.transpose(1, 2), out=back)
+            torch.bmm(part.transpose(1, 2), out, out=to)
+        flat, bases = of_matrices.flatten(1), weight.flatten(1).to(kind)
+        relations = groups.present[blocks.order]
+        of_comp = torch.zeros_like(comp).index_copy(0, relations, (flat @ bases.T).to(comp.dtype))
+        of_weight = (comp.index_select(0, relations).to(kind).T @ flat).view_as(weight).to(weight.dtype)
+        of_rows = of_rows.to(x.dtype)
+        of_x = bags.returned.sums(of_rows, len(x))
+        own = x
+        if groups.nodes is None:
+            of_x.addmm_(grad, root.T)
+        else:
+            own = x.index_select(0, groups.nodes)
+            of_x.index_add_(0, groups.nodes, grad @ root.T)
+        of_edges = None
+        if ctx.needs_input_grad[5]:
+            of_edges = x.new_zeros(len(comp), x.shape[1])
+            of_edges.index_add_(0, groups.relation, of_rows.index_select(0, blocks.slot))
+        return of_x, of_weight, of_comp, own.T @ grad, grad.sum(0), of_edges, None
 
 
 def chunked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
     """Computes the same as `blocked` in a single batched product over chunks; used on GPUs."""
     chunks = groups.chunks
     matrices = _matrices(comp, weight, groups.present).index_select(0, chunks.index)
-    padded = _padded(rows, chunks.slot, len(chunks.index) * chunks.rows)
+    padded = rows.new_zeros(len(chunks.index) * chunks.rows, rows.shape[1]).index_copy(0, chunks.slot, rows)
     out = torch.bmm(padded.view(-1, chunks.rows, rows.shape[1]), matrices)
     return out.view(-1, weight.shape[2]).index_select(0, chunks.slot)
 
@@ -204,21 +141,26 @@ class RelationalConv(nn.Module):
         Parameters
         ----------
         x : shape (n, dim_in).
-        groups : the batch's edges, grouped.
+        groups : the batch's edges, grouped; all of them, or those towards some nodes (`Plan.towards`).
         edge_vectors : shape (relations, dim_in). Added to a neighbour's vector, per relation, before multiplication
             by W_r (section 3.3.2). Adding it after the group mean gives the same result.
 
         Returns
         -------
-        Shape (n, dim_out).
+        Shape (n, dim_out), or (m, dim_out) for the m nodes of the plan.
         """
-        out = torch.addmm(self.bias, x, self.root).to(x.dtype)  # under autocast, sums keep their precision
-        if not len(groups.target):
+        if not len(groups.target) and groups.nodes is None:
+            return torch.addmm(self.bias, x, self.root).to(x.dtype)
+        chunks = x.device.type != "cpu" if self.chunks is None else self.chunks
+        if not chunks:
+            given = (x, self.weight, self.comp, self.root, self.bias, edge_vectors, groups)
+            out: Tensor = _Blocked.apply(*given)  # type: ignore[no-untyped-call]
             return out
+        own = x if groups.nodes is None else x.index_select(0, groups.nodes)
+        out = torch.addmm(self.bias, own, self.root).to(x.dtype)  # under autocast, sums keep their precision
         means = x.new_zeros(len(groups.target), x.shape[1]).index_add(0, groups.group, x.index_select(0, groups.source))
         means = means / groups.count[:, None]
         if edge_vectors is not None:
             means = means + edge_vectors.index_select(0, groups.relation)
-        chunks = x.device.type != "cpu" if self.chunks is None else self.chunks
-        products = (chunked if chunks else blocked)(means, self.comp, self.weight, groups)
+        products = chunked(means, self.comp, self.weight, groups)
         return out.index_add(0, groups.target, products.to(out.dtype))

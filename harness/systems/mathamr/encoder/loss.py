@@ -27,10 +27,22 @@ def maxsim(q: Tensor, q_mask: Tensor, d: Tensor, d_mask: Tensor, normalise: bool
     Shape (queries, documents). A query without vectors scores 0; a document without vectors has similarity LEAST.
     """
     rows = q[q_mask]
-    similarity = (rows @ d.reshape(-1, d.shape[2]).T).view(len(rows), *d_mask.shape)
-    # In place, because the gradient of a product does not need its result. Padding becomes minus infinity, because all
-    # real similarities may be negative.
-    best = similarity.masked_fill_(~d_mask, -torch.inf).max(dim=2).values
+    places = torch.arange(1, d_mask.shape[1] + 1, device=d_mask.device)
+    lengths = (d_mask * places).amax(dim=1).tolist()
+    # Documents of similar length are compared together, so that a long one does not pad all others.
+    blocks: dict[int, list[int]] = {}
+    for number, length in enumerate(lengths):
+        blocks.setdefault(min(1 << max(length - 1, 0).bit_length(), d.shape[1]), []).append(number)
+    parts = []
+    for width, numbers in blocks.items():
+        chosen = torch.tensor(numbers, device=d.device)
+        vectors, real = d[:, :width].index_select(0, chosen), d_mask[chosen, :width]
+        similarity = (rows @ vectors.flatten(0, 1).T).view(len(rows), len(numbers), width)
+        # In place, because the gradient of a product does not need its result. Padding becomes minus infinity, because
+        # all real similarities may be negative.
+        parts.append(similarity.masked_fill_(~real, -torch.inf).max(dim=2).values)
+    order = torch.tensor([number for numbers in blocks.values() for number in numbers], device=d.device)
+    best = torch.cat(parts, dim=1).index_select(1, torch.argsort(order))
     best = torch.where(d_mask.any(dim=1), best, LEAST)
     owner = q_mask.nonzero()[:, 0]
     total = best.new_zeros(len(q), len(d)).index_add(0, owner, best)

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.systems.mathamr.encoder.batch import Batch
-from harness.systems.mathamr.encoder.convolution import Plan, RelationalConv, plan
+from harness.systems.mathamr.encoder.convolution import RelationalConv
+from harness.systems.mathamr.encoder.plan import Plan, plan
 from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, Settings
 from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 
@@ -95,8 +96,9 @@ class Layer(nn.Module):
         self.conv = RelationalConv(settings.dim, settings.dim, settings.directed, settings.bases)
 
     def forward(self, h: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
-        """Applies the layer to node vectors `h`, shape (n, d)."""
-        return h + functional.gelu(self.conv(self.norm(h), groups, edge_vectors))
+        """Applies the layer to node vectors `h`, shape (n, d); returns those of the nodes of the plan."""
+        own = h if groups.nodes is None else h.index_select(0, groups.nodes)
+        return own + functional.gelu(self.conv(self.norm(h), groups, edge_vectors))
 
 
 class Encoder(nn.Module):
@@ -144,9 +146,12 @@ class Encoder(nn.Module):
         """
         groups = groups_of(batch, self.settings) if groups is None else groups
         h = self.virtual(self.embedding(batch.nodes.masked_fill(~batch.content, 0)), batch)
-        for layer in self.layers:
+        for layer in self.layers[:-1]:
             h = layer(h, groups, self.edge_vectors)
-        z = functional.normalize(self.head(h[batch.vectors[batch.mask]]).float(), dim=-1)
+        # The last layer is computed only for the nodes whose vectors are used.
+        used, place = torch.unique(batch.vectors[batch.mask], return_inverse=True)
+        h = self.layers[-1](h, groups.towards(used, len(h)), self.edge_vectors)
+        z = functional.normalize(self.head(h.index_select(0, place)).float(), dim=-1)
         return z.new_zeros(*batch.mask.shape, z.shape[1]).masked_scatter(batch.mask[:, :, None], z)
 
     def temperature(self) -> Tensor:

@@ -135,6 +135,12 @@ def test_lists_beyond_the_entries(start: list[int]) -> None:
     same(both(lambda: index.best({"w0": 1}, np.arange(4), 3)))
 
 
+def test_entries_of_two_dimensions_are_not_given_to_the_kernel() -> None:
+    index = made(np.random.default_rng(0), 4, 1)
+    index = replace(index, start=np.array([0, 2]), doc=np.empty((2, 0), np.int32), weight=np.empty((2, 0)))
+    assert index._searched(lambda *_: pytest.fail("called"), {"w0": 1}, np.arange(4), 3) is None
+
+
 @pytest.mark.parametrize("variant", weighting.VARIANTS)
 def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
     rng = random.Random(3)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.encoder.convolution import RelationalConv, plan  # noqa: E402
+from harness.systems.mathamr.encoder.convolution import RelationalConv  # noqa: E402
+from harness.systems.mathamr.encoder.plan import Plan, plan  # noqa: E402
 
 
 def conv(relations: int = 7, chunks: bool | None = None, dim_in: int = 5, dim_out: int = 4) -> RelationalConv:
@@ -134,3 +135,78 @@ def test_bf16_autocast_is_near(chunks: bool) -> None:
     assert x.grad is not None
     assert float((rough.float() - exact).detach().abs().max()) < 0.1
     assert not torch.equal(rough.float(), exact)
+
+
+def gradients(
+    layer: RelationalConv, x: Tensor, groups: Plan, vectors: Tensor | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Output and the gradients of a weighted sum of it."""
+    x = x.clone().requires_grad_()
+    given = None if vectors is None else vectors.clone().requires_grad_()
+    layer.zero_grad()
+    out = layer(x, groups, given)
+    torch.autograd.backward((out * torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)).sum())
+    found = {"x": x.grad, "vectors": None if given is None else given.grad}
+    found |= {
+        name: parameter.grad.clone() for name, parameter in layer.named_parameters() if parameter.grad is not None
+    }
+    return out.detach(), {name: value for name, value in found.items() if value is not None}
+
+
+@pytest.mark.parametrize("with_vectors", [False, True])
+@pytest.mark.parametrize("some", [False, True])
+def test_gradients_derived_by_hand_are_those_of_autograd(some: bool, with_vectors: bool) -> None:
+    """In float32; chunks are differentiated by torch."""
+    relation = torch.cat([torch.full((3 * n + 1,), n) for n in range(15)])
+    source, target = torch.randint(0, 60, (2, len(relation)))
+    groups = plan(source, relation, target, 17)
+    groups = groups.towards(torch.tensor([3, 7, 20, 59]), 60) if some else groups
+    x = torch.randn(60, 5)
+    vectors = torch.randn(17, 5) if with_vectors else None
+    out, found = gradients(conv(17, False).float(), x, groups, vectors)
+    expected, reference = gradients(conv(17, True).float(), x, groups, vectors)
+    torch.testing.assert_close(out, expected, atol=1e-6, rtol=1e-6)
+    assert found.keys() == reference.keys()
+    for name, value in reference.items():
+        torch.testing.assert_close(found[name], value, atol=1e-6 * float(value.abs().max()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("chunks", [False, True])
+def test_values_of_some_nodes_are_those_of_all(chunks: bool) -> None:
+    source, relation, target = torch.randint(0, 6, (3, 50))
+    layer, x = conv(chunks=chunks), torch.randn(8, 5, dtype=torch.float64)
+    groups = plan(source, relation, target, 7)
+    for nodes in ([], [2], [0, 4, 7], list(range(8))):  # node 7 has no edge
+        chosen = torch.tensor(nodes, dtype=torch.int64)
+        part = groups.towards(chosen, len(x))
+        torch.testing.assert_close(layer(x, part), layer(x, groups)[chosen], atol=1e-12, rtol=0)
+        assert int(part.count.sum()) == len(part.source) == int(torch.isin(target, chosen).sum())
+
+
+def test_nodes_after_the_last_edge_and_graphs_without_edges_get_their_own_value() -> None:
+    one = torch.tensor([1])
+    x = torch.randn(4, 5, dtype=torch.float64)
+    for groups in (plan(one, one, one - 1, 7), plan(one[:0], one[:0], one[:0], 7)):
+        for layer in (conv(chunks=False), conv(chunks=True)):
+            out, found = gradients(layer, x, groups)
+            torch.testing.assert_close(out[1:], x[1:] @ layer.root + layer.bias, atol=1e-12, rtol=0)
+            assert found["x"].shape == x.shape
+
+
+@pytest.mark.parametrize("chunks", [False, True])
+def test_parameters_without_an_edge_have_a_gradient_of_zero(chunks: bool) -> None:
+    """None would leave them out of weight decay."""
+    one = torch.tensor([1])
+    layer, x = conv(chunks=chunks), torch.randn(4, 5, dtype=torch.float64)
+    out, found = gradients(layer, x, plan(one, one, one, 7).towards(one - 1, 4))
+    torch.testing.assert_close(out, x[:1] @ layer.root + layer.bias, atol=1e-12, rtol=0)
+    assert not found["comp"].any()
+    assert not found["weight"].any()
+    assert found["root"].any()
+
+
+@pytest.mark.parametrize("ends", [(0, 4), (4, 0)])
+def test_edges_of_nodes_that_do_not_exist_are_refused(ends: tuple[int, int]) -> None:
+    source, target = (torch.tensor([end]) for end in ends)
+    with pytest.raises((ValueError, RuntimeError)):
+        conv(chunks=False)(torch.randn(4, 5, dtype=torch.float64), plan(source, source[:1] * 0, target, 7))

@@ -166,3 +166,14 @@ def test_wrong_sizes_and_weights_are_one_line() -> None:
         loss.objective(values, batch, 3, 0.3, 1.5)
     with pytest.raises(HarnessError, match="6 graphs are not 2 queries"):
         loss.objective(values, batch, 2, 0.3)
+
+
+def test_long_and_short_documents_and_padding_between_vectors() -> None:
+    """Widths that are compared together are 1, 2, 4, 8 and 9; the mask has holes, and one document has no vector."""
+    d, d_mask = vectors(1, 9, 2, 5, 8, 3, 1)
+    q, q_mask = vectors(2, 1, 4, seed=3)
+    d_mask[1, 3] = d_mask[3, 0] = d_mask[6, 0] = False
+    scores = loss.maxsim(q, q_mask, d, d_mask)
+    kept = [0, 1, 2, 3, 4, 5]
+    torch.testing.assert_close(scores[:, kept], by_hand(q, q_mask, d[kept], d_mask[kept], True), atol=1e-12, rtol=0)
+    assert scores[:, 6].tolist() == [-1.0] * 3

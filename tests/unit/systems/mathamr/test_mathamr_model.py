@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import pytest
 from encoder_tools import SMALL, encoded
@@ -11,11 +12,14 @@ from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch, augment, collate
 from harness.systems.mathamr.encoder.settings import INITS, Settings
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +117,38 @@ def test_every_parameter_learns() -> None:
             assert parameter.grad is not None, name
             assert bool(parameter.grad.isfinite().all()), name
             assert float(parameter.grad.abs().sum()) > 0, name
+
+
+@pytest.mark.parametrize("structure", ["hierarchy", "none", "global"])
+def test_the_last_layer_of_some_nodes_equals_that_of_all(structure: str) -> None:
+    """Vectors in float32, gradients of all parameters, and vectors that share a node."""
+    encoder = model(edge_vectors=True)
+    items = [encoded(n, 6 + 2 * n, structure=structure) for n in range(6)]
+    items[0] = replace(items[0], vectors=items[0].vectors[[0, 0, *range(1, len(items[0].vectors))]])
+    items[0] = replace(items[0], types=items[0].types[[0, 0, *range(1, len(items[0].types))]])
+    one = collate(items, SMALL)
+
+    def whole() -> Tensor:
+        groups = groups_of(one, SMALL)
+        h = encoder.virtual(encoder.embedding(one.nodes.masked_fill(~one.content, 0)), one)
+        for layer in encoder.layers:
+            h = layer(h, groups, encoder.edge_vectors)
+        z = torch.nn.functional.normalize(encoder.head(h), dim=-1)
+        out: Tensor = z[one.vectors] * one.mask[:, :, None]
+        return out
+
+    weights = torch.randn(whole().shape)
+    found = []
+    for vectors in (encoder(one), whole()):
+        encoder.zero_grad()
+        torch.autograd.backward((vectors * weights).sum())
+        grads = {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+        found.append((vectors.detach(), grads))
+    (ours, gradients), (expected, reference) = found
+    torch.testing.assert_close(ours, expected, atol=1e-6, rtol=0)
+    assert gradients.keys() == reference.keys()
+    for name, value in reference.items():
+        torch.testing.assert_close(gradients[name], value, atol=1e-6 * float(value.abs().max()), rtol=1e-6)
 
 
 def test_edge_vectors_change_what_is_sent() -> None:

@@ -47,7 +47,7 @@ def by_hand(one: training.Trainer) -> Encoder:
     """The weights after the first epoch."""
     schedule, settings = one.schedule, one.settings
     model = training.initial(settings, schedule.seed).train()
-    optimizer = torch.optim.AdamW(loop.parameter_groups(model, schedule.weight_decay))
+    optimizer = torch.optim.AdamW(loop.parameter_groups(model, schedule.weight_decay), fused=True)
     order = training.epoch_batches(one.train, schedule, 0)
     for step, which in enumerate(order):
         pairs = one.train.take(which)
@@ -99,6 +99,22 @@ def test_an_epoch_by_hand(tmp_path: Path, changes: dict[str, Any]) -> None:
     # What was changed is felt: the same comparison with the schedule of the first case tells them apart.
     plain = by_hand(replace(one, schedule=made(tmp_path).schedule))
     assert equal(trained, plain) == (not changes)
+
+
+def test_the_fused_optimizer_steps_as_the_plain_one(tmp_path: Path) -> None:
+    one = made(tmp_path)
+    models = [training.initial(one.settings, 1) for _ in range(2)]
+    plain = torch.optim.AdamW(loop.parameter_groups(models[0], one.schedule.weight_decay), lr=one.schedule.rate)
+    fused = training.optimizer_of(models[1], one.schedule)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        for first, second in zip(*(model.parameters() for model in models), strict=True):
+            first.grad = torch.randn(first.shape, generator=generator)
+            second.grad = first.grad.clone()
+        plain.step()
+        fused.step()
+    for first, second in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(second, first, atol=1e-6, rtol=0)
 
 
 def test_scores_that_are_not_normalised_are_trained_on(tmp_path: Path) -> None:

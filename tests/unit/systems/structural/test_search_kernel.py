@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree
 from harness.io import kernels
-from harness.systems.structural.index import RANGE, Index
+from harness.systems.structural.index import RANGE, Index, write
 from harness.systems.structural.tree import Query, Structural
 
 pytestmark = pytest.mark.skipif(kernels.kernel("harness_search") is None, reason=f"kernels: {kernels.state()[0]}")
@@ -121,6 +122,26 @@ def test_a_pickled_index_is_searched() -> None:
     assert set(vars(index)) - set(vars(copy)) >= {"given"}
     same(Structural().search(Query(tree, copy)), expected)
     assert copy.given[0].tolist() != index.given[0].tolist()
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 2**64 + 1, 10**30])
+def test_a_budget_and_a_height_above_64_bits(number: int) -> None:
+    trees = random_trees(30)
+    index, system = indexed(forest.pack(trees), number), Structural(height=number, budget=number)
+    compiled, expected = both(system, trees[4], index)
+    same(compiled, expected)
+    assert len(compiled[0]) > 1
+
+
+@pytest.mark.parametrize("name", ["path", "end", "blocks", "range", "size", "posting", "weight"])
+def test_arrays_of_several_dimensions_are_refused(tmp_path: Path, name: str) -> None:
+    """The length of an array with two dimensions says nothing of its memory."""
+    trees = forest.pack(random_trees(9))
+    write(trees, 2, tmp_path)
+    array = np.load(tmp_path / f"{name}.npy")
+    np.save(tmp_path / f"{name}.npy", array[:, None][:, :0])
+    with pytest.raises(HarnessError, match="not an index of these trees"):
+        Index.load(tmp_path, trees, 2)
 
 
 def test_a_query_of_unknown_symbols_finds_nothing() -> None:

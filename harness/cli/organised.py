@@ -1,0 +1,160 @@
+"""The commands of a lab's organisers: `lab team`, refunds, disqualifications, re-judging, held-out topics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.added import Group
+from harness.cli.options import to_path
+from harness.cli.score import find_readers
+from harness.errors import HarnessError
+from harness.io.console import out, out_table
+
+team_app = typer.Typer(
+    cls=Group,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The roster of a lab: teams that may submit, each with a token.",
+)
+
+Folder = Annotated[Path, typer.Argument(parser=to_path, metavar="LAB", help="Folder of the lab.")]
+TeamName = Annotated[str, typer.Argument(metavar="TEAM", help="The team.")]
+LabelName = Annotated[str, typer.Argument(metavar="LABEL", help="Label of the team's run.")]
+Version = Annotated[int | None, typer.Option(help="Version; default: the latest one.")]
+Reason = Annotated[str, typer.Option(help="Reason, in one sentence.")]
+VARIABLE = "HARNESS_TOKEN"  # environment variable with a team's token
+
+
+@team_app.command()
+def add(folder: Folder, team: TeamName) -> None:
+    """Add a team and print its token, which is stored nowhere; also for a team whose token was revoked."""
+    from harness.labs.lab import read_lab
+    from harness.labs.roster import add_team
+
+    name, token = add_team(read_lab(folder), team)
+    known = f", in this lab {name}" if name != team else ""
+    out(f"team {team}{known}: may submit with {VARIABLE}={token}")
+
+
+@team_app.command()
+def revoke(folder: Folder, team: TeamName, reason: Reason = "") -> None:
+    """Revoke a team's token; its submissions stay."""
+    from harness.labs.lab import read_lab
+    from harness.labs.roster import revoke_team
+
+    revoke_team(read_lab(folder), team, reason)
+    out(f"team {team}: its token is revoked")
+
+
+@team_app.command("list")
+def list_(folder: Folder) -> None:
+    """List the teams on the roster with their numbers of submissions and invalid files."""
+    from harness.labs.journal import Refused
+    from harness.labs.lab import read_lab
+    from harness.labs.roster import real_names, roster
+    from harness.labs.submissions import events, from_events
+
+    lab = read_lab(folder)
+    journal, names = events(lab), real_names(lab)
+    found = from_events(journal, lab.folder)
+    known = roster(journal)
+    rows = [["team", "name", "token", "submissions", "refunded", "invalid files"]]
+    for team in sorted({*known, *(each.team for each in found)}):
+        mine = [each for each in found if each.team == team]
+        sent = sum(isinstance(event, Refused) and event.team == team for event in journal)
+        refunded = sum(each.refunded for each in mine)
+        state = "valid" if team in known else "none"
+        rows.append([team, names.get(team, team), state, str(len(mine)), str(refunded), str(sent)])
+    if len(rows) == 1:
+        out(f"{folder}: no team was added yet")
+        return
+    out_table(rows)
+
+
+def refund(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
+    """Refund a submission: it no longer counts towards the team's caps."""
+    from harness.labs.acts import act
+    from harness.labs.journal import Refunded
+    from harness.labs.lab import read_lab
+
+    done = act(read_lab(folder), Refunded, team, label, version, reason)
+    out(f"{done.title}: does not count towards the caps of {done.team}")
+
+
+def disqualify(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
+    """Disqualify a run: it is no longer ranked; its files and journal entries stay."""
+    from harness.labs.acts import act
+    from harness.labs.journal import Disqualified
+    from harness.labs.lab import read_lab
+
+    done = act(read_lab(folder), Disqualified, team, label, version, reason)
+    out(f"{done.title}: disqualified; the team can appeal with 'harness lab appeal'")
+
+
+def reinstate(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
+    """Lift the disqualification of a run."""
+    from harness.labs.acts import act
+    from harness.labs.journal import Reinstated
+    from harness.labs.lab import read_lab
+
+    done = act(read_lab(folder), Reinstated, team, label, version, reason)
+    out(f"{done.title}: reinstated")
+
+
+def rejudge(
+    folder: Folder,
+    new: Annotated[Path, typer.Argument(parser=to_path, metavar="NEW", help="Folder of the new lab.")],
+    edition: Annotated[str, typer.Option(help="Edition of the new judgments.")],
+    reason: Reason = "",
+) -> None:
+    """Score all submissions by another edition of the judgments, in a new lab; the old lab takes no more runs."""
+    from harness.collections.load import load_collection
+    from harness.labs.acts import rejudge
+    from harness.labs.lab import read_lab
+
+    lab = read_lab(folder)
+    find_readers(load_collection(lab.collection), lab.corpus)
+    made = rejudge(lab, new, edition, reason)
+    out(f"{made.folder}: the submissions of {folder}, scored by edition {made.edition}")
+
+
+def reveal(folder: Folder) -> None:
+    """Reveal the seed of the held-out topics, which ends the lab; 'harness leaderboard --final' then ranks by them."""
+    from harness.labs.acts import reveal
+    from harness.labs.lab import read_lab
+
+    out(f"seed of the held-out topics: {reveal(read_lab(folder))}")
+
+
+def topics(folder: Folder) -> None:
+    """List the public and the held-out topics, drawn from the seed after checking it against its commitment."""
+    from harness.collections.load import load_collection
+    from harness.experiments.task import task
+    from harness.labs.journal import Revealed
+    from harness.labs.lab import read_lab
+    from harness.labs.published import commitment, halves, seed_of
+    from harness.labs.submissions import events
+
+    lab = read_lab(folder)
+    journal = events(lab)
+    seed = seed_of(lab, journal)
+    collection = load_collection(lab.collection)
+    find_readers(collection, lab.corpus)
+    if collection.withheld(lab.edition):
+        raise HarnessError(f"{folder}: the judgments are not here, and with them the list of judged topics")
+    judged = task(lab.collection, lab.corpus, edition=lab.edition, protocol=lab.protocol).scorer.qrels.topics
+    public, held = halves(lab, journal, judged)
+    shown = seed if any(isinstance(event, Revealed) for event in journal) else "not revealed yet"
+    out(f"seed: {shown}; its SHA-256 is that in the journal: {commitment(journal)}")
+    out(f"public ({len(public)}): {' '.join(sorted(public))}")
+    out(f"held out ({len(held)}): {' '.join(sorted(held))}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds these commands to `harness lab`."""
+    for command in (refund, disqualify, reinstate, rejudge, reveal, topics):
+        app.command()(command)
+    app.add_typer(team_app, name="team")

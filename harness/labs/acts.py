@@ -1,0 +1,153 @@
+"""Acts of a lab's organisers, and appeals of teams, each an event of the journal."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.io.files import read_bytes, write_atomic
+from harness.labs.form import normal
+from harness.labs.journal import Appealed, Committed, Disqualified, Journal, Refunded, Reinstated, Revealed, Submitted
+from harness.labs.journal import Rejudged as RejudgedEvent
+from harness.labs.lab import FILE, PRIVATE, Lab, new_lab
+from harness.labs.metadata import Details
+from harness.labs.names import nfc, stamp
+from harness.labs.published import halves, seed_of, shown_means
+from harness.labs.roster import NAMES
+from harness.labs.storing import clear, commit, files_of, staged
+from harness.labs.submissions import METADATA, Submission, find, from_events, stored_run, verified
+from harness.version import __version__
+
+Kind = type[Refunded] | type[Disqualified] | type[Appealed] | type[Reinstated]
+LONGEST_REASON = 2_000
+
+
+def act(
+    lab: Lab,
+    kind: Kind,
+    team: str,
+    label: str,
+    version: int | None = None,
+    reason: str = "",
+    *,
+    now: datetime | None = None,
+) -> Submission:
+    """Records a refund, a disqualification, an appeal or a reinstatement of a version, by default the latest one.
+
+    Raises
+    ------
+    HarnessError
+        The version does not exist, is refunded or disqualified already, or is not disqualified; or the reason is
+        unprintable or too long.
+
+    Examples
+    --------
+    >>> from harness.labs.submit import Offer, submit
+    >>> lab = new_lab(Path("labs/acts"), {"title": "Acts", "collection": "mini-task1"})
+    >>> made = submit(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first"))
+    >>> act(lab, Disqualified, "DPRL", "first", reason="Uses the judgments.").disqualified
+    'Uses the judgments.'
+    """
+    reason = " ".join(nfc(reason).split())
+    if not reason.isprintable() or len(reason) > LONGEST_REASON:
+        raise HarnessError(f"reason: expected printable text of at most {LONGEST_REASON:,} characters")
+    journal = Journal(lab.folder)
+    with journal.locked():
+        clear(lab, journal)
+        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
+        if kind in (Appealed, Reinstated) and not chosen.disqualified:
+            raise HarnessError(f"{chosen.title}: is not disqualified")
+        if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):
+            raise HarnessError(f"{chosen.title}: is {kind.event} already")
+        journal.append(kind(chosen.team, chosen.label, chosen.version, reason, stamp(now or datetime.now(UTC))))
+        return from_events(journal.events, lab.folder)[chosen.place]
+
+
+def reveal(lab: Lab, *, now: datetime | None = None) -> str:
+    """Reveals the seed of the held-out topics in the journal, after which the lab takes post-hoc runs only.
+
+    Raises
+    ------
+    HarnessError
+        The lab has no held-out topics, the deadline is not over, or the seed is missing or wrong.
+    """
+    now = now or datetime.now(UTC)
+    if lab.deadline is not None and now <= lab.deadline:
+        raise HarnessError(f"{lab.folder}: the deadline, {lab.deadline.isoformat()}, is not over; reveal the seed then")
+    journal = Journal(lab.folder)
+    with journal.locked():
+        seed = seed_of(lab, journal.events)
+        if any(isinstance(event, Revealed) for event in journal.events):
+            raise HarnessError(f"{lab.folder}: the seed is revealed already: {seed}")
+        journal.append(Revealed(seed, stamp(now)))
+    return seed
+
+
+def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: datetime | None = None) -> Lab:
+    """Makes a lab with the same submissions under another edition of the judgments, and closes this one.
+
+    All events keep their times; held-out topics are drawn anew.
+
+    Raises
+    ------
+    HarnessError
+        The folder exists, the edition is unknown, the lab was re-judged before, or a stored run is damaged.
+    """
+    journal = Journal(lab.folder)
+    with journal.locked():
+        clear(lab, journal)
+        if any(isinstance(event, RejudgedEvent) for event in journal.events):
+            raise HarnessError(f"{lab.folder}: was re-judged already")
+        settings = config.parse(read_bytes(lab.folder / FILE, most=1 << 20), str(lab.folder / FILE))
+        made = new_lab(folder, {**settings, "edition": edition, "step": None})
+        try:
+            _replay(lab, journal, made)
+            journal.append(RejudgedEvent(made.edition, " ".join(reason.split()), stamp(now or datetime.now(UTC))))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return made
+
+
+def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
+    """Repeats the events of a lab in a new one, whose judgments score the runs."""
+    if (lab.folder / PRIVATE / NAMES).is_file():
+        (made.folder / PRIVATE).mkdir(mode=0o700, exist_ok=True)
+        write_atomic(made.folder / PRIVATE / NAMES, read_bytes(lab.folder / PRIVATE / NAMES, most=1 << 20))
+    bench, old = made.task(), iter(from_events(journal.events, lab.folder))
+    best: dict[str, dict[str, float]] = {}
+    copy = Journal(made.folder)
+    with copy.locked():
+        for event in journal.events:
+            if isinstance(event, Committed | Revealed):
+                continue  # the new lab has a seed of its own
+            if not isinstance(event, Submitted):
+                copy.append(event)
+                continue
+            submission = next(old)
+            run, text = normal(stored_run(submission), submission.name)
+            with made.guarded():
+                scores = bench.scorer(run)
+            topics, _ = halves(made, copy.events, scores.topics)
+            means = shown_means(made, scores.select(topics), best.get(event.team) if made.ladder else None)
+            best[event.team] = {name: math.nan if mean is None else mean for name, mean in means.items()}
+            details = Details(event.team, event.label, event.kind, event.description, event.code, event.external_data)
+            files = files_of(made, details, text, _metadata(made, submission), scores, means)
+            with staged(made, files) as staging:
+                again = replace(event, checksum=files.checksum, means=means, harness=f"mathir-harness {__version__}")
+                commit(made, copy, staging, again)
+
+
+def _metadata(made: Lab, submission: Submission) -> str:
+    """Returns the metadata of a submission with the new lab's edition."""
+    found = yaml.safe_load(verified(submission.run.parent, METADATA, submission.checksum))
+    found["data"]["test collection"]["edition"] = made.edition
+    out: str = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120)
+    return out

@@ -1,0 +1,27 @@
+"""Names of teams and labels: Unicode form, names that people would confuse, and time stamps of events."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+
+# Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
+_LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
+
+
+def nfc(name: str) -> str:
+    """Normalises a name to Unicode form NFC."""
+    return unicodedata.normalize("NFC", name)
+
+
+def confusable(one: str, other: str) -> tuple[str, str] | None:
+    """Returns two names as messages show them if people would confuse them, else None."""
+    if one.casefold() == other.casefold():
+        return repr(one), repr(other)
+    first, second = (unicodedata.normalize("NFKC", name).casefold().translate(_LATIN) for name in (one, other))
+    return (ascii(one), ascii(other)) if first == second else None  # they look the same when printed
+
+
+def stamp(now: datetime) -> str:
+    """Formats the time of an event, in UTC and to the second."""
+    return now.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,162 @@
+"""Roster of a lab: the teams that may submit, each with a token of which the journal has the SHA-256.
+
+A token has 256 random bits, so its hash needs no salt and may be public. `submit` trusts the team's name that it is
+given; whoever calls it for a participant takes the name from `team_of`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from harness.errors import HarnessError, format_error, suggestion
+from harness.io.files import read_bytes, sha256, write_atomic
+from harness.labs.journal import NAME_RULE, Event, Joined, Journal, Revoked, Submitted, is_name
+from harness.labs.lab import PRIVATE, Lab
+from harness.labs.names import confusable, nfc, stamp
+from harness.labs.submissions import events
+
+BASELINE = "baseline"  # team of the baseline run, which organisers submit
+NAMES = ".names.json"  # pseudonym -> name, in the private folder
+
+
+def roster(events: Sequence[Event]) -> dict[str, str]:
+    """Returns the teams on the roster: team -> SHA-256 of its token."""
+    found: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, Joined):
+            found[event.team] = event.token
+        elif isinstance(event, Revoked):
+            found.pop(event.team, None)
+    return found
+
+
+def has_roster(lab: Lab, events: Sequence[Event]) -> bool:
+    """Returns whether only teams on the roster may submit: with private judgments, and once a team was added."""
+    return lab.private or any(isinstance(event, Joined) for event in events)
+
+
+def fault(lab: Lab, events: Sequence[Event], team: str) -> str:
+    """Returns why a team may not submit, in one line; empty if it may."""
+    if team == BASELINE or not has_roster(lab, events):
+        return ""
+    known = roster(events)
+    if team in known:
+        return ""
+    if any(isinstance(event, Revoked) and event.team == team for event in events):
+        return f"team {team}: its token was revoked; the organisers can add the team again"
+    near = suggestion(team, known) if known else f"add teams with 'harness lab team add {lab.folder} TEAM'"
+    return f"team {team!r}: is not on the roster; {near}"
+
+
+def team_of(lab: Lab, token: str) -> str:
+    """Returns the team that a token belongs to.
+
+    Raises
+    ------
+    HarnessError
+        No team on the roster has this token.
+    """
+    digest = sha256(token.strip().encode())
+    # Every hash is compared in constant time, so that the time tells nothing about a token.
+    found = [team for team, known in roster(events(lab)).items() if hmac.compare_digest(known, digest)]
+    if not found:
+        raise HarnessError(f"{lab.folder}: the token is unknown or was revoked; the organisers can issue another")
+    return found[0]
+
+
+def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, str]:
+    """Puts a team on the roster; returns its name in the lab, which may be a pseudonym, and its token.
+
+    The token is stored nowhere. A team whose token was revoked gets another one.
+
+    Raises
+    ------
+    HarnessError
+        The name has a wrong form, is on the roster, or looks like another team's.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from harness.labs.lab import new_lab
+    >>> lab = new_lab(Path("labs/listed"), {"title": "Listed", "collection": "mini-task1"})
+    >>> team, token = add_team(lab, "DPRL")
+    >>> team, len(token), team_of(lab, token)
+    ('DPRL', 43, 'DPRL')
+    """
+    now, token, given = now or datetime.now(UTC), secrets.token_urlsafe(32), nfc(name)
+    if not is_name(given):
+        raise HarnessError(f"team {given!r}: expected {NAME_RULE}")
+    if given == BASELINE:
+        raise HarnessError(f"team {BASELINE!r}: is the organisers'; choose another name")
+    journal = Journal(lab.folder)
+    with journal.locked():
+        names = real_names(lab)
+        taken = roster(journal.events)
+        team = next((pseudonym for pseudonym, real in names.items() if real == given), given)
+        if team in taken:
+            raise HarnessError(f"team {given}: is on the roster; revoke its token before you issue another")
+        others = {event.team for event in journal.events if isinstance(event, Joined | Submitted)} - {team, BASELINE}
+        for other in {*others, *names.values()} - {given}:
+            if alike := confusable(given, other):
+                raise HarnessError(f"team {alike[0]}: resembles the existing team {alike[1]}; choose another name")
+        if lab.pseudonyms_until is not None and now < lab.pseudonyms_until and team == given and team not in others:
+            team = f"team-{secrets.token_hex(4)}"
+            _keep_names(lab, {**names, team: given})
+        journal.append(Joined(team, sha256(token.encode()), stamp(now)))
+    return team, token
+
+
+def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None = None) -> None:
+    """Revokes the token of a team; its submissions stay.
+
+    Raises
+    ------
+    HarnessError
+        The team is not on the roster.
+    """
+    journal, team = Journal(lab.folder), nfc(team)
+    with journal.locked():
+        known = roster(journal.events)
+        if team not in known:
+            raise HarnessError(f"team {team!r}: is not on the roster; {suggestion(team, known)}")
+        journal.append(Revoked(team, " ".join(reason.split()), stamp(now or datetime.now(UTC))))
+
+
+def real_names(lab: Lab) -> dict[str, str]:
+    """Returns the teams' names, pseudonym -> name; empty for a participant, who lacks the private folder.
+
+    Raises
+    ------
+    FormatError
+        The file is damaged.
+    """
+    path = lab.folder / PRIVATE / NAMES
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(read_bytes(path, most=1 << 20))
+    except ValueError:
+        found = None
+    right = isinstance(found, dict) and all(isinstance(name, str) and is_name(name) for name in found.values())
+    if not isinstance(found, dict) or not right:
+        raise format_error(path, 0, "damaged: expected pseudonyms and names; restore it from a copy")
+    return found
+
+
+def public_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
+    """Returns pseudonym -> name after the lab's `pseudonyms_until`; empty before, and without the private folder."""
+    until = lab.pseudonyms_until
+    return real_names(lab) if until is not None and (now or datetime.now(UTC)) >= until else {}
+
+
+def _keep_names(lab: Lab, names: Mapping[str, str]) -> None:
+    folder = lab.folder / PRIVATE
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(f"{folder}: cannot be created: {error.strerror or error}") from None
+    write_atomic(folder / NAMES, json.dumps(names, indent=1, sort_keys=True) + "\n")

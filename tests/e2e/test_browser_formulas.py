@@ -1,0 +1,49 @@
+"""The script of the page builds the formulas that Python has converted."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from harness.render.explorer import _Formulas
+from harness.render.formulas import to_mathml
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytest_plugins = ("browser_tools",)
+LATEX = (
+    "a+b",
+    "a+b+c",
+    "a^2",
+    "a^2+b",
+    r"x \mapsto y",
+    r"\frac{a}{b}",
+    r"\frac{a}{b}+1",
+    r"x\quad y",
+    "{}^2",
+    r"\sqrt{}",
+)
+BUILD = """([source, data]) => {
+    const make = new Function("data", "MATHML", `${source}; return mathml;`);
+    const mathml = make(data, "http://www.w3.org/1998/Math/MathML");
+    return data.formulas.map(([latex, display, tree]) => mathml(tree).outerHTML);
+}"""
+
+
+def test_formulas(browser: Browser) -> None:
+    """Also with elements without content, which are lists of one number."""
+    formulas = _Formulas()
+    for latex in LATEX:
+        formulas.text(f"${latex}$")
+    script = (files("harness.render") / "templates/explorer_base.js").read_text(encoding="utf-8")
+    begin = script.index("function mathml(")
+    source = script[begin : script.index("\n  }\n", begin) + 4]
+    page = browser.new_page()
+    expected = []
+    for latex in LATEX:
+        element = to_mathml(latex)
+        assert element is not None
+        expected.append(ElementTree.tostring(element, encoding="unicode", short_empty_elements=False))
+    assert page.evaluate(BUILD, [source, {"formulas": formulas.made, "kinds": list(formulas.kinds)}]) == expected

@@ -1,0 +1,213 @@
+"""Acts of organisers: refunds, disqualifications, appeals, re-judging, the final ranking; all in the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+
+from harness.cli import organised
+from harness.cli.leaderboard import leaderboard
+from harness.errors import HarnessError
+from harness.labs.acts import Kind, act, rejudge, reveal
+from harness.labs.check import check
+from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated
+from harness.labs.lab import Lab, read_lab
+from harness.labs.published import halves
+from harness.labs.submissions import events, scores_of, submissions
+from harness.labs.submit import Offer, choose_primary, submit, withdraw
+
+Make = Callable[..., Lab]
+BEFORE = datetime(2026, 8, 1, tzinfo=UTC)  # the deadline
+
+
+@pytest.fixture
+def make(conf: Conf, tmp_path: Path) -> Make:
+    collection(conf, tmp_path / "data", judgments())
+    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
+
+
+def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    for seed, label in ((1, "a"), (2, "b")):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", label))
+    done = act(lab, Disqualified, "A", "a", reason=" uses the\njudgments ")
+    assert done.disqualified == "uses the judgments"
+    assert (done.current, done.primary, done.withdrawn) == (False, False, False)
+    assert [each.primary for each in submissions(lab)] == [False, True]  # the team's other run takes its place
+    with pytest.raises(HarnessError, match="A / a: is disqualified already"):
+        act(lab, Disqualified, "A", "a")
+    with pytest.raises(HarnessError, match="the same rankings were submitted before as A / a"):
+        submit(lab, Offer(run_file(tmp_path / "r", 1), "B"))
+    assert act(lab, Appealed, "A", "a", reason="It does not.").appeal == "It does not."
+    assert act(lab, Appealed, "A", "a", reason="Really.").appeal == "Really."
+    back = act(lab, Reinstated, "A", "a")
+    assert (back.disqualified, back.current, back.primary, back.appeal) == ("", True, True, "Really.")
+    for kind in (Appealed, Reinstated):
+        with pytest.raises(HarnessError, match="A / a: is not disqualified"):
+            act(lab, kind, "A", "a")
+    assert act(lab, Disqualified, "A", "a").disqualified == "-"  # again, for no reason
+    assert check(lab) == []
+
+
+def test_refunds(make: Make, tmp_path: Path) -> None:
+    lab = make(cap=1)
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    with pytest.raises(HarnessError, match="team A: has made 1 of 1 submissions"):
+        submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+    assert act(lab, Refunded, "A", "a").refunded
+    with pytest.raises(HarnessError, match="A / a: is refunded already"):
+        act(lab, Refunded, "A", "a")
+    assert submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b")).made == 1
+
+
+@pytest.mark.parametrize("reason", ["\x07", "x" * 2001])
+def test_reasons_that_are_refused(make: Make, tmp_path: Path, reason: str) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
+        act(lab, Refunded, "A", "a", reason=reason)
+    assert files(lab.folder) == before
+
+
+@pytest.mark.parametrize(("kind", "label"), [(Refunded, "b"), (Reinstated, "a"), (Appealed, "a"), (Disqualified, "b")])
+def test_acts_on_what_is_not_there(make: Make, tmp_path: Path, kind: Kind, label: str) -> None:
+    """A journal whose checksums are right and whose events do not follow from each other."""
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    book = Journal(lab.folder)
+    with book.locked():
+        book.append(kind("A", label, 1, "", "2026-07-01T00:00:00+00:00"))
+    with pytest.raises(
+        HarnessError, match=rf"journal.jsonl:2: damaged: {kind.event} A/{label}.v1, which does not exist or"
+    ):
+        submissions(lab)
+
+
+@pytest.fixture
+def two_editions(conf: Conf, tmp_path: Path) -> Lab:
+    """A lab with private judgments of the first of two editions."""
+    qrels = {}
+    for seed, name in ((1, "old"), (2, "new")):
+        qrels[name] = collection(conf, tmp_path / name, judgments(seed))
+    both = ", ".join(f"{name}: {{title: x, private: true, qrels: {{file: '{path}'}}}}" for name, path in qrels.items())
+    conf(
+        "collection",
+        "tiny",
+        "name: tiny\ntitle: Tiny\nlicence: CC0\nprotocol: tiny-plain\ndefault_edition: old\n"
+        f"editions: {{{both}}}\ntopics: {{reader: jsonl, file: '{tmp_path}/old/topics.jsonl'}}\n",
+    )
+    return tiny_lab(tmp_path / "lab", cap=9, held_out=True, measures=["nDCG@5"])
+
+
+def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
+    lab = two_editions
+    for seed, team, label in ((1, "A", "a"), (2, "A", "b"), (3, "B", "a"), (4, "B", "c")):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), team, label, description=f"run {seed}"))
+    withdraw(lab, "B", "c")
+    choose_primary(lab, "A", "b")
+    act(lab, Disqualified, "B", "a")
+    before = files(lab.folder)
+    made = rejudge(lab, tmp_path / "again", "new", "more judgments")
+    assert (made.edition, read_lab(made.folder)) == ("new", made)
+    after = files(lab.folder)
+    journal = after.pop("journal.jsonl").decode()
+    assert {**before, "journal.jsonl": b""} == {**after, "journal.jsonl": b""}  # but for the last line of the journal
+    last = json.loads(journal.splitlines()[-1])
+    assert (last["event"], last["edition"], last["reason"]) == ("rejudged", "new", "more judgments")
+    old, new = submissions(lab), submissions(made)
+    same = ("name", "version", "sha256", "submitted", "current", "primary", "withdrawn", "disqualified", "description")
+    for one, other in zip(old, new, strict=True):
+        assert [getattr(one, key) for key in same] == [getattr(other, key) for key in same]
+        assert scores_of(made, other).edition == "new"
+        assert scores_of(made, other).values.tolist() != scores_of(lab, one).values.tolist()
+        assert "edition: new" in (other.run.parent / "run.ir-metadata.yml").read_text()
+    assert check(made) == [] == check(lab)
+    with pytest.raises(HarnessError, match="lab: was re-judged and takes no more runs"):
+        submit(lab, Offer(run_file(tmp_path / "r", 9), "A", "z"))
+    with pytest.raises(HarnessError, match="lab: was re-judged already"):
+        rejudge(lab, tmp_path / "more", "new")
+    assert submit(made, Offer(run_file(tmp_path / "r", 9), "A", "z")).made == 3
+
+
+def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab, tmp_path: Path) -> None:
+    lab = two_editions
+    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a")).submission
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match="edition 'newer' is unknown"):
+        rejudge(lab, tmp_path / "again", "newer")
+    kept.run.write_text("T.1 Q0 x 1 1 A-a\n")
+    with pytest.raises(HarnessError, match="damaged: differs from the submitted run"):
+        rejudge(lab, tmp_path / "again", "new")
+    assert not (tmp_path / "again").exists()
+    assert {name for name, content in files(lab.folder).items() if content != before.get(name)} == {
+        "submissions/A/a.v1/run.txt"
+    }
+
+
+def test_the_final_ranking(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who is better on public topics may be worse on held-out ones."""
+    judged = judgments()
+    lab = make(private=True, cap=9, held_out=True, deadline="2026-09-01T00:00:00Z", measures=["P@5"])
+    public, held = halves(lab, events(lab), judged)
+    for team, good in (("A", public), ("B", held)):
+        ranked = {}
+        for topic, docs in rankings(1).items():
+            best = sorted(judged[topic], key=lambda doc, topic=topic: -judged[topic][doc])  # type: ignore[misc]
+            ranked[topic] = best[:10] if topic in good else docs
+        path = tmp_path / team
+        path.write_text(run_text(ranked))
+        submit(lab, Offer(path, team), now=BEFORE)
+    place = str(lab.folder)
+    with pytest.raises(HarnessError, match="the held-out topics are not revealed; reveal them with 'harness lab"):
+        leaderboard([place], final=True)
+    leaderboard([place], formats="json")
+    assert _first(capsys) == "A / mine"
+    with pytest.raises(HarnessError, match=r"the deadline, 2026-09-01T00:00:00\+00:00, is not over"):
+        reveal(lab, now=BEFORE)
+    organised.reveal(lab.folder)
+    seed = capsys.readouterr().out.split()[-1]
+    leaderboard([place], formats="json", final=True)
+    assert _first(capsys) == "B / mine"
+    assert (lab.folder / "final" / "report.json").is_file()
+    organised.topics(lab.folder)
+    said = capsys.readouterr().out
+    assert said.startswith(f"seed: {seed}; its SHA-256 is that in the journal: ")
+    assert f"held out (4): {' '.join(sorted(held))}" in said
+    with pytest.raises(HarnessError, match="--final: only labs have held-out topics"):
+        leaderboard([str(tmp_path / "A")], final=True)
+
+
+def _first(capsys: pytest.CaptureFixture[str]) -> str:
+    """The name of the first run of a printed leaderboard."""
+    return " ".join(capsys.readouterr().out.splitlines()[1].split()[:3])
+
+
+def test_the_organisers_commands(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = make()
+    organised.list_(lab.folder)
+    organised.add(lab.folder, "A")
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    organised.refund(lab.folder, "A", "a", reason="a test")
+    organised.disqualify(lab.folder, "A", "a")
+    organised.reinstate(lab.folder, "A", "a")
+    organised.list_(lab.folder)
+    organised.revoke(lab.folder, "A")
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("lab: no team was added yet")
+    assert said[1].startswith("team A: may submit with HARNESS_TOKEN=")
+    assert said[2:5] == [
+        "A / a: does not count towards the caps of A",
+        "A / a: disqualified; the team can appeal with 'harness lab appeal'",
+        "A / a: reinstated",
+    ]
+    assert [row.split() for row in said[5:7]] == [
+        ["team", "name", "token", "submissions", "refunded", "invalid", "files"],
+        ["A", "A", "valid", "1", "1", "0"],
+    ]
+    assert said[7] == "team A: its token is revoked"

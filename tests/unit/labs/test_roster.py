@@ -1,0 +1,190 @@
+"""Rosters: tokens, revoked ones, teams that look alike, pseudonyms; caps per day, for invalid files, and refunds."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from lab_tools import Conf, collection, enrol, files, judgments, run_file, tiny_lab, token_of
+
+from harness.cli import lab as commands
+from harness.cli.leaderboard import leaderboard
+from harness.errors import HarnessError
+from harness.io.files import sha256
+from harness.labs.acts import act
+from harness.labs.journal import Refunded
+from harness.labs.lab import Lab, read_lab
+from harness.labs.roster import add_team, public_names, real_names, revoke_team, team_of
+from harness.labs.submissions import submissions
+from harness.labs.submit import Offer, submit, withdraw
+
+Make = Callable[..., Lab]
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def make(conf: Conf, tmp_path: Path) -> Make:
+    collection(conf, tmp_path / "data", judgments())
+    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
+
+
+def test_a_token_names_its_team(make: Make) -> None:
+    lab = make()
+    tokens = {team: add_team(lab, team)[1] for team in ("DPRL", "MIRMU")}
+    assert {team_of(lab, f" {token}\n"): team for team, token in tokens.items()} == {"DPRL": "DPRL", "MIRMU": "MIRMU"}
+    text = (lab.folder / "journal.jsonl").read_text()
+    assert all(token not in text and sha256(token.encode()) in text for token in tokens.values())
+    assert all(len(token) == 43 for token in tokens.values())  # 256 bits
+    for wrong in ("", "x", tokens["DPRL"][:-1], sha256(tokens["DPRL"].encode())):
+        with pytest.raises(HarnessError, match="lab: the token is unknown or was revoked"):
+            team_of(lab, wrong)
+
+
+def test_all_tokens_are_compared_in_constant_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = enrol(make(), "A", "B", "C")
+    compared = []
+
+    def compare(known: str, given: str) -> bool:
+        compared.append(known)
+        return known == given
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    assert team_of(lab, token_of("A")) == "A"
+    assert len(compared) == 3
+
+
+def test_revoked_tokens(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    _, token = add_team(lab, "DPRL")
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "DPRL"))
+    revoke_team(lab, "DPRL", "left")
+    with pytest.raises(HarnessError, match="the token is unknown or was revoked"):
+        team_of(lab, token)
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match="team DPRL: its token was revoked; the organisers can add the team again"):
+        submit(lab, Offer(run_file(tmp_path / "r", 2), "DPRL"))
+    with pytest.raises(HarnessError, match="team 'DPRL': is not on the roster"):
+        revoke_team(lab, "DPRL")
+    assert files(lab.folder) == before
+    assert [each.current for each in submissions(lab)] == [True]
+    _, other = add_team(lab, "DPRL")
+    assert other != token and team_of(lab, other) == "DPRL"
+    assert submit(lab, Offer(run_file(tmp_path / "r", 2), "DPRL")).made == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a b", "team 'a b': expected letters, digits"),
+        ("../x", "team '../x': expected letters, digits"),
+        ("baseline", "team 'baseline': is the organisers'; choose another name"),
+        ("DPRL", "team DPRL: is on the roster; revoke its token before you issue another"),
+        ("dprl", "team 'dprl': resembles the existing team 'DPRL'; choose another name"),
+    ],
+)
+def test_teams_that_are_not_added(make: Make, name: str, said: str) -> None:
+    lab = enrol(make(), "DPRL")
+    before = files(lab.folder)
+    with pytest.raises(HarnessError) as caught:
+        add_team(lab, name)
+    assert caught.value.lines[0].startswith(said)
+    assert files(lab.folder) == before
+
+
+def test_who_acts(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a roster a name is enough; with one, the token, or that the organiser says so."""
+    lab, run = make(), run_file(tmp_path / "r", 1)
+    with pytest.raises(HarnessError, match=r"--team: is missing; .*lab has no roster, so name the team"):
+        commands.submit(run, lab.folder)
+    commands.submit(run, lab.folder, "A")
+    enrol(lab, "A", "B")
+    other = run_file(tmp_path / "s", 2)
+    for given, said in (
+        ({"team": "A"}, "has a roster, so a team's name is not enough; set HARNESS_TOKEN to the team's token"),
+        ({}, "has a roster; set HARNESS_TOKEN"),
+        ({"token": "x"}, "the token is unknown or was revoked"),
+        ({"token": token_of("B"), "team": "A"}, "--team A: the token is that of B; leave --team out"),
+        ({"organiser": True}, "--organiser: for which team\\? add --team TEAM"),
+        ({"organiser": True, "team": "C"}, "team 'C': is not on the roster; known: A, B"),
+    ):
+        with pytest.raises(HarnessError, match=said):
+            commands.submit(other, lab.folder, **given)
+    commands.submit(other, lab.folder, token=token_of("B"))
+    commands.submit(run_file(tmp_path / "t", 3), lab.folder, "B", organiser=True, label="two")
+    with pytest.raises(HarnessError, match="team B has no run 'mine2'"):
+        commands.withdraw(lab.folder, "mine2", token=token_of("B"))
+    commands.withdraw(lab.folder, "mine", token=token_of("B"))
+    assert [(each.team, each.withdrawn) for each in submissions(lab)] == [("A", False), ("B", True), ("B", False)]
+    assert token_of("B") not in "".join(capsys.readouterr())
+
+
+def test_a_cap_per_day(make: Make, tmp_path: Path) -> None:
+    lab = make(cap=4, cap_per_day=2)
+    bench = lab.task()
+
+    def made(seed: int, now: datetime) -> int:
+        return submit(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"), bench=bench, now=now).made
+
+    assert [made(1, NOW), made(2, NOW)] == [1, 2]
+    with pytest.raises(HarnessError, match=r"team A: has made 2 of 2 submissions of this day \(UTC\)"):
+        made(3, NOW + timedelta(hours=11))
+    assert made(3, NOW + timedelta(hours=12)) == 3  # midnight, UTC
+    act(lab, Refunded, "A", "l3", reason="our mistake")
+    assert made(4, NOW + timedelta(hours=12)) == 3
+    withdraw(lab, "A", "l4")
+    assert made(5, NOW + timedelta(hours=13)) == 4
+    with pytest.raises(HarnessError) as caught:
+        made(6, NOW + timedelta(hours=14))
+    assert len(caught.value.lines) == 2  # the cap, and that of the day
+
+
+def test_a_cap_for_invalid_files(make: Make, tmp_path: Path) -> None:
+    lab = enrol(make(cap=9, invalid_cap=2), "A", "B")
+    bad = tmp_path / "bad"
+    bad.write_text("T.1 Q0 x 1 high mine\n")
+    for _ in range(2):
+        with pytest.raises(HarnessError, match="score 'high' is not a finite number"):
+            submit(lab, Offer(bad, "A"), now=NOW)
+    before = files(lab.folder)
+    for path in (bad, run_file(tmp_path / "r", 1)):
+        with pytest.raises(HarnessError, match="team A: has sent 2 of 2 invalid files; ask the organisers"):
+            submit(lab, Offer(path, "A"), now=NOW)
+    with pytest.raises(HarnessError, match="gone: no such file"):
+        submit(lab, Offer(tmp_path / "gone", "B"), now=NOW)
+    for stranger in ("C", "../x", ""):  # whose files are not counted
+        with pytest.raises(HarnessError):
+            submit(lab, Offer(bad, stranger), now=NOW)
+    assert files(lab.folder) == before
+    assert submit(lab, Offer(run_file(tmp_path / "r", 1), "B"), now=NOW).made == 1  # nor towards the other cap
+    rows = [json.loads(line) for line in (lab.folder / "journal.jsonl").read_text().splitlines()]
+    assert [row["team"] for row in rows if row["event"] == "refused"] == ["A", "A"]
+
+
+def test_pseudonyms(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = make(pseudonyms_until="2026-09-01T00:00:00Z")
+    name, token = add_team(lab, "DPRL", now=NOW)
+    assert name.startswith("team-") and team_of(lab, token) == name
+    assert real_names(lab) == {name: "DPRL"}
+    with pytest.raises(HarnessError, match="team DPRL: is on the roster"):
+        add_team(lab, "DPRL", now=NOW)
+    with pytest.raises(HarnessError, match="team 'dprl': resembles the existing team 'DPRL'"):
+        add_team(lab, "dprl", now=NOW)
+    revoke_team(lab, name)
+    assert add_team(lab, "DPRL", now=NOW)[0] == name  # a new token, the same pseudonym
+    submit(lab, Offer(run_file(tmp_path / "r", 1), name, "one"), now=NOW)
+    assert all(b"DPRL" not in content for content in files(lab.folder, "private").values())
+    assert (lab.folder / "private").stat().st_mode & 0o077 == 0
+    assert public_names(lab, NOW) == {}
+    assert public_names(lab, datetime(2026, 9, 1, tzinfo=UTC)) == {name: "DPRL"}
+    path = lab.folder / "lab.yaml"
+    for year, shown in (("2099", f"{name} / one"), ("2020", "DPRL / one")):
+        path.write_text(path.read_text().replace("2026-09", f"{year}-09").replace("2099-09", f"{year}-09"))
+        leaderboard([str(lab.folder)], formats="json", resamples=10)
+        assert shown in capsys.readouterr().out
+    (lab.folder / "private" / ".names.json").write_text("[]")
+    with pytest.raises(HarnessError, match=r"\.names\.json: damaged: expected pseudonyms and names"):
+        real_names(read_lab(lab.folder))
