@@ -268,7 +268,9 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
         declared = replace(
             settings,
             main=lab.measures[0],
-            baseline=lab.baseline if lab.baseline in {each.name for each in current} else None,
+            baseline=next(
+                (e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None
+            ),
             alpha=lab.alpha,
             correction=lab.correction,
             family=lab.family,
@@ -301,19 +303,20 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     seed_of(lab, journal)
     if not any(isinstance(event, Revealed) for event in journal):
         raise HarnessError(f"{folder}: the held-out topics are not revealed; reveal them with 'harness lab reveal'")
-    names, entries, files = public_names(lab), [], {}
+    names, entries, files, baseline = public_names(lab), [], {}, None
     for each in submissions(lab):
         if each.current and (each.primary or each.name == lab.baseline):
             scores, team = scores_of(lab, each), names.get(each.team, each.team)
             held = scores.select(halves(lab, journal, scores.topics)[1])
             entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
+            baseline = entries[-1].name if each.name == lab.baseline else baseline
             files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
         raise HarnessError(f"{folder}: has no submissions yet")
     declared = replace(
         settings,
         main=lab.measures[0],
-        baseline=lab.baseline if lab.baseline in {entry.name for entry in entries} else None,
+        baseline=baseline,
         alpha=lab.alpha,
         correction=lab.correction,
         family=lab.family,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 
 # Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
 _LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
+
+
+_LEAST = 4  # letters of a name that is found within words
 
 
 def nfc(name: str) -> str:
@@ -20,6 +24,21 @@ def confusable(one: str, other: str) -> tuple[str, str] | None:
         return repr(one), repr(other)
     first, second = (unicodedata.normalize("NFKC", name).casefold().translate(_LATIN) for name in (one, other))
     return (ascii(one), ascii(other)) if first == second else None  # they look the same when printed
+
+
+def mentions(text: str, name: str) -> bool:
+    """Returns whether a text has a name in it, in any case; a name of four letters or more also within words.
+
+    Examples
+    --------
+    >>> mentions("https://github.com/dp-rl/ours", "DPRL"), mentions("the upper bound", "PE"), mentions("by PE.", "PE")
+    (True, False, True)
+    """
+    said, wanted = (unicodedata.normalize("NFKC", each).casefold() for each in (text, name))
+    if re.search(rf"(?<![^\W_]){re.escape(wanted)}(?![^\W_])", said):
+        return True
+    compact, short = ("".join(filter(str.isalnum, each)) for each in (said, wanted))
+    return len(short) >= _LEAST and short in compact
 
 
 def stamp(now: datetime) -> str:
