@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.added import Group
-from harness.cli.leaderboard import _of_lab
+from harness.cli.leaderboard import _final_of_lab, _of_lab
 from harness.cli.options import Quiet, to_path
 from harness.cli.score import _note
 from harness.errors import HarnessError
@@ -101,17 +101,30 @@ def _bases(labs: list[Path]) -> dict[Path, str]:
 def _field(
     folder: Path, base: str, reproduced: Path | None, resamples: int, seed: int, note: Callable[[str], None]
 ) -> Field:
+    from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Settings, leaderboards
-    from harness.labs.submissions import submissions
+    from harness.labs.submissions import events, submissions
     from harness.reports.site.field import field_of
 
-    source = _of_lab(folder, Settings(resamples=resamples, seed=seed), note)
+    drawn = Settings(resamples=resamples, seed=seed)
+    source = _of_lab(folder, drawn, note)
     lab = read_lab(folder)
     (board,) = leaderboards(source.entries, source.settings)
-    again = _reproduced(reproduced, note)
+    final = None
+    if lab.held_out and any(isinstance(event, Revealed) for event in events(lab)):
+        held = _final_of_lab(folder, drawn)
+        (final,) = leaderboards(held.entries, held.settings)
     return field_of(
-        lab, board, source.entries, submissions(lab), base, remarks=source.remarks, reproduced=again, track=track
+        lab,
+        board,
+        source.entries,
+        submissions(lab),
+        base,
+        remarks=source.remarks,
+        reproduced=_reproduced(reproduced, note),
+        final=final,
+        track=track,
     )
 
 

@@ -68,10 +68,11 @@ def _protocol(field: Field) -> Iterator[Block]:
     board = field.board
     yield protocol_text(load_protocol(field.lab.protocol))
     measures = ", ".join(map(field.label, board.measures))
+    tests = f"tests have level {board.alpha:g} and are corrected over {board.family:,} comparisons ({board.correction})"
+    tests = tests if field.tested else f"nothing is tested: {board.why}"
     yield Text(
         (
-            f"Measures: {measures}. Runs are ranked by {field.label(field.main)}; tests have level {board.alpha:g} and "
-            f"are corrected over {board.family:,} comparisons ({board.correction}).",
+            f"Measures: {measures}. Runs are ranked by {field.label(field.main)}; {tests}.",
             *([PRIVATE] if board.private else []),
         )
     )
@@ -82,11 +83,14 @@ def _submission(field: Field) -> Iterator[Block]:
     required = [name.replace("_", " ") for name in lab.require]
     said = ["A run is a text file with a line per result: topic, Q0, document, rank, score, tag."]
     said += [f"A submission must state: {', '.join(required)}."] if required else []
-    command = ["harness", "submit", "my.run", "--lab", "LAB", "--team", "TEAM", "--description", "one sentence"]
+    named = [] if field.roster else ["--team", "TEAM"]
+    command = ["harness", "submit", "my.run", "--lab", "LAB", *named, "--description", "one sentence"]
     for name in lab.require:
         command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
     if lab.private:
         said.append("The judgments are private: send the run to the organisers, who submit it with this command.")
+    if field.roster:
+        said.append("Only teams on the roster may submit; the variable HARNESS_TOKEN holds the team's token.")
     yield Text(tuple(said))
     yield Code("Submit a run:", shlex.join(command))
 
@@ -96,10 +100,23 @@ def _rules(field: Field) -> Iterator[str]:
     yield from lab.rules
     if lab.cap is not None:
         yield f"Each team may submit {lab.cap} run{'s' if lab.cap > 1 else ''}, withdrawn ones included."
+    if lab.cap_per_day is not None:
+        yield f"Each team may submit {lab.cap_per_day} run{'s' if lab.cap_per_day > 1 else ''} per day (UTC)."
+    if lab.invalid_cap is not None:
+        yield f"Each team may send {lab.invalid_cap} invalid file{'s' if lab.invalid_cap > 1 else ''}."
     if lab.results is not None:
         yield f"A run has at most {lab.results:,} results per topic."
+    if lab.least_results > 1:
+        yield f"A run has at least {lab.least_results:,} results for each topic that it answers."
     if lab.private:
         yield "A run must answer at least half of the topics."
+        yield f"Means are rounded to multiples of {field.step:g}."
+    if lab.ladder:
+        yield "A mean is shown only if it exceeds the best one shown to the team by more than that step."
+    if lab.held_out:
+        yield "Means are over the public half of the topics; the others decide the final ranking."
+    if field.names.until:
+        yield f"Teams may have pseudonyms until {field.names.until}."
     yield "A team is ranked by its primary run: its first one, until it chooses another."
     yield "The same rankings may be submitted only once. A label that is submitted again gets a new version."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from harness.labs.board import Mean, Standing, leaderboard_to_json
+from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
 from harness.render.model import Figure, Records, Text
 from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Listing, Part
 from harness.render.profiles import frontier
@@ -31,6 +31,29 @@ def leaderboard_page(field: Field) -> Made:
     page = lab_page(field, "index.html", field.lab.title, f"{headline(board)}.", parts, "index.html")
     records = Records(board.columns(), board.rows())
     return Made(page, leaderboard_to_json(board), records, f"{field.base}/leaderboard")
+
+
+def final_page(field: Field, final: Leaderboard) -> Made:
+    """Returns the page of the final ranking: primary runs by their means on the held-out topics."""
+    paths = {run.name: run.path for run in field.runs}
+    lines = []
+    for each in final.ranked:
+        items = [Item(each.name, link=paths.get(each.name, "")), Item(str(each.rank), float(each.rank or 0))]
+        items += [Item(each.group)]
+        items += [
+            Item("n/a") if mean.value is None else Item(f"{mean.value:.{final.decimals}f}", mean.value)
+            for mean in each.means
+        ]
+        lines.append(Line(tuple(items)))
+    heads = [Head("run"), Head("rank", "number"), Head("group")]
+    heads += [Head(field.label(measure), "number") for measure in final.measures]
+    caption = f"Primary runs by {field.label(final.main)} on the {final.topics} held-out topics"
+    parts = (
+        Part("", (Listing("final", caption, tuple(heads), tuple(lines), search=len(lines) > 15),)),
+        Part("Interpretation", (Text(reading(final)),)),
+    )
+    page = lab_page(field, "final.html", "Final ranking", f"{headline(final)}.", parts, "final.html")
+    return Made(page, leaderboard_to_json(final), Records(final.columns(), final.rows()))
 
 
 def _pictures(field: Field) -> Iterator[Block]:
@@ -70,7 +93,7 @@ def runs_listing(field: Field) -> Listing:
         Head("run"),
         Head("rank", "number"),
         *([Head("rank interval", "number")] if exact else []),
-        Head("group", about="Runs that share a letter do not differ significantly"),
+        *([Head("group", about="Runs that share a letter do not differ significantly")] if field.tested else []),
         *(Head(field.label(measure), "number") for measure in board.measures),
         Head("kind"),
         Head("resources", shown=bool(resources)),
@@ -92,7 +115,7 @@ def runs_listing(field: Field) -> Listing:
             Item(run.label, link=run.path, small=run.team + (" (baseline)" if each.baseline else "")),
             Item("–" if each.rank is None else str(each.rank), None if each.rank is None else float(each.rank)),
             *([_interval(each)] if exact else []),
-            Item(each.group),
+            *([Item(each.group)] if field.tested else []),
             *(_mean(mean, field, best[mean.measure]) for mean in each.means),
             Item(each.kind),
             Item(", ".join(run.resources)),
@@ -101,7 +124,7 @@ def runs_listing(field: Field) -> Listing:
             *(_cost(run, cost.name, cost.decimals) for cost in costs),
             *([_count(each.missing)] if exact else []),
             *([_judged(each)] if judged else []),
-            Item(run.submission.description),
+            Item(run.description),
         ]
         values = {
             "runs": ("primary",) if each.rank is not None else (),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from harness.labs.submissions import Submission
 from harness.render.model import visible
 from harness.reports.site.field import Field, key_of
 
@@ -31,23 +29,16 @@ def feed(field: Field) -> str:
     _add(author, "name", lab.title)
     ElementTree.SubElement(root, "link", {"href": _address(field, "index.html"), "rel": "alternate"})
     ElementTree.SubElement(root, "link", {"href": _address(field, "feed.xml"), "rel": "self"})
-    for each, team, label in list(_entries(field))[::-1][:MOST]:
-        key = key_of(team, label, each.version)
+    for each in field.all_submissions[::-1][:MOST]:
+        key, name = key_of(each), field.name(each)
         entry = ElementTree.SubElement(root, "entry")
-        _add(entry, "title", f"{team} / {label}" + (f", version {each.version}" if each.version > 1 else ""))
+        _add(entry, "title", name + (f", version {each.version}" if each.version > 1 else ""))
         _add(entry, "id", uuid.uuid5(_SPACE, f"{field.base}\0{lab.collection}\0{key}\0{each.sha256}").urn)
         _add(entry, "updated", each.submitted)
         ElementTree.SubElement(entry, "link", {"href": _address(field, f"runs/{key}.html"), "rel": "alternate"})
-        _add(ElementTree.SubElement(entry, "author"), "name", team)
-        _add(entry, "summary", each.description or each.kind)
+        _add(ElementTree.SubElement(entry, "author"), "name", field.names.team(each.team))
+        _add(entry, "summary", field.names.text(each.description) or each.kind)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
-
-
-def _entries(field: Field) -> Iterator[tuple[Submission, str, str]]:
-    """Yields (submission, team, label) in the order of submission, with the names that the site shows."""
-    shown = {run.submission.place: (run.team, run.label) for run in field.runs}
-    for each in field.all_submissions:
-        yield (each, *shown.get(each.place, (each.team, each.label)))
 
 
 def _address(field: Field, path: str) -> str:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -14,16 +15,28 @@ from numpy.typing import NDArray
 
 from harness.data.columns import Floats
 from harness.data.topics import Topic
-from harness.data.trec import Run, parse_run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.board import Leaderboard, Standing
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry
-from harness.labs.submissions import METADATA, RUN, SCORES, SUMS, Submission, file_faults, verified
+from harness.labs.published import step_of
+from harness.labs.roster import has_roster
+from harness.labs.submissions import (
+    METADATA,
+    RUN,
+    SCORES,
+    SUMS,
+    Submission,
+    events,
+    file_faults,
+    scores_of,
+    stored_run,
+)
 from harness.render.formulas import located
 from harness.render.pages import place
 from harness.reports.site import metadata
+from harness.reports.site.names import Names, names_of
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores
 from harness.store import sidecar
@@ -52,10 +65,13 @@ class FieldRun:
 
     Attributes
     ----------
-    standing : its row of the leaderboard, which has the name that is shown.
+    standing : its row of the leaderboard, which has the name and, with private judgments, the published means.
+    description, code, external_data : as its team gave them; empty while they would tell the name behind a pseudonym.
+    withheld : what is left out for that reason, in words.
     path : of its page, from the root of the lab's site.
     key : its name in addresses, such as `psu-a2/first.v1`.
-    metadata : content of its ir_metadata without names of team and lab; resources and costs are read from it.
+    metadata : content of its ir_metadata without names of team and lab, empty if it is withheld; resources and costs
+        are read from it all the same.
     verified : whether all stored files have the checksums of the journal.
     reproduced : whether a run made again by the harness is the same.
     """
@@ -64,6 +80,10 @@ class FieldRun:
     standing: Standing
     team: str
     label: str
+    description: str
+    code: str
+    external_data: str
+    withheld: tuple[str, ...]
     path: str
     key: str
     metadata: Mapping[str, Any]
@@ -104,8 +124,12 @@ class Field:
     ----------
     base : folder of the lab in the site.
     runs : current runs in the order of the leaderboard, ranked ones first.
-    scores : their scores, in the same order; only for `topics_shown` labs may values per topic be shown.
-    former : withdrawn and replaced submissions, whose pages stay.
+    scores : their scores on the public topics, in the same order; only for `topics_shown` labs may values per topic be
+        shown, and with private judgments no means of them.
+    former : withdrawn, disqualified and replaced submissions, whose pages stay.
+    names : names of teams that may be shown.
+    roster : whether only teams on a roster may submit.
+    final : ranking by the held-out topics, once they are revealed.
     placed : topic -> positions by the first `MOST_PLACED` runs; empty if topics are not shown.
     remarks : what a reader of the numbers must know.
     """
@@ -120,6 +144,28 @@ class Field:
     placed: Mapping[str, Placed]
     remarks: tuple[str, ...]
     all_submissions: tuple[Submission, ...]
+    names: Names
+    roster: bool = False
+    final: Leaderboard | None = None
+
+    @property
+    def tested(self) -> bool:
+        """Whether the lab shows significance."""
+        return self.board.grouping != "none"
+
+    @property
+    def step(self) -> float:
+        """Step of the means that new submissions get, with private judgments."""
+        return step_of(self.lab, self.scores[0])
+
+    def current(self, submission: Submission) -> FieldRun | None:
+        """Returns the run that counts of the label of a submission."""
+        wanted = (submission.team, submission.label)
+        return next((run for run in self.runs if (run.submission.team, run.submission.label) == wanted), None)
+
+    def name(self, submission: Submission) -> str:
+        """Returns the name of a submission as leaderboards show it."""
+        return f"{self.names.team(submission.team)} / {submission.label}"
 
     @property
     def topics_shown(self) -> bool:
@@ -243,6 +289,8 @@ def field_of(
     *,
     remarks: Sequence[str] = (),
     reproduced: frozenset[str] = frozenset(),
+    final: Leaderboard | None = None,
+    now: datetime | None = None,
     track: Track = _untracked,
 ) -> Field:
     """Checks the files of all current runs, scores them again and, if topics may be shown, places judged documents.
@@ -251,6 +299,8 @@ def field_of(
     ----------
     entries : of the leaderboard, in the order of the current submissions among `found`.
     reproduced : SHA-256 of canonical runs that the harness made again.
+    final : ranking by the held-out topics, once they are revealed.
+    now : time that decides whether pseudonyms are shown; default: now.
 
     Raises
     ------
@@ -263,20 +313,21 @@ def field_of(
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
+    names = names_of(lab, now or datetime.now(UTC))
     runs, scores = [], []
     for number, standing in enumerate(track(standings, "checking runs")):
         entry, submission = by_name[standing.name]
-        run = _stored(submission)
+        run = stored_run(submission)
         with lab.guarded():
             again = task.scorer(run)
         if placing is not None and number < MOST_PLACED:
             placing.add(number, task.scorer.rankings(run, task.scorer.protocol.depth or 1_000))
-        kept = _limited(entry.scores, lab.measures)
+        kept = scores_of(lab, submission)  # of all topics, unlike the entry's
         if again.measures != kept.measures or not np.array_equal(again.values, kept.values, equal_nan=True):
             raise HarnessError(
                 f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
             )
-        runs.append(_run(lab, standing, entry, submission, base, reproduced))
+        runs.append(_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
     return Field(
         lab,
@@ -289,53 +340,54 @@ def field_of(
         {} if placing is None else placing.done(),
         tuple(remarks),
         tuple(found),
+        names,
+        has_roster(lab, events(lab)),
+        final,
     )
 
 
-def _limited(scores: Scores, measures: Sequence[str]) -> Scores:
-    """Returns the scores of the lab's own measures; leaderboards add others."""
-    return replace(
-        scores, measures=tuple(measures), values=scores.values[:, [scores.measures.index(name) for name in measures]]
-    )
+def key_of(submission: Submission) -> str:
+    """Returns the name of a submission in paths and addresses, which never changes: a pseudonym stays in it.
 
-
-def key_of(team: str, label: str, version: int) -> str:
-    """Returns the name of a run in paths and addresses, which never changes.
-
-    Examples
-    --------
-    >>> key_of("PSU", "run=1", 2)
-    'psu/run-1-b33d193f.v2'
+    An example is `psu/run-1-b33d193f.v2` for version 2 of `PSU / run=1`.
     """
-    return f"{place(team)}/{place(label)}.v{version}"
+    return f"{place(submission.team)}/{place(submission.label)}.v{submission.version}"
 
 
 def _run(
     lab: Lab,
     standing: Standing,
-    entry: Entry,
     submission: Submission,
     base: str,
     reproduced: frozenset[str],
+    names: Names,
 ) -> FieldRun:
-    team, _, label = entry.name.partition(" / ")
-    key = key_of(entry.team or team, label or entry.name, submission.version)
+    key = key_of(submission)
     folder = submission.run.parent
     faults = file_faults(folder, submission.checksum)
     document = {} if faults else _metadata(submission)
+    hidden = names.is_hidden(submission.team)
+    given = {name: getattr(submission, name) for name in ("description", "code", "external_data")}
+    # An address of code, or a command with its paths, tells who wrote it even without the team's name.
+    shown = {name: "" if hidden and name == "code" else names.text(text) for name, text in given.items()}
+    open_document = {} if hidden or not names.text(repr(document)) else document
+    withheld = [name.replace("_", " ") for name, text in given.items() if text and not shown[name]]
+    withheld += ["metadata"] if document and not open_document else []
     return FieldRun(
         submission,
         standing,
-        entry.team or team,
-        label or entry.name,
-        f"{base}/runs/{key}.html",
-        key,
-        document,
-        metadata.resources(document, submission.external_data),
-        metadata.costs(document),
-        _files(lab, submission),
-        not faults,
-        submission.sha256 in reproduced,
+        names.team(submission.team),
+        submission.label,
+        **shown,
+        withheld=tuple(withheld),
+        path=f"{base}/runs/{key}.html",
+        key=key,
+        metadata=open_document,
+        resources=metadata.resources(document, submission.external_data),
+        costs=metadata.costs(document),
+        files=_files(lab, submission),
+        verified=not faults,
+        reproduced=submission.sha256 in reproduced,
     )
 
 
@@ -355,17 +407,6 @@ def _files(lab: Lab, submission: Submission) -> tuple[File, ...]:
     lines = (line.partition("  ") for line in (folder / SUMS).read_text("utf-8").splitlines())
     listed = {name: digest for digest, _, name in lines}
     return tuple(File(name, listed[name], (folder / name).stat().st_size) for name in shown if name in listed)
-
-
-def _stored(submission: Submission) -> Run:
-    """Reads a stored run after verifying its checksum.
-
-    `stored_run` also writes the run again to compare it with the file, which takes most of its time.
-    """
-    data = verified(submission.run.parent, RUN, submission.checksum)
-    second = data.split(b"\n", 1)[0].split(b"\t")[1:2]
-    layout = "trec" if second == [b"Q0"] else "arqmath-task2"
-    return parse_run(data, str(submission.run), name="kept", format=layout)
 
 
 class _Placing:

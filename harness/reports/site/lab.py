@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.collections.corpus import Document
 from harness.reports.site.about import about_page
-from harness.reports.site.board import leaderboard_page
+from harness.reports.site.board import final_page, leaderboard_page
 from harness.reports.site.feed import feed
 from harness.reports.site.field import Field
 from harness.reports.site.made import attributes
@@ -25,6 +25,8 @@ def lab_files(field: Field) -> Iterator[Mapping[str, str]]:
     Pages of topics, pairs and slices, and values per topic in any file, are there only if `field.topics_shown`.
     """
     yield leaderboard_page(field).files()
+    if field.final is not None:
+        yield final_page(field, field.final).files()
     for at in range(len(field.runs)):
         yield run_page(field, at).files()
     for submission in field.former:
@@ -47,7 +49,7 @@ def count(field: Field) -> int:
     """Returns the number of items of `lab_files`."""
     slices = attributes(field) if field.topics_shown else {}
     shown = len(field.topics) + 2 + len(slices) + bool(slices) if field.topics_shown else 0
-    return len(field.runs) + len(field.former) + 3 + shown
+    return len(field.runs) + len(field.former) + 3 + (field.final is not None) + shown
 
 
 def _texts(field: Field) -> dict[str, tuple[str, str]]:

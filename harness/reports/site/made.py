@@ -78,6 +78,8 @@ def tabs(field: Field) -> tuple[Link, ...]:
         ]
         if attributes(field):
             found.append(Link("Slices", f"{base}/slices/index.html"))
+    if field.final is not None:
+        found.append(Link("Final ranking", f"{base}/final.html"))
     return (*found, Link("About", f"{base}/about.html"))
 
 

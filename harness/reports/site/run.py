@@ -33,7 +33,7 @@ def run_page(field: Field, at: int) -> Made:
     where = f"rank {standing.rank} of {field.ranked}" if standing.rank is not None else "not ranked"
     group = f", group {standing.group}" if standing.group else ""
     parts = [
-        Part("", (Badges(tuple(_badges(field, run))), Facts(tuple(_facts(run))))),
+        Part("", (Badges(tuple(_badges(field, run))), Facts(tuple(_facts(run, field.names.until))))),
         Part("Scores", tuple(_scores(field, at))),
         Part("Topics", tuple(_topics(field, at))) if field.topics_shown else None,
         Part("Differences from the best run", tuple(_differences(field, at))) if len(field.runs) > 1 else None,
@@ -76,7 +76,7 @@ def _badges(field: Field, run: FieldRun) -> Iterator[Badge]:
         yield Badge(resource, "as its metadata says")
 
 
-def _facts(run: FieldRun) -> list[tuple[str, str]]:
+def _facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
     each = run.submission
     version = f"{each.version}, which replaces version {each.version - 1}" if each.version > 1 else ""
     found = [
@@ -84,9 +84,10 @@ def _facts(run: FieldRun) -> list[tuple[str, str]]:
         ("kind", each.kind),
         ("version", version),
         ("submitted", utc(each.submitted)),
-        ("description", each.description),
-        ("code", each.code),
-        ("external data", each.external_data),
+        ("description", run.description),
+        ("code", run.code),
+        ("external data", run.external_data),
+        (f"not shown until {until}", ", ".join(run.withheld)),
         ("SHA-256 of the run", each.sha256),
         *((name, f"{value:,.6g}") for name, value in run.costs.items()),
     ]
@@ -207,8 +208,9 @@ def _differences(field: Field, at: int) -> Iterator[Block]:
     what = "the best run" if at else "the second best run"
     said = f"{label} is {mine:.{decimals}f}; that of {what}, "
     difference = f", is {theirs:.{decimals}f}: a difference of {mine - theirs:+.{decimals}f}".replace("-", "−")
-    row = field.against_best.get(run.name if at else other.name)
-    if row is not None and row.p is not None and not field.board.private:
+    # With private judgments, only published means are compared: no test of exact scores.
+    row = None if field.board.private else field.against_best.get(run.name if at else other.name)
+    if row is not None and row.p is not None:
         sign = 1 if at else -1
         low, high = sorted((sign * row.ci_low, sign * row.ci_high))
         corrected = row.p_bonferroni if row.p_bonferroni is not None else row.p
@@ -322,9 +324,9 @@ def _data(field: Field, at: int) -> dict[str, Any]:
             "primary": run.standing.rank is not None,
             "baseline": run.standing.baseline,
             "submitted": each.submitted,
-            "description": each.description,
-            "code": each.code,
-            "external_data": each.external_data,
+            "description": run.description,
+            "code": run.code,
+            "external_data": run.external_data,
             "sha256": each.sha256,
             "rank": run.standing.rank,
             "group": run.standing.group,
@@ -370,14 +372,17 @@ def _medians(field: Field, measure: str) -> Any:  # noqa: ANN401
 
 
 def former_page(field: Field, submission: Submission) -> Made:
-    """Returns the page of a withdrawn or replaced submission, so that links to it stay."""
-    current = next((run for run in field.runs if (run.team, run.label) == (submission.team, submission.label)), None)
-    if submission.withdrawn:
+    """Returns the page of a withdrawn, disqualified or replaced submission, so that links to it stay."""
+    current, team = field.current(submission), field.names.team(submission.team)
+    if submission.disqualified:
+        state = "This run was disqualified by the organisers."
+        state += " Its team has appealed." if submission.appeal else ""
+    elif submission.withdrawn:
         state = "This run was withdrawn by its team."
     else:
         state = "This run was replaced by a later version."
     facts = [
-        ("team", submission.team),
+        ("team", team),
         ("version", str(submission.version)),
         ("kind", submission.kind),
         ("submitted", utc(submission.submitted)),
@@ -386,14 +391,13 @@ def former_page(field: Field, submission: Submission) -> Made:
     blocks: list[Block] = [Facts(tuple(facts))]
     if current is not None:
         blocks.append(Rich(("The current version is ", Link(current.name, current.path), ".")))
-    key = key_of(submission.team, submission.label, submission.version)
     page = lab_page(
         field,
-        f"runs/{key}.html",
+        f"runs/{key_of(submission)}.html",
         submission.label,
         state,
         [Part("", tuple(blocks))],
         "index.html",
-        kicker=f"Former run of {submission.team}",
+        kicker=f"Former run of {team}",
     )
     return Made(page)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 import shutil
 from pathlib import Path
@@ -13,10 +12,10 @@ from xml.etree import ElementTree
 import jsonschema
 import numpy as np
 import pytest
-from lab_tools import DOCS, TOPICS, Conf, collection, files, judgments, tiny_lab
+from lab_tools import TOPICS, Conf, collection, files, judgments, tiny_lab
 from referencing import Registry, Resource
 from scipy import stats
-from site_tools import Seen, bare, build, sent
+from site_tools import Seen, build, sent
 
 import harness
 from harness.errors import HarnessError
@@ -166,68 +165,6 @@ def test_building_again_writes_nothing_and_a_new_run_only_its_pages(site: Path, 
     assert (site / "lab/runs/c/new.v1.html").is_file()
     assert read(site / "CNAME") == "example.org"
     assert read(site / "lab/runs/c/gone.v1.html") == before["lab/runs/c/gone.v1.html"].decode()
-
-
-# ---- private judgments ---------------------------------------------------------------------------------------------
-
-
-def private_site(conf: Conf, tmp_path: Path, **settings: object) -> tuple[Lab, Path]:
-    collection(conf, tmp_path / "data", judgments(), private=True)
-    lab = tiny_lab(tmp_path / "lab", cap=5, measures=["nDCG", "AP"], **settings)
-    sent(lab, 1, "A", "first", NEURAL)
-    sent(lab, 2, "B", "only", LEXICAL)
-    sent(lab, 3, "A", "other")
-    sent(lab, 4, "A", "first")
-    code, said = build(lab.folder, "-o", tmp_path / "site")
-    assert code == 0, said
-    return lab, tmp_path / "site"
-
-
-def telling(lab: Lab, site: Path) -> set[str]:
-    """What of the judgments and of exact scores is in some file of the site, whatever its format."""
-    texts = {path: read(path) for path in site.rglob("*") if path.is_file()}
-    shown = "\n".join(bare(text) for path, text in texts.items() if path.parent.name != "schemas")
-    found = {doc for doc in DOCS if doc in shown} | {topic for topic in TOPICS if topic in shown}
-    found |= {path.name for path in texts if "topics" in path.parts or path.name.startswith(("pairs", "slice"))}
-    for submission in submissions(lab):
-        scores = scores_of(lab, submission)
-        exact = [*scores.values.ravel().tolist(), *(scores.mean(measure) for measure in scores.measures)]
-        for value in exact:
-            if not math.isnan(value) and abs(value * 100 - round(value * 100)) > 1e-9:
-                found |= {form for digits in (3, 4, 5, 6) if (form := f"{value:.{digits}f}") in shown}
-    qrels = lab.task().scorer.qrels
-    found |= {digest for digest in (qrels.sha256, qrels.sha256[:12]) if digest in shown}
-    return found | set(re.findall(r"(?<![\d.])0\.\d{3,}", shown.replace("0.250", "").replace("0.010", "")))
-
-
-def test_nothing_of_a_private_labs_site_tells_a_judgment(conf: Conf, tmp_path: Path) -> None:
-    lab, site = private_site(conf, tmp_path)
-    assert telling(lab, site) == set()
-    run = json.loads(read(site / "lab/runs/a/first.v2.json"))
-    assert run["values"] == {}
-    assert run["means"]["nDCG"]["low"] is run["means"]["nDCG"]["n"] is None
-    assert [file["name"] for file in run["files"]] == ["run.txt", "run.ir-metadata.yml"]
-    assert "only the organisers can score" in read(site / "lab/runs/a/first.v2.html")
-
-
-def test_scores_per_topic_alone_do_not_make_pages_of_topics(conf: Conf, tmp_path: Path) -> None:
-    lab, site = private_site(conf, tmp_path, per_topic=True)
-    assert telling(lab, site) == set()
-
-
-def test_a_private_lab_may_allow_pages_of_topics(conf: Conf, tmp_path: Path) -> None:
-    """And the scan above finds what they tell."""
-    lab, site = private_site(conf, tmp_path, per_topic=True, topic_pages=True)
-    assert {*DOCS, *TOPICS} & telling(lab, site) > set(TOPICS)
-    assert (site / "lab/pairs.html").is_file()
-
-
-def test_pages_are_deleted_once_judgments_are_private_again(conf: Conf, tmp_path: Path) -> None:
-    lab, site = private_site(conf, tmp_path, per_topic=True, topic_pages=True)
-    settings = lab.folder / "lab.yaml"
-    settings.write_text(read(settings).replace("topic_pages: true", "topic_pages: false"))
-    assert build(lab.folder, "-o", site)[0] == 0
-    assert telling(lab, site) == set()
 
 
 # ---- hostile texts --------------------------------------------------------------------------------------------------
