@@ -60,7 +60,8 @@ def team_of(lab: Lab, token: str) -> str:
     HarnessError
         No team on the roster has this token.
     """
-    digest = sha256(token.strip().encode())
+    # Bytes of the environment that are no UTF-8 are surrogates here; such a token is unknown, as others are.
+    digest = sha256(token.strip().encode("utf-8", "surrogatepass"))
     # Every hash is compared in constant time, so that the time tells nothing about a token.
     found = [team for team, known in roster(events(lab)).items() if hmac.compare_digest(known, digest)]
     if not found:

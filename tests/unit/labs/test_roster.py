@@ -39,7 +39,8 @@ def test_a_token_names_its_team(make: Make) -> None:
     text = (lab.folder / "journal.jsonl").read_text()
     assert all(token not in text and sha256(token.encode()) in text for token in tokens.values())
     assert all(len(token) == 43 for token in tokens.values())  # 256 bits
-    for wrong in ("", "x", tokens["DPRL"][:-1], sha256(tokens["DPRL"].encode())):
+    odd = ("\udcff", "\ud800", "x\0", f"\ufeff{tokens['DPRL']}", "x" * 10_000)
+    for wrong in ("", "x", tokens["DPRL"][:-1], sha256(tokens["DPRL"].encode()), *odd):
         with pytest.raises(HarnessError, match="lab: the token is unknown or was revoked"):
             team_of(lab, wrong)
 
