@@ -287,27 +287,23 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
 def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     """Returns a lab's primary runs with their scores on the held-out topics."""
     from harness.collections.load import load_collection
-    from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Entry
-    from harness.labs.published import FINAL_DECIMALS, halves, seed_of
+    from harness.labs.published import FINAL_DECIMALS, final_runs, halves, seed_of
     from harness.labs.roster import public_names
-    from harness.labs.submissions import events, scores_of, submissions
+    from harness.labs.submissions import events, scores_of
 
     lab = read_lab(folder)
     collection = load_collection(lab.collection)
     find_readers(collection, lab.corpus)
     journal = events(lab)
     seed_of(lab, journal)
-    if not any(isinstance(event, Revealed) for event in journal):
-        raise HarnessError(f"{folder}: the held-out topics are not revealed; reveal them with 'harness lab reveal'")
     names, entries, files = public_names(lab), [], {}
-    for each in submissions(lab):
-        if each.current and (each.primary or each.name == lab.baseline):
-            scores, team = scores_of(lab, each), names.get(each.team, each.team)
-            held = scores.select(halves(lab, journal, scores.topics)[1])
-            entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
-            files[f"{each.name}, version {each.version}"] = each.sha256
+    for each in final_runs(lab, journal):
+        scores, team = scores_of(lab, each), names.get(each.team, each.team)
+        held = scores.select(halves(lab, journal, scores.topics)[1])
+        entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
+        files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
         raise HarnessError(f"{folder}: has no submissions yet")
     declared = replace(

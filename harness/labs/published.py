@@ -12,9 +12,10 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io.files import read_bytes, sha256
 from harness.labs.draw import drawn
-from harness.labs.journal import Committed, Event, Revealed
+from harness.labs.journal import Chosen, Committed, Event, Revealed, Withdrawn
 from harness.labs.lab import PRIVATE, SEED, Lab
 from harness.labs.rounding import least_step, rounded
+from harness.labs.submissions import Submission, from_events
 from harness.scoring.scores import Scores
 
 FINAL_DECIMALS = 2  # of the final means on held-out topics, which are shown once
@@ -92,6 +93,31 @@ def seed_of(lab: Lab, events: Sequence[Event]) -> str:
     if sha256(seed.encode()) != committed:
         raise HarnessError(f"{path}: is not the seed whose SHA-256 the journal has ({committed}); restore it")
     return seed
+
+
+def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
+    """Returns the runs of the final ranking: the baseline and the teams' primary runs as of the reveal.
+
+    What teams choose or withdraw afterwards makes no other run primary, since they know the held-out means then; a
+    withdrawn run is left out. What organisers decide about disqualified runs counts at any time.
+
+    Raises
+    ------
+    HarnessError
+        The held-out topics are not revealed.
+    """
+    at = next((number for number, event in enumerate(events) if isinstance(event, Revealed)), None)
+    if at is None:
+        reason = "the held-out topics are not revealed; reveal them with 'harness lab reveal'"
+        raise HarnessError(f"{lab.folder}: {reason}")
+    before = [*events[:at], *(event for event in events[at:] if not isinstance(event, Chosen | Withdrawn))]
+    gone = {each.place for each in from_events(events, lab.folder) if each.withdrawn}
+    found = from_events(before, lab.folder)
+    return tuple(
+        each
+        for each in found
+        if each.current and (each.primary or each.name == lab.baseline) and each.place not in gone
+    )
 
 
 def halves(lab: Lab, events: Sequence[Event], topics: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:

@@ -242,11 +242,14 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     Raises
     ------
     HarnessError
-        The run does not exist, was withdrawn, or is post-hoc.
+        The run does not exist, was withdrawn, or is post-hoc; or the held-out topics are revealed.
     """
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
+        if any(isinstance(event, Revealed) for event in journal.events):
+            # The team could choose the run that is best on the held-out topics.
+            raise HarnessError("the held-out topics are revealed; primary runs can no longer be chosen")
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label))
         if chosen.kind == "post-hoc":
             raise HarnessError(f"{chosen.name}: {_NOT_PRIMARY}")

@@ -183,6 +183,32 @@ def test_the_final_ranking(make: Make, tmp_path: Path, capsys: pytest.CaptureFix
         leaderboard([str(tmp_path / "A")], final=True)
 
 
+def test_no_team_chooses_its_final_run_by_the_final_ranking(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The primary runs as of the reveal are ranked; a withdrawn one is not replaced, a disqualified one is."""
+    lab = make(private=True, cap=9, held_out=True, measures=["P@5"])
+    for team in ("A", "B", "DPRL"):
+        for seed, label in ((1, "a"), (2, "b")):
+            submit(lab, Offer(run_file(tmp_path / "r", seed + 10 * ord(team[0])), team, label))
+    choose_primary(lab, "A", "b")
+    act(lab, Disqualified, "DPRL", "a")
+    reveal(lab)
+    with pytest.raises(HarnessError, match="the held-out topics are revealed; primary runs can no longer be chosen"):
+        choose_primary(lab, "A", "a")
+
+    def ranked() -> list[str]:
+        leaderboard([str(lab.folder)], as_json=True, final=True)
+        return sorted(each["name"] for each in json.loads(capsys.readouterr().out)[0]["ranked"])
+
+    assert ranked() == ["A / b", "B / a", "DPRL / b"]
+    withdraw(lab, "B", "a")
+    assert ranked() == ["A / b", "DPRL / b"]
+    act(lab, Reinstated, "DPRL", "a")  # an appeal was right: its first run is ranked
+    act(lab, Disqualified, "A", "b")
+    assert ranked() == ["A / a", "DPRL / a"]
+
+
 def _first(capsys: pytest.CaptureFixture[str]) -> str:
     """The name of the first run of a printed leaderboard."""
     return " ".join(capsys.readouterr().out.splitlines()[1].split()[:3])
