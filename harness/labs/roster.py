@@ -16,8 +16,8 @@ from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.journal import NAME_RULE, Event, Joined, Journal, Revoked, Submitted, is_name
 from harness.labs.lab import PRIVATE, Lab
-from harness.labs.names import confusable, nfc, stamp
-from harness.labs.submissions import events
+from harness.labs.names import confusable, nfc, one_line, stamp
+from harness.labs.submissions import events, refuse_if_rejudged
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
 NAMES = ".names.json"  # pseudonym -> name, in the private folder
@@ -95,6 +95,7 @@ def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, 
         raise HarnessError(f"team {BASELINE!r}: is the organisers'; choose another name")
     journal = Journal(lab.folder)
     with journal.locked():
+        refuse_if_rejudged(lab, journal.events)
         names = real_names(lab)
         taken = roster(journal.events)
         team = next((pseudonym for pseudonym, real in names.items() if real == given), given)
@@ -117,14 +118,15 @@ def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None =
     Raises
     ------
     HarnessError
-        The team is not on the roster.
+        The team is not on the roster, or the reason is unprintable or too long.
     """
-    journal, team = Journal(lab.folder), nfc(team)
+    journal, team, reason = Journal(lab.folder), nfc(team), one_line(reason)
     with journal.locked():
+        refuse_if_rejudged(lab, journal.events)
         known = roster(journal.events)
         if team not in known:
             raise HarnessError(f"team {team!r}: is not on the roster; {suggestion(team, known)}")
-        journal.append(Revoked(team, " ".join(reason.split()), stamp(now or datetime.now(UTC))))
+        journal.append(Revoked(team, reason, stamp(now or datetime.now(UTC))))
 
 
 def real_names(lab: Lab) -> dict[str, str]:

@@ -42,7 +42,7 @@ from harness.labs.roster import BASELINE, has_roster
 from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
 from harness.labs.storing import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find, from_events
+from harness.labs.submissions import Submission, find, from_events, refuse_if_rejudged
 from harness.version import __version__
 
 LONGEST_TEXT = 2_000  # characters of a description
@@ -229,6 +229,7 @@ def withdraw(
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
+        refuse_if_rejudged(lab, journal.events)
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
@@ -247,6 +248,7 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
+        refuse_if_rejudged(lab, journal.events)
         if any(isinstance(event, Revealed) for event in journal.events):
             # The team could choose the run that is best on the held-out topics.
             raise HarnessError("the held-out topics are revealed; primary runs can no longer be chosen")

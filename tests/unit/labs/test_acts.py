@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
@@ -15,9 +16,11 @@ from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs.acts import Kind, act, rejudge, reveal
 from harness.labs.check import check
-from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated
+from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Revealed
 from harness.labs.lab import Lab, read_lab
-from harness.labs.published import halves
+from harness.labs.published import halves, seed_of
+from harness.labs.roster import add_team, revoke_team
+from harness.labs.storing import commit
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, submit, withdraw
 
@@ -130,9 +133,72 @@ def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     assert check(made) == [] == check(lab)
     with pytest.raises(HarnessError, match="lab: was re-judged and takes no more runs"):
         submit(lab, Offer(run_file(tmp_path / "r", 9), "A", "z"))
-    with pytest.raises(HarnessError, match="lab: was re-judged already"):
+    with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
         rejudge(lab, tmp_path / "more", "new")
     assert submit(made, Offer(run_file(tmp_path / "r", 9), "A", "z")).made == 3
+
+
+def test_the_seed_stays_when_a_lab_is_judged_again(two_editions: Lab, tmp_path: Path) -> None:
+    """With another seed the organisers could try seeds until the ranking pleases, and each would show other halves."""
+    lab = two_editions
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    first = (lab.folder / "journal.jsonl").read_text().splitlines()[0]
+    made = rejudge(lab, tmp_path / "again", "new")
+    assert (made.folder / "journal.jsonl").read_text().splitlines()[0] == first  # whose copy participants have
+    assert halves(made, events(made), judgments()) == halves(lab, events(lab), judgments())
+    with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
+        reveal(lab)
+    seed = reveal(made)
+    assert seed_of(lab, events(made)) == seed
+    more = rejudge(made, tmp_path / "more", "old")
+    assert [event for event in events(more) if isinstance(event, Revealed)] == [Revealed(seed, ANY)]
+    with pytest.raises(HarnessError, match="the held-out topics are revealed; submit later runs with --kind post-hoc"):
+        submit(more, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+
+
+def test_a_lab_that_was_judged_again_stays_as_it_is(two_editions: Lab, tmp_path: Path) -> None:
+    lab = two_editions
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    rejudge(lab, tmp_path / "again", "new")
+    before = files(lab.folder)
+    for late in (
+        lambda: withdraw(lab, "A", "a"),
+        lambda: choose_primary(lab, "A", "a"),
+        lambda: act(lab, Disqualified, "A", "a"),
+        lambda: add_team(lab, "late"),
+        lambda: revoke_team(lab, "A"),
+        lambda: rejudge(lab, tmp_path / "more", "new"),
+    ):
+        with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is; use the lab of the new edition"):
+            late()
+    assert files(lab.folder) == before
+
+
+@pytest.mark.parametrize(("step", "kept"), [(None, 0.5), (1.0, 1.0)])
+def test_a_step_of_the_organisers_is_kept(
+    two_editions: Lab, tmp_path: Path, step: float | None, kept: float
+) -> None:
+    made = rejudge(tiny_lab(tmp_path / "own", cap=9, step=step), tmp_path / "again", "new")
+    assert made.step == kept == read_lab(made.folder).step
+
+
+def test_a_lab_that_is_killed_while_it_is_judged_again(
+    two_editions: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No half of a lab is in place at any time."""
+    lab = two_editions
+    for seed in (1, 2):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"))
+    seen = []
+
+    def commit_(*given: object) -> None:
+        seen.append((tmp_path / "again").exists())
+        commit(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("harness.labs.acts.commit", commit_)
+    rejudge(lab, tmp_path / "again", "new")
+    assert seen == [False, False]
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".staged")] == []
 
 
 def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab, tmp_path: Path) -> None:
