@@ -60,7 +60,11 @@ def act(
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
-        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
+        found = from_events(journal.events, lab.folder)
+        mine = [each for each in found if (each.team, each.label) == (nfc(team), nfc(label))]
+        if version is None and mine and all(each.withdrawn for each in mine):
+            raise HarnessError(f"{mine[0].name}: all versions are withdrawn; name one with --version")
+        chosen = find(found, nfc(team), nfc(label), version)
         if kind in (Appealed, Reinstated) and not chosen.disqualified:
             raise HarnessError(f"{chosen.title}: is not disqualified")
         if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):

@@ -396,7 +396,7 @@ def _refusals(
     if lab.cap_per_day is not None and len(today) >= lab.cap_per_day:
         faults.append(f"team {details.team}: has made {len(today)} of {lab.cap_per_day} submissions of this day (UTC)")
     for each in found:
-        if each.sha256 == digest and not each.withdrawn:
+        if each.sha256 == digest and (each.disqualified or not each.withdrawn):
             own = each.team == details.team
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"
             faults.append(f"{offer.run}: the same rankings were submitted before {whose}; nothing was stored")

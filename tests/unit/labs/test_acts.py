@@ -57,6 +57,26 @@ def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
     assert check(lab) == []
 
 
+def test_a_disqualified_run_does_not_come_back_by_a_withdrawal(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    act(lab, Disqualified, "A", "a")
+    withdraw(lab, "A", "a")
+    with pytest.raises(HarnessError, match="the same rankings were submitted before as A / a"):
+        submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "b"))
+    act(lab, Reinstated, "A", "a", 1)
+    assert submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "b")).made == 2
+
+
+def test_acts_on_a_withdrawn_run(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    withdraw(lab, "A", "a")
+    with pytest.raises(HarnessError, match="A / a: all versions are withdrawn; name one with --version"):
+        act(lab, Refunded, "A", "a")
+    assert act(lab, Refunded, "A", "a", 1).refunded
+
+
 def test_refunds(make: Make, tmp_path: Path) -> None:
     lab = make(cap=1)
     submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
