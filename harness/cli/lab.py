@@ -213,7 +213,7 @@ def submit(
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
     """Returns the team that acts: the token's if the lab has a roster, else the one named."""
-    from harness.labs.roster import has_roster, team_of
+    from harness.labs.roster import has_roster, known_as, team_of
     from harness.labs.submissions import events
 
     if organiser and team is None:
@@ -221,7 +221,7 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     if organiser or not has_roster(lab, events(lab)):
         if team is None:
             raise HarnessError(f"--team: is missing; {lab.folder} has no roster, so name the team")
-        return team
+        return known_as(lab, team) if organiser else team
     if token is None:
         reason = "has a roster, so a team's name is not enough" if team else "has a roster"
         raise HarnessError(f"{lab.folder}: {reason}; set {VARIABLE} to the team's token (organisers: --organiser)")

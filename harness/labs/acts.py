@@ -22,7 +22,7 @@ from harness.labs.lab import FILE, PRIVATE, Lab, chosen_step, new_lab
 from harness.labs.metadata import Details
 from harness.labs.names import nfc, one_line, stamp
 from harness.labs.published import halves, seed_of, shown_means
-from harness.labs.roster import NAMES
+from harness.labs.roster import NAMES, known_as
 from harness.labs.storing import clear, commit, files_of, staged
 from harness.labs.submissions import METADATA, Submission, find, from_events, refuse_if_rejudged, stored_run, verified
 from harness.version import __version__
@@ -56,15 +56,15 @@ def act(
     >>> act(lab, Disqualified, "DPRL", "first", reason="Uses the judgments.").disqualified
     'Uses the judgments.'
     """
-    reason, journal = one_line(reason), Journal(lab.folder)
+    reason, team, label, journal = one_line(reason), known_as(lab, team), nfc(label), Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
         found = from_events(journal.events, lab.folder)
-        mine = [each for each in found if (each.team, each.label) == (nfc(team), nfc(label))]
+        mine = [each for each in found if (each.team, each.label) == (team, label)]
         if version is None and mine and all(each.withdrawn for each in mine):
             raise HarnessError(f"{mine[0].name}: all versions are withdrawn; name one with --version")
-        chosen = find(found, nfc(team), nfc(label), version)
+        chosen = find(found, team, label, version)
         if kind in (Appealed, Reinstated) and not chosen.disqualified:
             raise HarnessError(f"{chosen.title}: is not disqualified")
         if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):
