@@ -208,7 +208,7 @@ def submit(
     if receipt.standing is not None:
         _print_standing(found, receipt.submission, receipt.standing)
     if found.private:
-        out(_rounded(found))
+        out(_rounded(found, receipt.step))
 
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
@@ -231,12 +231,12 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     return found
 
 
-def _rounded(lab: Lab) -> str:
+def _rounded(lab: Lab, step: float) -> str:
     """Returns what is withheld in a lab with private judgments."""
     held = " of half of the topics" if lab.held_out else ""
     ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
     return (
-        f"The judgments are private: means{held} are rounded to multiples of {lab.step:g}{ladder} "
+        f"The judgments are private: means{held} are rounded to multiples of {step:g}{ladder} "
         "and submissions are counted, since many submissions would reveal judgments."
     )
 

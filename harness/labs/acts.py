@@ -110,7 +110,7 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
         settings = config.parse(read_bytes(lab.folder / FILE, most=1 << 20), str(lab.folder / FILE))
-        committed = next((event for event in journal.events if isinstance(event, Committed)), None)
+        committed = next((event for event in journal.events[:1] if isinstance(event, Committed)), None)
         commitment = (seed_of(lab, journal.events), committed.at) if committed is not None else None
         wanted = {**settings, "edition": edition, "step": None}
         if settings.get("private") or load_collection(lab.collection).edition(edition).private:

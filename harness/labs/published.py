@@ -12,7 +12,9 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io.files import read_bytes, sha256
 from harness.labs.draw import drawn
+from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Chosen, Committed, Event, Revealed, Withdrawn
+from harness.labs.lab import FILE as LAB
 from harness.labs.lab import PRIVATE, SEED, Lab
 from harness.labs.rounding import least_step, rounded
 from harness.labs.submissions import Submission, from_events
@@ -66,8 +68,9 @@ def shown_means(lab: Lab, scores: Scores, best: Mapping[str, float] | None = Non
 
 
 def commitment(events: Sequence[Event]) -> str:
-    """Returns the SHA-256 of the seed that the lab committed to; empty if it did not."""
-    return next((each.seed_sha256 for each in events if isinstance(each, Committed)), "")
+    """Returns the SHA-256 of the seed that the lab committed to in its first event; empty if it did not."""
+    # A later commitment could be to a seed that was chosen by the runs.
+    return next((each.seed_sha256 for each in events[:1] if isinstance(each, Committed)), "")
 
 
 def seed_of(lab: Lab, events: Sequence[Event]) -> str:
@@ -82,10 +85,13 @@ def seed_of(lab: Lab, events: Sequence[Event]) -> str:
         raise HarnessError(f"{lab.folder}: has no held-out topics; create a lab with 'harness lab new --held-out'")
     committed = commitment(events)
     if not committed:
-        reason = "key 'held_out' is true, but the journal has no seed's checksum"
+        reason = "key 'held_out' is true, but the first line of the journal has no seed's checksum"
         raise HarnessError(f"{lab.folder}: {reason}; create the lab with 'harness lab new --held-out'")
     seed = next((each.seed for each in events if isinstance(each, Revealed)), "")
     path = lab.folder / PRIVATE / SEED
+    if seed and sha256(seed.encode()) != committed:
+        reason = f"the revealed seed is not that of the commitment (SHA-256 {committed})"
+        raise HarnessError(f"{lab.folder / JOURNAL}: {reason}; restore the journal from a copy")
     if not seed:
         if not path.is_file():
             raise HarnessError(f"{path}: missing: only the organisers have the seed until they reveal it")
@@ -121,9 +127,18 @@ def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
 
 
 def halves(lab: Lab, events: Sequence[Event], topics: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns the public and the held-out ones of some topics; all are public in a lab without held-out topics."""
+    """Returns the public and the held-out ones of some topics; all are public in a lab without held-out topics.
+
+    Raises
+    ------
+    HarnessError
+        The lab committed to held-out topics and its settings have none, or `seed_of` raises.
+    """
     listed = frozenset(topics)
     if not lab.held_out:
+        if commitment(events):
+            reason = "the lab committed to held-out topics, but key 'held_out' is not true"
+            raise HarnessError(f"{lab.folder}: {reason}; restore it in {LAB}")
         return listed, frozenset()
     with lab.guarded():
         clusters = load_collection(lab.collection).clusters()

@@ -37,7 +37,7 @@ from harness.labs.journal import (
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
 from harness.labs.names import confusable, nfc, stamp
-from harness.labs.published import halves, shown_means
+from harness.labs.published import halves, shown_means, step_of
 from harness.labs.roster import BASELINE, has_roster
 from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
@@ -84,12 +84,14 @@ class Receipt:
     made : number of submissions of the team so far, without refunded ones.
     standing : rank and comparisons; None if they could not be computed.
     notes : remarks for the team, one line each.
+    step : of which the means are multiples; 0 unless the judgments are private.
     """
 
     submission: Submission
     made: int
     standing: Standing | None
     notes: tuple[str, ...]
+    step: float = 0.0
 
 
 def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
@@ -187,9 +189,9 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         where = standing(lab, submission, scores, bench, found, public)
     except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
-    return Receipt(
-        submission, sum(each.team == details.team and not each.refunded for each in found), where, tuple(notes)
-    )
+    made_so_far = sum(each.team == details.team and not each.refunded for each in found)
+    step = step_of(lab, scores.select(public)) if lab.private else 0.0
+    return Receipt(submission, made_so_far, where, tuple(notes), step)
 
 
 def _best_shown(lab: Lab, found: Sequence[Submission], team: str) -> Mapping[str, float]:
