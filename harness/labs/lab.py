@@ -27,10 +27,10 @@ from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.draw import drawn, new_seed
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
-from harness.labs.rounding import decimals_of, least_step
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.rounding import decimals_of, least_step
 
 FILE = "lab.yaml"
 SUBMISSIONS, PRIVATE = "submissions", "private"

@@ -1,6 +1,6 @@
 """What participants of a lab see of scores: means rounded to a step, the ladder, and means of the public topics only.
 
-Every number that leaves a lab with private judgments comes from here; docs/labs.md derives the step.
+Every number that leaves a lab with private judgments comes from here; docs/private-judgments.md derives the step.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Chosen, Committed, Event, Revealed, Withdrawn
 from harness.labs.lab import FILE as LAB
 from harness.labs.lab import PRIVATE, SEED, Lab
-from harness.labs.rounding import least_step, rounded
 from harness.labs.submissions import Submission, from_events
+from harness.scoring.rounding import least_step, rounded
 from harness.scoring.scores import Scores
 
 FINAL_DECIMALS = 2  # of the final means on held-out topics, which are shown once

@@ -195,9 +195,7 @@ def test_a_lab_that_was_judged_again_stays_as_it_is(two_editions: Lab, tmp_path:
 
 
 @pytest.mark.parametrize(("step", "kept"), [(None, 0.5), (1.0, 1.0)])
-def test_a_step_of_the_organisers_is_kept(
-    two_editions: Lab, tmp_path: Path, step: float | None, kept: float
-) -> None:
+def test_a_step_of_the_organisers_is_kept(two_editions: Lab, tmp_path: Path, step: float | None, kept: float) -> None:
     made = rejudge(tiny_lab(tmp_path / "own", cap=9, step=step), tmp_path / "again", "new")
     assert made.step == kept == read_lab(made.folder).step
 

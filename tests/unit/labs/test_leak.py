@@ -24,9 +24,9 @@ from harness.labs.journal import Committed, Journal, Revealed
 from harness.labs.lab import Lab, new_lab, read_lab
 from harness.labs.leaderboard import Entry, Settings, leaderboard, leaderboards
 from harness.labs.published import halves, shown_means
-from harness.labs.rounding import decimals_of, least_step, rounded
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, Receipt, submit
+from harness.scoring.rounding import decimals_of, least_step, rounded
 
 ATTACKERS = tuple(f"invented-{n}" for n in range(16))
 
@@ -117,9 +117,7 @@ def test_a_step_that_is_too_small(conf: Conf, tmp_path: Path) -> None:
     assert set(kept.means.values()) <= {0.0, 0.5, 1.0}
 
 
-def test_a_lab_of_before_there_were_steps(
-    conf: Conf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lab_of_before_there_were_steps(conf: Conf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its file has no step and its journal has means of two decimals; new ones have the step."""
     collection(conf, tmp_path / "data", judgments())
     lab = tiny_lab(tmp_path / "lab", private=True, cap=9)
@@ -251,7 +249,7 @@ def test_held_out_topics(conf: Conf, tmp_path: Path) -> None:
 def test_a_lab_without_a_commitment(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "data", judgments())
     lab = replace(tiny_lab(tmp_path / "lab", private=True, cap=9), held_out=True)
-    with pytest.raises(HarnessError, match="key 'held_out' is true, but the first line of the journal has no seed's checksum"):
+    with pytest.raises(HarnessError, match="key 'held_out' is true, but the first line of the journal"):
         submit(lab, Offer(run_file(tmp_path / "r", 1), "A"))
     with pytest.raises(HarnessError, match="has no held-out topics"):
         reveal(replace(lab, held_out=False))

@@ -87,7 +87,7 @@ def test_revoked_tokens(make: Make, tmp_path: Path) -> None:
         ("dprl", "team 'dprl': resembles the existing team 'DPRL'; choose another name"),
         ("Baseline", "team 'Baseline': resembles the existing team 'baseline'; choose another name"),
         ("b\u0430seline", "team 'b\\u0430seline': resembles the existing team 'baseline'; choose another name"),
-        ("DPRL\u3164", "team 'DPRL\\u3164': resembles the existing team 'DPRL'; choose another name"),  # shown as nothing
+        ("DPRL\u3164", "team 'DPRL\\u3164': resembles the existing team 'DPRL'; choose another name"),  # unseen
         ("DP\u115f\uffa0RL", "team 'DP\\u115f\\uffa0RL': resembles the existing team 'DPRL'; choose another name"),
         ("a/../../b", "team 'a/../../b': expected letters, digits"),
         ("DPRL\n", "team 'DPRL\\n': expected letters, digits"),
