@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +19,7 @@ from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs.acts import Kind, act, rejudge, reveal
 from harness.labs.check import check
-from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Revealed
+from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Rejudged, Revealed
 from harness.labs.lab import Lab, read_lab
 from harness.labs.published import halves, seed_of
 from harness.labs.roster import add_team, revoke_team
@@ -217,6 +220,43 @@ def test_a_lab_that_is_killed_while_it_is_judged_again(
     rejudge(lab, tmp_path / "again", "new")
     assert seen == [False, False]
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".staged")] == []
+
+
+def killed_at(step: int, lab: Lab, folder: Path) -> None:
+    """Re-judges, and ends without any cleaning up before the file system is asked for something the `step`-th time."""
+    left = [step]
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        if event.startswith(("os.", "fcntl.", "shutil.", "tempfile.")):
+            left[0] -= 1
+            if left[0] == 0:
+                os._exit(9)
+
+    sys.addaudithook(count)
+    rejudge(lab, folder, "new")
+
+
+@pytest.mark.slow
+def test_killed_while_judged_again(two_editions: Lab, tmp_path: Path) -> None:
+    """The new lab is whole or absent, and the old one is closed only if it is whole."""
+    lab = two_editions
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    seen = set()
+    for step in range(1, 400, 7):
+        folder = tmp_path / "new labs" / str(step)
+        process = multiprocessing.get_context("fork").Process(target=killed_at, args=(step, lab, folder))
+        process.start()
+        process.join()
+        closed = any(isinstance(event, Rejudged) for event in events(lab))
+        seen.add((folder.exists(), closed))
+        if folder.exists():
+            assert check(read_lab(folder)) == []
+            assert len(submissions(read_lab(folder))) == 1
+        assert folder.exists() or not closed
+        assert check(lab) == []
+        if process.exitcode == 0:
+            break
+    assert {(False, False), (True, True)} <= seen
 
 
 def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab, tmp_path: Path) -> None:
