@@ -31,8 +31,8 @@ from harness.data.trec import Run, read_run
 from harness.experiments.task import Task, task
 from harness.labs.draw import drawn
 from harness.labs.published import told
-from harness.labs.rounding import least_step
 from harness.scoring.measures import discounts
+from harness.scoring.rounding import least_step
 from harness.sources import catalogue
 from harness.sources.fetch import fetch
 from harness.sources.resource import Resource

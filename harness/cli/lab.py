@@ -208,12 +208,12 @@ def submit(
     if receipt.standing is not None:
         _print_standing(found, receipt.submission, receipt.standing)
     if found.private:
-        out(_rounded(found))
+        out(_rounded(found, receipt.step))
 
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
     """Returns the team that acts: the token's if the lab has a roster, else the one named."""
-    from harness.labs.roster import has_roster, team_of
+    from harness.labs.roster import has_roster, known_as, team_of
     from harness.labs.submissions import events
 
     if organiser and team is None:
@@ -221,7 +221,7 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     if organiser or not has_roster(lab, events(lab)):
         if team is None:
             raise HarnessError(f"--team: is missing; {lab.folder} has no roster, so name the team")
-        return team
+        return known_as(lab, team) if organiser else team
     if token is None:
         reason = "has a roster, so a team's name is not enough" if team else "has a roster"
         raise HarnessError(f"{lab.folder}: {reason}; set {VARIABLE} to the team's token (organisers: --organiser)")
@@ -231,12 +231,12 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     return found
 
 
-def _rounded(lab: Lab) -> str:
+def _rounded(lab: Lab, step: float) -> str:
     """Returns what is withheld in a lab with private judgments."""
     held = " of half of the topics" if lab.held_out else ""
     ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
     return (
-        f"The judgments are private: means{held} are rounded to multiples of {lab.step:g}{ladder} "
+        f"The judgments are private: means{held} are rounded to multiples of {step:g}{ladder} "
         "and submissions are counted, since many submissions would reveal judgments."
     )
 

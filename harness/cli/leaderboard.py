@@ -97,7 +97,6 @@ def leaderboard(
     quiet: Quiet = False,
 ) -> None:
     """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
-    from harness.experiments.redacted import DECIMALS
     from harness.labs.board import leaderboard_to_json
     from harness.labs.leaderboard import Settings, leaderboards
     from harness.render.write import DEFAULT, FORMATS, first_page
@@ -156,7 +155,7 @@ def leaderboard(
             note=note,
         )
         wanted = replace(drawn, main=main, baseline=baseline, alpha=0.05 if alpha is None else alpha)
-        wanted = replace(wanted, private=True, decimals=DECIMALS) if redact else wanted
+        wanted = replace(wanted, private=True) if redact else wanted
         sources.append(_of_files(asked, wanted))
     boards = [board for source in sources for board in leaderboards(source.entries, source.settings)]
     for sentence in dict.fromkeys(sentence for board in boards for sentence in incomplete(board)):
@@ -186,8 +185,10 @@ def _of_files(asked: _Asked, settings: Settings) -> _Source:
     """Scores run files, the share of judged results included."""
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import inputs
+    from harness.experiments.redacted import step_of
     from harness.labs.leaderboard import Entry, floor
     from harness.scoring.protocol import load_protocol
+    from harness.scoring.rounding import decimals_of
 
     if not settings.private:
         default = load_collection(asked.collection).protocol if asked.collection is not None else "trec_eval"
@@ -203,7 +204,10 @@ def _of_files(asked: _Asked, settings: Settings) -> _Source:
     said = evaluation.coverage_sentence()
     remarks = (*([f"{said[0].upper()}{said[1:]}."] if said else []), *collection.notes)
     files = inputs(evaluation).files
-    if settings.private:  # checksums of judgments would prove a guess
+    if settings.private:
+        step = step_of(evaluation.scores)
+        found = replace(found, step=step, decimals=decimals_of(step))
+        # Checksums of judgments would prove a guess.
         files = {run.source or run.name: run.sha256 for run in evaluation.runs}
     return _Source(f"Leaderboard: {collection.title}", entries, found, remarks, files)
 
@@ -289,28 +293,24 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
 def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     """Returns a lab's primary runs with their scores on the held-out topics."""
     from harness.collections.load import load_collection
-    from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Entry
-    from harness.labs.published import FINAL_DECIMALS, halves, seed_of
+    from harness.labs.published import FINAL_DECIMALS, final_runs, halves, seed_of
     from harness.labs.roster import public_names
-    from harness.labs.submissions import events, scores_of, submissions
+    from harness.labs.submissions import events, scores_of
 
     lab = read_lab(folder)
     collection = load_collection(lab.collection)
     find_readers(collection, lab.corpus)
     journal = events(lab)
     seed_of(lab, journal)
-    if not any(isinstance(event, Revealed) for event in journal):
-        raise HarnessError(f"{folder}: the held-out topics are not revealed; reveal them with 'harness lab reveal'")
     names, entries, files, baseline = public_names(lab), [], {}, None
-    for each in submissions(lab):
-        if each.current and (each.primary or each.name == lab.baseline):
-            scores, team = scores_of(lab, each), names.get(each.team, each.team)
-            held = scores.select(halves(lab, journal, scores.topics)[1])
-            entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
-            baseline = entries[-1].name if each.name == lab.baseline else baseline
-            files[f"{each.name}, version {each.version}"] = each.sha256
+    for each in final_runs(lab, journal):
+        scores, team = scores_of(lab, each), names.get(each.team, each.team)
+        held = scores.select(halves(lab, journal, scores.topics)[1])
+        entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
+        baseline = entries[-1].name if each.name == lab.baseline else baseline
+        files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
         raise HarnessError(f"{folder}: has no submissions yet")
     declared = replace(
@@ -324,6 +324,7 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
         cluster=collection.cluster,
         private=True,
         decimals=FINAL_DECIMALS,
+        step=10.0**-FINAL_DECIMALS,
     )
     return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
 

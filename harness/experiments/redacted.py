@@ -1,4 +1,4 @@
-"""Redacted results for private judgments: rounded means, and which differences are significant.
+"""Redacted results for private judgments: means rounded to a step, and which differences are significant.
 
 Everything else would reveal judgments: scores of topics; numbers of judged results; exact means and p-values, which
 change with a single relevant result; checksums of judgments, which confirm guesses. Rounded means of many similar runs
@@ -8,7 +8,7 @@ still reveal something, so the number of runs must be limited.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from harness.experiments.evaluate import Evaluation
 from harness.scoring.compare import Comparison, compact_letters
 from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
+from harness.scoring.rounding import decimals_of, least_step, rounded
+from harness.scoring.scores import Scores
 
 DECIMALS, MOST_DECIMALS = 2, 3
 SCHEMA = "mathir-harness/redacted"
@@ -53,7 +55,11 @@ class Means:
 
 @dataclass(frozen=True)
 class Test:
-    """Test of two runs; `difference` is that of the rounded means. None: the test is undefined."""
+    """Test of two runs; `difference` is that of the rounded means. None: the test is undefined.
+
+    Never significant if the rounded means differ by at most one step: a test of exact scores that turns significant
+    with one document more would tell its judgment.
+    """
 
     a: str
     b: str
@@ -70,6 +76,7 @@ class Redacted:
 
     Attributes
     ----------
+    step, decimals : the means are multiples of the step, shown with these decimals; see `step_of`.
     labels : measure -> label.
     means : runs, best first by the first measure; equal rounded means are ordered by name.
     tests, alpha, family : of a comparison; empty, 0 and 0 without one.
@@ -80,6 +87,7 @@ class Redacted:
     collection: str
     edition: str
     protocol: str
+    step: float
     decimals: int
     labels: Mapping[str, str]
     means: tuple[Means, ...]
@@ -100,10 +108,21 @@ class Redacted:
     def left_out(self) -> str:
         """Note on the omitted values."""
         return (
-            f"The judgments are private: means are rounded to {self.decimals} decimals, differences are those of "
+            f"The judgments are private: means are rounded to multiples of {self.step:g}, differences are those of "
             "rounded means, and scores of topics, counts of judged results, p-values and checksums of judgments are "
             "left out. Many similar runs could still reveal judgments."
         )
+
+
+def step_of(scores: Sequence[Scores], decimals: int = DECIMALS) -> float:
+    """Returns the step to which means are rounded: 10^-decimals, or a larger one if few topics count.
+
+    Parameters
+    ----------
+    scores : of runs on one task; measures that reveal what is judged are ignored.
+    """
+    counted = [each.n(measure) for each in scores for measure in each.measures if not tells(measure)]
+    return max(10.0**-decimals, least_step(min(counted, default=0)))
 
 
 def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, decimals: int = DECIMALS) -> Redacted:
@@ -119,7 +138,7 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
     >>> import harness as h
     >>> found = redact(h.evaluate(h.task("mini-task1"), "runs/mini/mini-task1/overlap.run"))
     >>> dict(found.means[0].means)
-    {'nDCG': 0.83, 'AP': 0.68, 'P@10': 0.3, 'Bpref': 0.59}
+    {'nDCG': 0.85, 'AP': 0.7, 'P@10': 0.3, 'Bpref': 0.6}
     """
     first = evaluation.scores[0]
     if reason := telling(first.protocol):
@@ -127,10 +146,11 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
     measures = [measure for measure in first.measures if not tells(measure)]
     if not measures:
         raise HarnessError("--redact: every measure reveals how many results are judged; use others, such as nDCG,AP")
+    step = step_of(evaluation.scores, decimals)
     means = [
         Means(
             scores.run,
-            {measure: _rounded(scores.mean(measure), decimals) for measure in measures},
+            {measure: _rounded(scores.mean(measure), step) for measure in measures},
             {measure: scores.n(measure) for measure in measures},
         )
         for scores in evaluation.scores
@@ -140,7 +160,8 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
         first.collection,
         first.edition,
         first.protocol.name,
-        decimals,
+        step,
+        decimals_of(step),
         {measure: first.protocol.label(measure) for measure in measures},
         tuple(means),
         evaluation.coverage_sentence(),
@@ -148,8 +169,8 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
     return found if comparison is None else _with_tests(found, comparison)
 
 
-def _rounded(value: float, decimals: int) -> float | None:
-    return None if math.isnan(value) else round(value, decimals)
+def _rounded(value: float, step: float) -> float | None:
+    return None if math.isnan(value) else rounded(value, step)
 
 
 def _with_tests(found: Redacted, comparison: Comparison) -> Redacted:
@@ -158,13 +179,14 @@ def _with_tests(found: Redacted, comparison: Comparison) -> Redacted:
     for row in comparison.rows:
         a, b = (of[run].get(row.measure) for run in (row.a, row.b))
         if a is not None and b is not None:
-            difference = round(a - b, found.decimals)
-            flags = (row.significant_bonferroni, row.significant_holm)
-            tests.append(Test(row.a, row.b, row.measure, row.n, difference, *flags))
+            difference = round(a - b, 9)
+            clear = abs(difference) > 1.5 * found.step
+            flags = [flag and clear for flag in (row.significant_bonferroni, row.significant_holm)]
+            tests.append(Test(row.a, row.b, row.measure, row.n, difference, flags[0], flags[1]))
     groups = {}
-    first = next(iter(found.labels))
-    if comparison.baseline is None and any(test.measure == first for test in tests):
-        different = [(row.a, row.b) for row in comparison.rows if row.measure == first and row.significant_bonferroni]
+    of_first = [test for test in tests if test.measure == next(iter(found.labels))]
+    if comparison.baseline is None and of_first:
+        different = [(test.a, test.b) for test in of_first if test.significant_bonferroni]
         # In the order of rounded means, since the order of exact means would reveal which of two equal ones is better.
         groups = compact_letters(list(of), different)
     return replace(found, tests=tuple(tests), alpha=comparison.alpha, family=comparison.family, groups=groups)

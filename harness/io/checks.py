@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
@@ -102,7 +103,7 @@ def _value(kind: object, key: str, value: object, where: str, faults: list[str])
         return _fields(cast(type, kind), value, f"{where}: {key}", faults)
     if origin is Literal and any(value == known and type(value) is type(known) for known in arguments):
         return value
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
         return float(value)
     if kind in _EXPECTED and type(value) is kind:
         return value
@@ -175,7 +176,8 @@ def state(text: object, where: str) -> tuple[Lack, str]:
 
 def number(key: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:
     """Returns a finite number from `low` to `high`."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # NaN, infinity and whole numbers that no float can hold are not at most the largest float.
+    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if not good or not low <= value <= high:  # type: ignore[operator]
         to = f" to {high:g}" if math.isfinite(high) else " up"
         raise HarnessError(f"key {key!r} is {value!r}, expected a number from {low:g}{to}")

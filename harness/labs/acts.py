@@ -6,27 +6,28 @@ import math
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import yaml
 
+from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
 from harness.labs.form import normal
 from harness.labs.journal import Appealed, Committed, Disqualified, Journal, Refunded, Reinstated, Revealed, Submitted
 from harness.labs.journal import Rejudged as RejudgedEvent
-from harness.labs.lab import FILE, PRIVATE, Lab, new_lab
+from harness.labs.lab import FILE, PRIVATE, Lab, chosen_step, new_lab
 from harness.labs.metadata import Details
-from harness.labs.names import nfc, stamp
+from harness.labs.names import nfc, one_line, stamp
 from harness.labs.published import halves, seed_of, shown_means
-from harness.labs.roster import NAMES
+from harness.labs.roster import NAMES, known_as
 from harness.labs.storing import clear, commit, files_of, staged
-from harness.labs.submissions import METADATA, Submission, find, from_events, stored_run, verified
+from harness.labs.submissions import METADATA, Submission, find, from_events, refuse_if_rejudged, stored_run, verified
 from harness.version import __version__
 
 Kind = type[Refunded] | type[Disqualified] | type[Appealed] | type[Reinstated]
-LONGEST_REASON = 2_000
 
 
 def act(
@@ -55,13 +56,15 @@ def act(
     >>> act(lab, Disqualified, "DPRL", "first", reason="Uses the judgments.").disqualified
     'Uses the judgments.'
     """
-    reason = " ".join(nfc(reason).split())
-    if not reason.isprintable() or len(reason) > LONGEST_REASON:
-        raise HarnessError(f"reason: expected printable text of at most {LONGEST_REASON:,} characters")
-    journal = Journal(lab.folder)
+    reason, team, label, journal = one_line(reason), known_as(lab, team), nfc(label), Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
-        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
+        refuse_if_rejudged(lab, journal.events)
+        found = from_events(journal.events, lab.folder)
+        mine = [each for each in found if (each.team, each.label) == (team, label)]
+        if version is None and mine and all(each.withdrawn for each in mine):
+            raise HarnessError(f"{mine[0].name}: all versions are withdrawn; name one with --version")
+        chosen = find(found, team, label, version)
         if kind in (Appealed, Reinstated) and not chosen.disqualified:
             raise HarnessError(f"{chosen.title}: is not disqualified")
         if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):
@@ -83,6 +86,7 @@ def reveal(lab: Lab, *, now: datetime | None = None) -> str:
         raise HarnessError(f"{lab.folder}: the deadline, {lab.deadline.isoformat()}, is not over; reveal the seed then")
     journal = Journal(lab.folder)
     with journal.locked():
+        refuse_if_rejudged(lab, journal.events)
         seed = seed_of(lab, journal.events)
         if any(isinstance(event, Revealed) for event in journal.events):
             raise HarnessError(f"{lab.folder}: the seed is revealed already: {seed}")
@@ -93,23 +97,27 @@ def reveal(lab: Lab, *, now: datetime | None = None) -> str:
 def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: datetime | None = None) -> Lab:
     """Makes a lab with the same submissions under another edition of the judgments, and closes this one.
 
-    All events keep their times; held-out topics are drawn anew.
+    All events keep their times, and the held-out topics their seed: with another one, organisers could choose among
+    rankings, and participants would see means of both halves.
 
     Raises
     ------
     HarnessError
         The folder exists, the edition is unknown, the lab was re-judged before, or a stored run is damaged.
     """
-    journal = Journal(lab.folder)
+    reason, journal = one_line(reason), Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
-        if any(isinstance(event, RejudgedEvent) for event in journal.events):
-            raise HarnessError(f"{lab.folder}: was re-judged already")
+        refuse_if_rejudged(lab, journal.events)
         settings = config.parse(read_bytes(lab.folder / FILE, most=1 << 20), str(lab.folder / FILE))
-        made = new_lab(folder, {**settings, "edition": edition, "step": None})
+        committed = next((event for event in journal.events[:1] if isinstance(event, Committed)), None)
+        commitment = (seed_of(lab, journal.events), committed.at) if committed is not None else None
+        wanted = {**settings, "edition": edition, "step": None}
+        if settings.get("private") or load_collection(lab.collection).edition(edition).private:
+            wanted["step"] = chosen_step(lab, commitment[0] if commitment else "")
+        made = new_lab(folder, wanted, commitment=commitment, fill=partial(_replay, lab, journal))
         try:
-            _replay(lab, journal, made)
-            journal.append(RejudgedEvent(made.edition, " ".join(reason.split()), stamp(now or datetime.now(UTC))))
+            journal.append(RejudgedEvent(made.edition, reason, stamp(now or datetime.now(UTC))))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -126,8 +134,8 @@ def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
     copy = Journal(made.folder)
     with copy.locked():
         for event in journal.events:
-            if isinstance(event, Committed | Revealed):
-                continue  # the new lab has a seed of its own
+            if isinstance(event, Committed):
+                continue  # the new lab begins with it
             if not isinstance(event, Submitted):
                 copy.append(event)
                 continue

@@ -7,9 +7,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,10 +28,10 @@ from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.draw import drawn, new_seed
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
-from harness.labs.rounding import decimals_of, least_step
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.rounding import decimals_of, least_step
 
 FILE = "lab.yaml"
 _WEB = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:/[A-Za-z0-9._~/-]*)?")
@@ -342,12 +342,20 @@ def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
         yield f"protocol {protocol.name}: no measure may be shown with private judgments; set key 'measures'"
 
 
-def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
+def new_lab(
+    folder: Path,
+    settings: dict[str, Any],
+    *,
+    commitment: tuple[str, str] | None = None,
+    fill: Callable[[Lab], None] | None = None,
+) -> Lab:
     """Creates a lab atomically.
 
     Parameters
     ----------
     settings : keys of `lab.yaml`; None means the default.
+    commitment : seed of the held-out topics and time of the commitment; None to draw one now.
+    fill : adds to the lab before it is in place.
 
     Raises
     ------
@@ -358,11 +366,10 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
         raise HarnessError(f"{folder}: exists already; choose another folder")
     given = {key: value for key, value in settings.items() if value not in (None, ())}
     lab = _lab(folder, given, f"{folder / FILE}")
-    bench, seed = lab.task(), new_seed()
+    bench = lab.task()
+    seed, at = commitment or (new_seed(), datetime.now(UTC).isoformat(timespec="seconds"))
     if lab.private:
-        topics = bench.scorer.qrels.topics
-        counted = len(drawn(seed, topics, bench.collection.clusters()) if lab.held_out else topics)
-        given = {**given, "step": _private_step(given.get("step"), lab, counted)}
+        given = {**given, "step": _private_step(given.get("step"), lab, _public(lab, bench, seed))}
         lab = _lab(folder, given, f"{folder / FILE}")
     making = None
     try:
@@ -376,9 +383,10 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
             write_atomic(making / PRIVATE / SEED, f"{seed}\n")
             journal = Journal(making)
             with journal.locked():
-                at = datetime.now(UTC).isoformat(timespec="seconds")
                 journal.append(Committed(sha256(seed.encode()), at))
         write_atomic(making / FILE, lab_text(given))
+        if fill is not None:
+            fill(replace(lab, folder=making))
         making.chmod(folder_mode())
         making.rename(folder)
     except OSError as error:
@@ -387,6 +395,18 @@ def new_lab(folder: Path, settings: dict[str, Any]) -> Lab:
         if making is not None:
             shutil.rmtree(making, ignore_errors=True)
     return lab
+
+
+def _public(lab: Lab, bench: Task, seed: str) -> int:
+    """Returns the number of topics whose means are public."""
+    topics = bench.scorer.qrels.topics
+    return len(drawn(seed, topics, bench.collection.clusters()) if lab.held_out else topics)
+
+
+def chosen_step(lab: Lab, seed: str) -> float | None:
+    """Returns the step that the organisers set; None if the lab has the default for its topics."""
+    least = least_step(_public(lab, lab.task(), seed)) if lab.private else math.inf
+    return lab.step if lab.step > least else None
 
 
 def _private_step(given: float | None, lab: Lab, topics: int) -> float:

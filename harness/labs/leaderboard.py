@@ -18,7 +18,6 @@ from harness.errors import HarnessError, suggestion
 from harness.experiments.redacted import tells
 from harness.experiments.task import Task, judged_pool
 from harness.labs.board import Detectable, Judgments, Leaderboard, Mean, Standing, Ties
-from harness.labs.rounding import rounded
 from harness.scoring.bootstrap import RankIntervals, places, rank_intervals
 from harness.scoring.compare import (
     TOLERANCE,
@@ -32,6 +31,7 @@ from harness.scoring.compare import (
 from harness.scoring.intervals import mean_intervals
 from harness.scoring.measures import parse_measure, without_diagnostics
 from harness.scoring.protocol import Protocol
+from harness.scoring.rounding import rounded
 from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle

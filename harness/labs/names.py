@@ -6,8 +6,13 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+from harness.errors import HarnessError
+
+LONGEST_REASON = 2_000  # characters
+
 # Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
 _LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
+_UNSEEN = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0"))  # letters, fillers of Hangul, that are shown as nothing
 
 
 _LEAST = 4  # letters of a name that is found within words
@@ -22,7 +27,8 @@ def confusable(one: str, other: str) -> tuple[str, str] | None:
     """Returns two names as messages show them if people would confuse them, else None."""
     if one.casefold() == other.casefold():
         return repr(one), repr(other)
-    first, second = (unicodedata.normalize("NFKC", name).casefold().translate(_LATIN) for name in (one, other))
+    plain = (unicodedata.normalize("NFKC", name.translate(_UNSEEN)).casefold() for name in (one, other))
+    first, second = (name.translate(_LATIN) for name in plain)
     return (ascii(one), ascii(other)) if first == second else None  # they look the same when printed
 
 
@@ -39,6 +45,20 @@ def mentions(text: str, name: str) -> bool:
         return True
     compact, short = ("".join(filter(str.isalnum, each)) for each in (said, wanted))
     return len(short) >= _LEAST and short in compact
+
+
+def one_line(reason: str) -> str:
+    """Normalises the reason of an act to one line.
+
+    Raises
+    ------
+    HarnessError
+        It is unprintable or too long.
+    """
+    found = " ".join(nfc(reason).split())
+    if not found.isprintable() or len(found) > LONGEST_REASON:
+        raise HarnessError(f"reason: expected printable text of at most {LONGEST_REASON:,} characters")
+    return found
 
 
 def stamp(now: datetime) -> str:

@@ -17,8 +17,8 @@ from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.journal import NAME_RULE, Event, Joined, Journal, Revoked, Submitted, is_name
 from harness.labs.lab import PRIVATE, Lab
-from harness.labs.names import confusable, nfc, stamp
-from harness.labs.submissions import events
+from harness.labs.names import confusable, nfc, one_line, stamp
+from harness.labs.submissions import events, refuse_if_rejudged
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
 _PSEUDONYM = re.compile("team-[0-9a-f]{8}")
@@ -62,7 +62,8 @@ def team_of(lab: Lab, token: str) -> str:
     HarnessError
         No team on the roster has this token.
     """
-    digest = sha256(token.strip().encode())
+    # Bytes of the environment that are no UTF-8 are surrogates here; such a token is unknown, as others are.
+    digest = sha256(token.strip().encode("utf-8", "surrogatepass"))
     # Every hash is compared in constant time, so that the time tells nothing about a token.
     found = [team for team, known in roster(events(lab)).items() if hmac.compare_digest(known, digest)]
     if not found:
@@ -96,16 +97,18 @@ def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, 
         raise HarnessError(f"team {BASELINE!r}: is the organisers'; choose another name")
     journal = Journal(lab.folder)
     with journal.locked():
+        refuse_if_rejudged(lab, journal.events)
         names = real_names(lab)
         taken = roster(journal.events)
-        team = next((pseudonym for pseudonym, real in names.items() if real == given), given)
+        team = _known_as(names, given)
         if team in taken:
             raise HarnessError(f"team {given}: is on the roster; revoke its token before you issue another")
-        others = {event.team for event in journal.events if isinstance(event, Joined | Submitted)} - {team, BASELINE}
-        for other in {*others, *names.values()} - {given}:
+        there = {event.team for event in journal.events if isinstance(event, Joined | Submitted)}
+        for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
             if alike := confusable(given, other):
                 raise HarnessError(f"team {alike[0]}: resembles the existing team {alike[1]}; choose another name")
-        if lab.pseudonyms_until is not None and now < lab.pseudonyms_until and team == given and team not in others:
+        named = lab.pseudonyms_until is None or now >= lab.pseudonyms_until
+        if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
             _keep_names(lab, {**names, team: given})
         journal.append(Joined(team, sha256(token.encode()), stamp(now)))
@@ -118,14 +121,15 @@ def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None =
     Raises
     ------
     HarnessError
-        The team is not on the roster.
+        The team is not on the roster, or the reason is unprintable or too long.
     """
-    journal, team = Journal(lab.folder), nfc(team)
+    journal, team, reason = Journal(lab.folder), known_as(lab, team), one_line(reason)
     with journal.locked():
+        refuse_if_rejudged(lab, journal.events)
         known = roster(journal.events)
         if team not in known:
             raise HarnessError(f"team {team!r}: is not on the roster; {suggestion(team, known)}")
-        journal.append(Revoked(team, " ".join(reason.split()), stamp(now or datetime.now(UTC))))
+        journal.append(Revoked(team, reason, stamp(now or datetime.now(UTC))))
 
 
 def real_names(lab: Lab) -> dict[str, str]:
@@ -147,6 +151,15 @@ def real_names(lab: Lab) -> dict[str, str]:
     if not isinstance(found, dict) or not right:
         raise format_error(path, 0, "damaged: expected pseudonyms and names; restore it from a copy")
     return found
+
+
+def known_as(lab: Lab, team: str) -> str:
+    """Returns the name of a team in the lab: its pseudonym if it has one, else the name itself, in NFC."""
+    return _known_as(real_names(lab), nfc(team))
+
+
+def _known_as(names: Mapping[str, str], team: str) -> str:
+    return team if team in names else next((pseudonym for pseudonym, real in names.items() if real == team), team)
 
 
 def public_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.experiments.task import Task
+from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
 from harness.labs.published import step_of
 from harness.labs.submissions import Submission, baseline_of, scores_of
@@ -176,7 +177,7 @@ def _against(
 
 
 def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> None:
-    """Raises HarnessError if judgments, protocol or measures changed since the first submission."""
+    """Raises HarnessError if judgments, protocol or measures changed since the first submission, or a mean is lost."""
     if not found:
         return
     first = scores_of(lab, found[0])
@@ -191,3 +192,7 @@ def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> 
     if changed:
         reason = f"{' and '.join(changed)} changed since the first submission; scores would not be comparable"
         raise HarnessError(f"{lab.folder}: {reason}; undo the change, or create another lab")
+    for each in found:
+        if lacking := [measure for measure in lab.measures if measure not in each.means]:
+            reason = f"damaged: {each.title} has no mean of {lacking[0]}; restore the journal from a copy"
+            raise HarnessError(f"{lab.folder / JOURNAL}: {reason}")

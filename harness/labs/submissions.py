@@ -23,6 +23,7 @@ from harness.labs.journal import (
     Journal,
     Kind,
     Reinstated,
+    Rejudged,
     Submitted,
 )
 from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab
@@ -127,6 +128,12 @@ def events(lab: Lab) -> Sequence[Event]:
     journal = Journal(lab.folder)
     journal.catch_up()
     return journal.events
+
+
+def refuse_if_rejudged(lab: Lab, events: Sequence[Event]) -> None:
+    """Raises HarnessError if the lab was replaced by one of another edition, which has copies of its events."""
+    if any(isinstance(event, Rejudged) for event in events):
+        raise HarnessError(f"{lab.folder}: was re-judged and stays as it is; use the lab of the new edition")
 
 
 def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:

@@ -37,12 +37,12 @@ from harness.labs.journal import (
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
 from harness.labs.names import confusable, mentions, nfc, stamp
-from harness.labs.published import halves, shown_means
+from harness.labs.published import halves, shown_means, step_of
 from harness.labs.roster import BASELINE, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
 from harness.labs.storing import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find, from_events
+from harness.labs.submissions import Submission, find, from_events, refuse_if_rejudged
 from harness.version import __version__
 
 LONGEST_TEXT = 2_000  # characters of a description
@@ -84,12 +84,14 @@ class Receipt:
     made : number of submissions of the team so far, without refunded ones.
     standing : rank and comparisons; None if they could not be computed.
     notes : remarks for the team, one line each.
+    step : of which the means are multiples; 0 unless the judgments are private.
     """
 
     submission: Submission
     made: int
     standing: Standing | None
     notes: tuple[str, ...]
+    step: float = 0.0
 
 
 def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
@@ -187,9 +189,9 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         where = standing(lab, submission, scores, bench, found, public)
     except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
-    return Receipt(
-        submission, sum(each.team == details.team and not each.refunded for each in found), where, tuple(notes)
-    )
+    made_so_far = sum(each.team == details.team and not each.refunded for each in found)
+    step = step_of(lab, scores.select(public)) if lab.private else 0.0
+    return Receipt(submission, made_so_far, where, tuple(notes), step)
 
 
 def _best_shown(lab: Lab, found: Sequence[Submission], team: str) -> Mapping[str, float]:
@@ -229,6 +231,7 @@ def withdraw(
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
+        refuse_if_rejudged(lab, journal.events)
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
@@ -242,11 +245,15 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     Raises
     ------
     HarnessError
-        The run does not exist, was withdrawn, or is post-hoc.
+        The run does not exist, was withdrawn, or is post-hoc; or the held-out topics are revealed.
     """
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
+        refuse_if_rejudged(lab, journal.events)
+        if any(isinstance(event, Revealed) for event in journal.events):
+            # The team could choose the run that is best on the held-out topics.
+            raise HarnessError("the held-out topics are revealed; primary runs can no longer be chosen")
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label))
         if chosen.kind == "post-hoc":
             raise HarnessError(f"{chosen.name}: {_NOT_PRIMARY}")
@@ -394,7 +401,7 @@ def _refusals(
     if lab.cap_per_day is not None and len(today) >= lab.cap_per_day:
         faults.append(f"team {details.team}: has made {len(today)} of {lab.cap_per_day} submissions of this day (UTC)")
     for each in found:
-        if each.sha256 == digest and not each.withdrawn:
+        if each.sha256 == digest and (each.disqualified or not each.withdrawn):
             own = each.team == details.team
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"
             faults.append(f"{offer.run}: the same rankings were submitted before {whose}; nothing was stored")

@@ -21,7 +21,7 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     >>> from harness.experiments.redacted import redact
     >>> seen = h.evaluate(h.task("mini-task1"), "runs/mini/mini-task1/overlap.run")
     >>> redacted_report(redact(seen), seen).headline
-    '1 run on mini-task1 (edition official): nDCG′ 0.83 by overlap'
+    '1 run on mini-task1 (edition official): nDCG′ 0.85 by overlap'
     """
     collection = evaluation.task.collection
     first, label = next(iter(found.labels.items()))

@@ -88,6 +88,7 @@ def test_a_value_from_keys_and_values() -> None:
         ({"order": None}, "key 'order' is None, expected one of up, down"),
         ({"share": True}, "key 'share' is True, expected a number"),
         ({"share": "1"}, "key 'share' is '1', expected a number"),
+        ({"share": 10**400}, "key 'share' is 1000000"),
         ({"flag": 1}, "key 'flag' is 1, expected true or false"),
         ({"cut": 0}, "key 'cut' is 0, expected a whole number from 1 up"),
         ({"flag": True}, "flag needs a cut"),

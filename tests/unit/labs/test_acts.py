@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
@@ -15,9 +19,11 @@ from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs.acts import Kind, act, rejudge, reveal
 from harness.labs.check import check
-from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated
+from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Rejudged, Revealed
 from harness.labs.lab import Lab, read_lab
-from harness.labs.published import halves
+from harness.labs.published import halves, seed_of
+from harness.labs.roster import add_team, revoke_team
+from harness.labs.storing import commit
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, submit, withdraw
 
@@ -52,6 +58,26 @@ def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
             act(lab, kind, "A", "a")
     assert act(lab, Disqualified, "A", "a").disqualified == "-"  # again, for no reason
     assert check(lab) == []
+
+
+def test_a_disqualified_run_does_not_come_back_by_a_withdrawal(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    act(lab, Disqualified, "A", "a")
+    withdraw(lab, "A", "a")
+    with pytest.raises(HarnessError, match="the same rankings were submitted before as A / a"):
+        submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "b"))
+    act(lab, Reinstated, "A", "a", 1)
+    assert submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "b")).made == 2
+
+
+def test_acts_on_a_withdrawn_run(make: Make, tmp_path: Path) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    withdraw(lab, "A", "a")
+    with pytest.raises(HarnessError, match="A / a: all versions are withdrawn; name one with --version"):
+        act(lab, Refunded, "A", "a")
+    assert act(lab, Refunded, "A", "a", 1).refunded
 
 
 def test_refunds(make: Make, tmp_path: Path) -> None:
@@ -130,9 +156,107 @@ def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     assert check(made) == [] == check(lab)
     with pytest.raises(HarnessError, match="lab: was re-judged and takes no more runs"):
         submit(lab, Offer(run_file(tmp_path / "r", 9), "A", "z"))
-    with pytest.raises(HarnessError, match="lab: was re-judged already"):
+    with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
         rejudge(lab, tmp_path / "more", "new")
     assert submit(made, Offer(run_file(tmp_path / "r", 9), "A", "z")).made == 3
+
+
+def test_the_seed_stays_when_a_lab_is_judged_again(two_editions: Lab, tmp_path: Path) -> None:
+    """With another seed the organisers could try seeds until the ranking pleases, and each would show other halves."""
+    lab = two_editions
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    first = (lab.folder / "journal.jsonl").read_text().splitlines()[0]
+    made = rejudge(lab, tmp_path / "again", "new")
+    assert (made.folder / "journal.jsonl").read_text().splitlines()[0] == first  # whose copy participants have
+    assert halves(made, events(made), judgments()) == halves(lab, events(lab), judgments())
+    with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
+        reveal(lab)
+    seed = reveal(made)
+    assert seed_of(lab, events(made)) == seed
+    more = rejudge(made, tmp_path / "more", "old")
+    assert [event for event in events(more) if isinstance(event, Revealed)] == [Revealed(seed, ANY)]
+    with pytest.raises(HarnessError, match="the held-out topics are revealed; submit later runs with --kind post-hoc"):
+        submit(more, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+
+
+def test_a_lab_that_was_judged_again_stays_as_it_is(two_editions: Lab, tmp_path: Path) -> None:
+    lab = two_editions
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    rejudge(lab, tmp_path / "again", "new")
+    before = files(lab.folder)
+    for late in (
+        lambda: withdraw(lab, "A", "a"),
+        lambda: choose_primary(lab, "A", "a"),
+        lambda: act(lab, Disqualified, "A", "a"),
+        lambda: add_team(lab, "late"),
+        lambda: revoke_team(lab, "A"),
+        lambda: rejudge(lab, tmp_path / "more", "new"),
+    ):
+        with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is; use the lab of the new edition"):
+            late()
+    assert files(lab.folder) == before
+
+
+@pytest.mark.parametrize(("step", "kept"), [(None, 0.5), (1.0, 1.0)])
+def test_a_step_of_the_organisers_is_kept(two_editions: Lab, tmp_path: Path, step: float | None, kept: float) -> None:
+    made = rejudge(tiny_lab(tmp_path / "own", cap=9, step=step), tmp_path / "again", "new")
+    assert made.step == kept == read_lab(made.folder).step
+
+
+def test_a_lab_that_is_killed_while_it_is_judged_again(
+    two_editions: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No half of a lab is in place at any time."""
+    lab = two_editions
+    for seed in (1, 2):
+        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"))
+    seen = []
+
+    def commit_(*given: object) -> None:
+        seen.append((tmp_path / "again").exists())
+        commit(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("harness.labs.acts.commit", commit_)
+    rejudge(lab, tmp_path / "again", "new")
+    assert seen == [False, False]
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".staged")] == []
+
+
+def killed_at(step: int, lab: Lab, folder: Path) -> None:
+    """Re-judges, and ends without any cleaning up before the file system is asked for something the `step`-th time."""
+    left = [step]
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        if event.startswith(("os.", "fcntl.", "shutil.", "tempfile.")):
+            left[0] -= 1
+            if left[0] == 0:
+                os._exit(9)
+
+    sys.addaudithook(count)
+    rejudge(lab, folder, "new")
+
+
+@pytest.mark.slow
+def test_killed_while_judged_again(two_editions: Lab, tmp_path: Path) -> None:
+    """The new lab is whole or absent, and the old one is closed only if it is whole."""
+    lab = two_editions
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    seen = set()
+    for step in range(1, 400, 7):
+        folder = tmp_path / "new labs" / str(step)
+        process = multiprocessing.get_context("fork").Process(target=killed_at, args=(step, lab, folder))
+        process.start()
+        process.join()
+        closed = any(isinstance(event, Rejudged) for event in events(lab))
+        seen.add((folder.exists(), closed))
+        if folder.exists():
+            assert check(read_lab(folder)) == []
+            assert len(submissions(read_lab(folder))) == 1
+        assert folder.exists() or not closed
+        assert check(lab) == []
+        if process.exitcode == 0:
+            break
+    assert {(False, False), (True, True)} <= seen
 
 
 def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab, tmp_path: Path) -> None:
@@ -181,6 +305,32 @@ def test_the_final_ranking(make: Make, tmp_path: Path, capsys: pytest.CaptureFix
     assert f"held out (4): {' '.join(sorted(held))}" in said
     with pytest.raises(HarnessError, match="--final: only labs have held-out topics"):
         leaderboard([str(tmp_path / "A")], final=True)
+
+
+def test_no_team_chooses_its_final_run_by_the_final_ranking(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The primary runs as of the reveal are ranked; a withdrawn one is not replaced, a disqualified one is."""
+    lab = make(private=True, cap=9, held_out=True, measures=["P@5"])
+    for team in ("A", "B", "DPRL"):
+        for seed, label in ((1, "a"), (2, "b")):
+            submit(lab, Offer(run_file(tmp_path / "r", seed + 10 * ord(team[0])), team, label))
+    choose_primary(lab, "A", "b")
+    act(lab, Disqualified, "DPRL", "a")
+    reveal(lab)
+    with pytest.raises(HarnessError, match="the held-out topics are revealed; primary runs can no longer be chosen"):
+        choose_primary(lab, "A", "a")
+
+    def ranked() -> list[str]:
+        leaderboard([str(lab.folder)], as_json=True, final=True)
+        return sorted(each["name"] for each in json.loads(capsys.readouterr().out)[0]["ranked"])
+
+    assert ranked() == ["A / b", "B / a", "DPRL / b"]
+    withdraw(lab, "B", "a")
+    assert ranked() == ["A / b", "DPRL / b"]
+    act(lab, Reinstated, "DPRL", "a")  # an appeal was right: its first run is ranked
+    act(lab, Disqualified, "A", "b")
+    assert ranked() == ["A / a", "DPRL / a"]
 
 
 def _first(capsys: pytest.CaptureFixture[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -16,11 +17,13 @@ from pathlib import Path
 import pytest
 from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
 
+from harness.cli.leaderboard import leaderboard
 from harness.data.trec import parse_run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.check import check
 from harness.labs.form import normal, tagged
+from harness.labs.journal import _line
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, stored_run, submissions
 from harness.labs.submit import Offer, choose_primary, submit, withdraw
@@ -149,6 +152,31 @@ def test_a_damaged_journal(make: Make, tmp_path: Path, damage: Callable[[list[by
         with pytest.raises(HarnessError, match=said):
             act()
     assert files(lab.folder) == before
+
+
+@KINDS
+@pytest.mark.parametrize("means", [{}, {"nDCG": 0.5}])
+def test_a_journal_without_means(make: Make, tmp_path: Path, settings: dict[str, object], means: object) -> None:
+    """Its checksums are right, as those of a forged one are."""
+    lab = make(**settings)
+    for team in ("A", "B"):
+        submit(lab, Offer(run_file(tmp_path / team, ord(team)), team, "a"))
+    path, before = lab.folder / "journal.jsonl", ""
+    lines = []
+    for line in path.read_text().splitlines():
+        event = {name: value for name, value in json.loads(line).items() if name != "check"}
+        if (event["event"], event["team"]) == ("submitted", "A"):
+            event["means"] = means
+        lines.append(_line(event, before))
+        before = json.loads(lines[-1])["check"]
+    path.write_bytes(b"".join(lines))
+    for reads in (
+        lambda: submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "b")),
+        lambda: leaderboard([str(lab.folder)], as_json=True),
+    ):
+        with pytest.raises(HarnessError, match=r"journal\.jsonl: damaged: A / a has no mean of "):
+            reads()
+    assert len(submissions(lab)) == 2
 
 
 def test_a_journal_that_is_missing(make: Make, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
         ({"measures": "nDCG"}, ["key 'measures' is 'nDCG', expected a list"]),
         ({"baseline": "DPRL"}, ["key 'baseline' is 'DPRL', expected a submission as 'team / label'"]),
         ({"alpha": 1}, ["key 'alpha' is 1, expected a number above 0, at most 0.5"]),
+        ({"alpha": 10**400}, ["key 'alpha' is 1000000"]),
         ({"correction": "fdr"}, ["key 'correction' is 'fdr', expected one of none, bonferroni, holm"]),
         ({"deadline": "2026-09-01"}, ["key 'deadline' is datetime", "has no time zone"]),
         ({"deadline": "2026-09-01 12:00:00"}, ["which has no time zone; expected date, time and time zone"]),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from lab_tools import DOCS, TOPICS, Conf, collection, enrol, files, judgments, rankings, run_file, run_text, tiny_lab
 
+from harness.cli import lab as commands
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
@@ -19,12 +20,13 @@ from harness.io.files import data_root, sha256
 from harness.labs.acts import reveal
 from harness.labs.check import check
 from harness.labs.draw import drawn
+from harness.labs.journal import Committed, Journal, Revealed
 from harness.labs.lab import Lab, new_lab, read_lab
 from harness.labs.leaderboard import Entry, Settings, leaderboard, leaderboards
 from harness.labs.published import halves, shown_means
-from harness.labs.rounding import decimals_of, least_step, rounded
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, Receipt, submit
+from harness.scoring.rounding import decimals_of, least_step, rounded
 
 ATTACKERS = tuple(f"invented-{n}" for n in range(16))
 
@@ -115,7 +117,7 @@ def test_a_step_that_is_too_small(conf: Conf, tmp_path: Path) -> None:
     assert set(kept.means.values()) <= {0.0, 0.5, 1.0}
 
 
-def test_a_lab_of_before_there_were_steps(conf: Conf, tmp_path: Path) -> None:
+def test_a_lab_of_before_there_were_steps(conf: Conf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its file has no step and its journal has means of two decimals; new ones have the step."""
     collection(conf, tmp_path / "data", judgments())
     lab = tiny_lab(tmp_path / "lab", private=True, cap=9)
@@ -126,6 +128,8 @@ def test_a_lab_of_before_there_were_steps(conf: Conf, tmp_path: Path) -> None:
     submit(old, Offer(run_file(tmp_path / "r", 1), "A"))
     assert check(old) == []
     assert set(submissions(old)[0].means.values()) <= {0.0, 0.5, 1.0}
+    commands.submit(run_file(tmp_path / "r", 2), lab.folder, "A", organiser=True, label="two")
+    assert "means are rounded to multiples of 0.5 and" in " ".join(capsys.readouterr().out.split())
 
 
 # ---- the ladder --------------------------------------------------------------------------------------------------
@@ -245,10 +249,45 @@ def test_held_out_topics(conf: Conf, tmp_path: Path) -> None:
 def test_a_lab_without_a_commitment(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "data", judgments())
     lab = replace(tiny_lab(tmp_path / "lab", private=True, cap=9), held_out=True)
-    with pytest.raises(HarnessError, match="key 'held_out' is true, but the journal has no seed's checksum"):
+    with pytest.raises(HarnessError, match="key 'held_out' is true, but the first line of the journal"):
         submit(lab, Offer(run_file(tmp_path / "r", 1), "A"))
     with pytest.raises(HarnessError, match="has no held-out topics"):
         reveal(replace(lab, held_out=False))
+
+
+def test_held_out_topics_stay_held_out(conf: Conf, tmp_path: Path) -> None:
+    """Who mistakes the key shows no mean of the other half."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = replace(tiny_lab(tmp_path / "lab", private=True, cap=9, held_out=True), held_out=False)
+    for shows in (
+        lambda: submit(lab, Offer(run_file(tmp_path / "r", 1), "A")),
+        lambda: halves(lab, events(lab), TOPICS),
+    ):
+        with pytest.raises(HarnessError, match="lab: the lab committed to held-out topics, but key 'held_out' is not"):
+            shows()
+    assert submissions(lab) == ()
+
+
+def test_a_commitment_is_the_first_line(conf: Conf, tmp_path: Path) -> None:
+    """A later one could be to a seed that was chosen by the runs."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = replace(tiny_lab(tmp_path / "lab", private=True, cap=9), held_out=True)
+    journal = Journal(lab.folder)
+    with journal.locked():
+        journal.append(Committed(sha256(b"0" * 64), "2026-07-01T00:00:00+00:00"))
+    (lab.folder / "private" / ".seed").write_text("0" * 64)
+    with pytest.raises(HarnessError, match="the first line of the journal has no seed's checksum"):
+        halves(lab, events(lab), TOPICS)
+
+
+def test_a_wrong_seed_in_the_journal(conf: Conf, tmp_path: Path) -> None:
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=True, cap=9, held_out=True)
+    journal = Journal(lab.folder)
+    with journal.locked():
+        journal.append(Revealed("0" * 64, "2026-07-01T00:00:00+00:00"))
+    with pytest.raises(HarnessError, match=r"journal\.jsonl: the revealed seed is not that of the commitment"):
+        halves(lab, events(lab), TOPICS)
 
 
 def test_the_draw_depends_on_seed_and_topics_only() -> None:

@@ -227,7 +227,7 @@ def test_redacted_reports(secret: Path, tmp_path: Path, as_json: bool, capsys: p
     for name, content in contents.items():
         if Path(name).suffix in (".csv", ".json", ".md"):
             assert means.findall(content) == [], name
-    assert "rounded to 2 decimals" in contents["printed"]
+    assert "rounded to multiples of 0.05" in contents["printed"]
     assert "overlap" in contents["compared/report.md"] and "significant" in contents["compared/report.md"]
 
 

@@ -40,7 +40,8 @@ def test_a_token_names_its_team(make: Make) -> None:
     text = (lab.folder / "journal.jsonl").read_text()
     assert all(token not in text and sha256(token.encode()) in text for token in tokens.values())
     assert all(len(token) == 43 for token in tokens.values())  # 256 bits
-    for wrong in ("", "x", tokens["DPRL"][:-1], sha256(tokens["DPRL"].encode())):
+    odd = ("\udcff", "\ud800", "x\0", f"\ufeff{tokens['DPRL']}", "x" * 10_000)
+    for wrong in ("", "x", tokens["DPRL"][:-1], sha256(tokens["DPRL"].encode()), *odd):
         with pytest.raises(HarnessError, match="lab: the token is unknown or was revoked"):
             team_of(lab, wrong)
 
@@ -85,6 +86,15 @@ def test_revoked_tokens(make: Make, tmp_path: Path) -> None:
         ("baseline", "team 'baseline': is the organisers'; choose another name"),
         ("DPRL", "team DPRL: is on the roster; revoke its token before you issue another"),
         ("dprl", "team 'dprl': resembles the existing team 'DPRL'; choose another name"),
+        ("Baseline", "team 'Baseline': resembles the existing team 'baseline'; choose another name"),
+        ("b\u0430seline", "team 'b\\u0430seline': resembles the existing team 'baseline'; choose another name"),
+        ("DPRL\u3164", "team 'DPRL\\u3164': resembles the existing team 'DPRL'; choose another name"),  # unseen
+        ("DP\u115f\uffa0RL", "team 'DP\\u115f\\uffa0RL': resembles the existing team 'DPRL'; choose another name"),
+        ("a/../../b", "team 'a/../../b': expected letters, digits"),
+        ("DPRL\n", "team 'DPRL\\n': expected letters, digits"),
+        ("\ud800", "team '\\ud800': expected letters, digits"),
+        ("DPRL\u202e", "team 'DPRL\\u202e': expected letters, digits"),
+        ("x" * 61, f"team '{'x' * 61}': expected letters, digits"),
     ],
 )
 def test_teams_that_are_not_added(make: Make, name: str, said: str) -> None:
@@ -194,6 +204,49 @@ def test_a_label_does_not_tell_the_name_behind_a_pseudonym(make: Make, tmp_path:
     assert submit(lab, Offer(path, name, "task1"), now=NOW).made == 1
     later = datetime(2026, 9, 2, tzinfo=UTC)
     assert submit(lab, Offer(run_file(tmp_path / "r", 2, "dprl_2"), name), now=later).made == 2
+
+
+def test_a_team_is_known_by_its_pseudonym_and_its_name(make: Make, tmp_path: Path) -> None:
+    """A second pseudonym would give the team a second cap."""
+    lab = make(pseudonyms_until="2026-09-01T00:00:00Z")
+    name, _ = add_team(lab, "DPRL", now=NOW)
+    revoke_team(lab, name)
+    assert add_team(lab, name, now=NOW)[0] == name
+    revoke_team(lab, "DPRL")
+    assert add_team(lab, "DPRL", now=datetime(2026, 10, 1, tzinfo=UTC))[0] == name
+    assert real_names(lab) == {name: "DPRL"}
+    commands.submit(run_file(tmp_path / "r", 1), lab.folder, "DPRL", organiser=True)
+    assert act(lab, Refunded, "DPRL", "mine").team == name
+    with pytest.raises(HarnessError) as caught:
+        add_team(lab, name)
+    assert caught.value.lines == (f"team {name}: is on the roster; revoke its token before you issue another",)
+
+
+def test_a_team_that_is_in_the_lab_gets_no_pseudonym(make: Make) -> None:
+    """It would have a second name, and a second cap."""
+    lab = enrol(make(pseudonyms_until="2026-09-01T00:00:00Z"), "DPRL")
+    revoke_team(lab, "DPRL")
+    assert add_team(lab, "DPRL", now=NOW)[0] == "DPRL"
+    assert real_names(lab) == {}
+
+
+def test_a_team_whose_pseudonym_was_written_and_whose_token_was_not(make: Make) -> None:
+    """The command was killed in between."""
+    lab = make(pseudonyms_until="2026-09-01T00:00:00Z")
+    before = (lab.folder / "journal.jsonl").read_bytes()
+    name, _ = add_team(lab, "DPRL", now=NOW)
+    (lab.folder / "journal.jsonl").write_bytes(before)
+    again, token = add_team(lab, "DPRL", now=NOW)
+    assert (again, team_of(lab, token), real_names(lab)) == (name, name, {name: "DPRL"})
+
+
+@pytest.mark.parametrize("reason", ["\x1b[2J", "x" * 2001])
+def test_reasons_of_a_revocation(make: Make, reason: str) -> None:
+    lab = enrol(make(), "A")
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
+        revoke_team(lab, "A", reason)
+    assert files(lab.folder) == before
 
 
 def test_pseudonyms(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from harness.experiments.task import task
 from harness.io.files import data_root
 from harness.labs import metadata
 from harness.labs.submit import Offer, submit
+from harness.scoring.rounding import rounded
 from harness.store import sidecar
 
 MINI = data_root() / "runs" / "mini" / "mini-task1"
@@ -33,19 +34,34 @@ def test_results_are_not_counted() -> None:
     assert list(found.labels) == ["nDCG"]
 
 
-def test_letters_follow_rounded_means() -> None:
-    """Of runs with equal rounded means, letters do not tell whose exact mean is higher."""
+def test_letters_need_rounded_means_that_differ_by_more_than_a_step() -> None:
+    """One document more may turn a test of exact scores significant; neither letters nor tests tell."""
     found = evaluate(task("mini-task1", measures=["nDCG"]), MINI / "overlap.run", MINI / "overlap-title.run")
     first, second = found.scores
-    low, high = first.values.copy(), first.values.copy()
-    low[:] = 0.5
-    high[:] = 0.503
-    high[::2] += 0.001  # it is better on every topic
-    near = replace(found, scores=(replace(first, run="a", values=low), replace(second, run="b", values=high)))
-    told = redact(near, compared(near))
-    assert [test.significant_holm for test in told.tests] == [True]
-    assert [each.means["nDCG"] for each in told.means] == [0.5, 0.5]
-    assert told.groups == {"a": "a", "b": "b"}
+    for height, significant in ((0.503, False), (0.55, False), (0.6, True)):
+        low, high = first.values.copy(), first.values.copy()
+        low[:] = 0.5
+        high[:] = height
+        high[::2] += 0.001  # it is better on every topic
+        near = replace(found, scores=(replace(first, run="a", values=low), replace(second, run="b", values=high)))
+        exact = compared(near)
+        assert exact.rows[0].significant_holm
+        told = redact(near, exact)
+        assert (told.step, [test.significant_holm for test in told.tests]) == (0.05, [significant])
+        assert len(set(told.groups.values())) == 1 + significant
+        assert {each.run: each.means["nDCG"] for each in told.means} == {"a": 0.5, "b": rounded(height, 0.05)}
+
+
+@pytest.mark.parametrize(("measures", "step"), [(["nDCG"], 0.05), (["nDCG", "RelRet"], 0.05)])
+def test_a_single_document_does_not_show(measures: list[str], step: float) -> None:
+    """A run of which all topics but one score 0 shows as 0."""
+    found = evaluate(task("mini-task1", measures=measures), MINI / "overlap.run")
+    only = found.scores[0]
+    values = only.values.copy()
+    values[:] = 0.0
+    values[3] = 1.0
+    told = redact(replace(found, scores=(replace(only, values=values),)))
+    assert (told.step, dict(told.means[0].means)) == (step, {"nDCG": 0.0})
 
 
 def test_half_of_the_topics_where_no_file_lists_them(

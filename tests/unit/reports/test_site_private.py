@@ -22,9 +22,9 @@ from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import Lab, read_lab
 from harness.labs.published import halves
 from harness.labs.roster import add_team
-from harness.labs.rounding import rounded
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import withdraw
+from harness.scoring.rounding import rounded
 
 REAL = ("Zeppelin", "Quokka")
 OURS = {

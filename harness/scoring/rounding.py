@@ -1,4 +1,4 @@
-"""Rounding of published means to a step that hides the change of one judged document; docs/labs.md derives it."""
+"""Rounding of private means to a step that hides the change of one judged document; see docs/private-judgments.md."""
 
 from __future__ import annotations
 
