@@ -29,7 +29,9 @@ from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_table, out_wrapped, say
 
 if TYPE_CHECKING:
+    from harness.collections.collection import Collection
     from harness.labs.board import Leaderboard
+    from harness.labs.lab import Lab
     from harness.labs.leaderboard import Entry, Settings
     from harness.scoring.protocol import Protocol
 
@@ -269,15 +271,9 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
             name, primary = f"{team} / {each.label}", each.name in ranked
             shown = each.means if lab.private else None
             entries.append(Entry(name, scores.select(topics), team, each.kind, primary, bounds, shown))
+        baseline = next((e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None)
         declared = replace(
-            settings,
-            main=lab.measures[0],
-            baseline=lab.baseline if lab.baseline in {each.name for each in current} else None,
-            alpha=lab.alpha,
-            correction=lab.correction,
-            family=lab.family,
-            clusters=task.collection.clusters(),
-            cluster=task.collection.cluster,
+            _declared(lab, task.collection, settings, baseline),
             floor=[each.select(topics) for each in (floor(task) if more else chance)],
             private=lab.private,
             decimals=lab.decimals,
@@ -302,28 +298,32 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     find_readers(collection, lab.corpus)
     journal = events(lab)
     seed_of(lab, journal)
-    names, entries, files = public_names(lab), [], {}
+    names, entries, files, baseline = public_names(lab), [], {}, None
     for each in final_runs(lab, journal):
         scores, team = scores_of(lab, each), names.get(each.team, each.team)
         held = scores.select(halves(lab, journal, scores.topics)[1])
         entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
+        baseline = entries[-1].name if each.name == lab.baseline else baseline
         files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
         raise HarnessError(f"{folder}: has no submissions yet")
-    declared = replace(
+    declared = _declared(lab, collection, settings, baseline)
+    declared = replace(declared, private=True, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS)
+    return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
+
+
+def _declared(lab: Lab, collection: Collection, settings: Settings, baseline: str | None) -> Settings:
+    """Returns the settings with what a lab declares; `baseline` is the name of the baseline's entry."""
+    return replace(
         settings,
         main=lab.measures[0],
-        baseline=lab.baseline if lab.baseline in {entry.name for entry in entries} else None,
+        baseline=baseline,
         alpha=lab.alpha,
         correction=lab.correction,
         family=lab.family,
         clusters=collection.clusters(),
         cluster=collection.cluster,
-        private=True,
-        decimals=FINAL_DECIMALS,
-        step=10.0**-FINAL_DECIMALS,
     )
-    return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ LONGEST_REASON = 2_000  # characters
 # Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
 _LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
 _UNSEEN = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0"))  # letters, fillers of Hangul, that are shown as nothing
+_LEAST = 4  # letters of a name that is found within words
 
 
 def nfc(name: str) -> str:
@@ -26,6 +28,21 @@ def confusable(one: str, other: str) -> tuple[str, str] | None:
     plain = (unicodedata.normalize("NFKC", name.translate(_UNSEEN)).casefold() for name in (one, other))
     first, second = (name.translate(_LATIN) for name in plain)
     return (ascii(one), ascii(other)) if first == second else None  # they look the same when printed
+
+
+def mentions(text: str, name: str) -> bool:
+    """Returns whether a text has a name in it, in any case; a name of four letters or more also within words.
+
+    Examples
+    --------
+    >>> mentions("https://github.com/dp-rl/ours", "DPRL"), mentions("the upper bound", "PE"), mentions("by PE.", "PE")
+    (True, False, True)
+    """
+    said, wanted = (unicodedata.normalize("NFKC", each).casefold() for each in (text, name))
+    if re.search(rf"(?<![^\W_]){re.escape(wanted)}(?![^\W_])", said):
+        return True
+    compact, short = ("".join(filter(str.isalnum, each)) for each in (said, wanted))
+    return len(short) >= _LEAST and short in compact
 
 
 def one_line(reason: str) -> str:

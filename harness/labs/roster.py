@@ -166,6 +166,12 @@ def public_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     return real_names(lab) if until is not None and (now or datetime.now(UTC)) >= until else {}
 
 
+def hidden_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
+    """Returns pseudonym -> name before the lab's `pseudonyms_until`; empty after, and without the private folder."""
+    until = lab.pseudonyms_until
+    return real_names(lab) if until is not None and (now or datetime.now(UTC)) < until else {}
+
+
 def _keep_names(lab: Lab, names: Mapping[str, str]) -> None:
     folder = lab.folder / PRIVATE
     try:

@@ -36,9 +36,9 @@ from harness.labs.journal import (
 )
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
-from harness.labs.names import confusable, nfc, stamp
+from harness.labs.names import confusable, mentions, nfc, stamp
 from harness.labs.published import halves, shown_means, step_of
-from harness.labs.roster import BASELINE, has_roster
+from harness.labs.roster import BASELINE, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
 from harness.labs.storing import clear, commit, files_of, staged
@@ -375,6 +375,9 @@ def _refusals(
             faults.append(
                 f"label {alike[0]}: resembles the team's run {alike[1]}; use its spelling, or choose another label"
             )
+    real = hidden_names(lab, now).get(details.team, "")
+    if real and mentions(details.label, real):
+        faults.append(f"label {details.label!r}: names the team, which has a pseudonym; choose another label (--label)")
     if lab.deadline is not None and now > lab.deadline and details.kind != "post-hoc":
         local = now.astimezone(lab.deadline.tzinfo)
         over = f"the deadline was {lab.deadline.isoformat()}, the time is {local.isoformat(timespec='seconds')}"

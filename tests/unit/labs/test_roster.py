@@ -18,6 +18,7 @@ from harness.io.files import sha256
 from harness.labs.acts import act
 from harness.labs.journal import Refunded
 from harness.labs.lab import Lab, read_lab
+from harness.labs.names import mentions
 from harness.labs.roster import add_team, public_names, real_names, revoke_team, team_of
 from harness.labs.submissions import submissions
 from harness.labs.submit import Offer, submit, withdraw
@@ -172,6 +173,37 @@ def test_a_cap_for_invalid_files(make: Make, tmp_path: Path) -> None:
     assert submit(lab, Offer(run_file(tmp_path / "r", 1), "B"), now=NOW).made == 1  # nor towards the other cap
     rows = [json.loads(line) for line in (lab.folder / "journal.jsonl").read_text().splitlines()]
     assert [row["team"] for row in rows if row["event"] == "refused"] == ["A", "A"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "found"),
+    [
+        ("the runs of DPRL", "DPRL", True),
+        ("https://github.com/dprl/x", "DPRL", True),
+        ("dp_rl-2", "DPRL", True),
+        ("an Ümlaut team", "ÜMLAUT", True),
+        ("ours", "DPRL", False),
+        ("a team", "A", True),
+        ("team", "A", False),
+        ("by T-1.", "T-1", True),
+        ("t10", "T-1", False),
+        ("anything", "+++", False),
+    ],
+)
+def test_names_in_texts(text: str, name: str, found: bool) -> None:
+    assert mentions(text, name) is found
+
+
+def test_a_label_does_not_tell_the_name_behind_a_pseudonym(make: Make, tmp_path: Path) -> None:
+    lab = make(pseudonyms_until="2026-09-01T00:00:00Z")
+    name, _ = add_team(lab, "DPRL", now=NOW)
+    path = run_file(tmp_path / "r", 1, "dprl_task1")
+    with pytest.raises(HarnessError, match="label 'dprl_task1': names the team, which has a pseudonym"):
+        submit(lab, Offer(path, name), now=NOW)
+    assert submissions(lab) == ()
+    assert submit(lab, Offer(path, name, "task1"), now=NOW).made == 1
+    later = datetime(2026, 9, 2, tzinfo=UTC)
+    assert submit(lab, Offer(run_file(tmp_path / "r", 2, "dprl_2"), name), now=later).made == 2
 
 
 def test_a_team_is_known_by_its_pseudonym_and_its_name(make: Make, tmp_path: Path) -> None:
