@@ -287,17 +287,18 @@ def main() -> None:
     perfect = world.scores(ranked(world.gain))[:, 0].mean() - start
     print(f"start {start:.3f}, perfect order of the candidates +{perfect:.3f}, n = {len(world.topics)} topics\n")
     line = "| {} | {} |" if asked.markdown else "{}: {}"
-    heads = [f"{n:,}: public, held out" for n in SUBMISSIONS]
-    print(line.format("defence | of 16", " | ".join(heads)))
+    heads = [f"{n:,} submissions: public | held out" for n in SUBMISSIONS]
+    last = f"best attack at {SUBMISSIONS[-1]:,}"
+    print(line.format("defence | judgments told of 16", " | ".join([*heads, last])))
     if asked.markdown:
-        print("|" + "---|" * (2 + len(SUBMISSIONS)))
+        print("|" + "---|" * (3 + 2 * len(SUBMISSIONS)))
     seeds = range(asked.seeds)
     for defence in DEFENCES:
         by_attack = {
             name: [gains(world, defence, attack, seed) for seed in range(asked.seeds)]
             for name, attack in ATTACKS.items()
         }
-        cells = []
+        cells, best = [], ""
         for number in SUBMISSIONS:
             medians = {
                 name: tuple(statistics.median(one[number][half] for one in found) for half in (0, 1))
@@ -305,9 +306,9 @@ def main() -> None:
             }
             best = max(medians, key=lambda name: medians[name][0])
             public, held = medians[best]
-            cells.append(f"{public:+.3f}, {held:+.3f} ({best})")
+            cells.append(f"{public:+.3f} | {held:+.3f}".replace("-", "\N{MINUS SIGN}"))
         sixteen = statistics.median(told_of_sixteen(world, defence, seed) for seed in seeds)
-        print(line.format(f"{defence.name} | {sixteen:g}", " | ".join(cells)), flush=True)
+        print(line.format(f"{defence.name} | {sixteen:g}", " | ".join([*cells, best])), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_table, out_wrapped, say
 
 if TYPE_CHECKING:
+    from harness.collections.collection import Collection
     from harness.labs.board import Leaderboard
+    from harness.labs.lab import Lab
     from harness.labs.leaderboard import Entry, Settings
     from harness.scoring.protocol import Protocol
 
@@ -269,17 +271,9 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
             name, primary = f"{team} / {each.label}", each.name in ranked
             shown = each.means if lab.private else None
             entries.append(Entry(name, scores.select(topics), team, each.kind, primary, bounds, shown))
+        baseline = next((e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None)
         declared = replace(
-            settings,
-            main=lab.measures[0],
-            baseline=next(
-                (e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None
-            ),
-            alpha=lab.alpha,
-            correction=lab.correction,
-            family=lab.family,
-            clusters=task.collection.clusters(),
-            cluster=task.collection.cluster,
+            _declared(lab, task.collection, settings, baseline),
             floor=[each.select(topics) for each in (floor(task) if more else chance)],
             private=lab.private,
             decimals=lab.decimals,
@@ -313,7 +307,14 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
         files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
         raise HarnessError(f"{folder}: has no submissions yet")
-    declared = replace(
+    declared = _declared(lab, collection, settings, baseline)
+    declared = replace(declared, private=True, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS)
+    return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
+
+
+def _declared(lab: Lab, collection: Collection, settings: Settings, baseline: str | None) -> Settings:
+    """Returns the settings with what a lab declares; `baseline` is the name of the baseline's entry."""
+    return replace(
         settings,
         main=lab.measures[0],
         baseline=baseline,
@@ -322,11 +323,7 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
         family=lab.family,
         clusters=collection.clusters(),
         cluster=collection.cluster,
-        private=True,
-        decimals=FINAL_DECIMALS,
-        step=10.0**-FINAL_DECIMALS,
     )
-    return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:

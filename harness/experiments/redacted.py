@@ -17,7 +17,7 @@ from harness.experiments.evaluate import Evaluation
 from harness.scoring.compare import Comparison, compact_letters
 from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
-from harness.scoring.rounding import decimals_of, least_step, rounded
+from harness.scoring.rounding import beyond_step, decimals_of, least_step, rounded
 from harness.scoring.scores import Scores
 
 DECIMALS, MOST_DECIMALS = 2, 3
@@ -180,7 +180,7 @@ def _with_tests(found: Redacted, comparison: Comparison) -> Redacted:
         a, b = (of[run].get(row.measure) for run in (row.a, row.b))
         if a is not None and b is not None:
             difference = round(a - b, 9)
-            clear = abs(difference) > 1.5 * found.step
+            clear = beyond_step(a, b, found.step)
             flags = [flag and clear for flag in (row.significant_bonferroni, row.significant_holm)]
             tests.append(Test(row.a, row.b, row.measure, row.n, difference, flags[0], flags[1]))
     groups = {}

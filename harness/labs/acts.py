@@ -16,8 +16,17 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
 from harness.labs.form import normal
-from harness.labs.journal import Appealed, Committed, Disqualified, Journal, Refunded, Reinstated, Revealed, Submitted
-from harness.labs.journal import Rejudged as RejudgedEvent
+from harness.labs.journal import (
+    Appealed,
+    Committed,
+    Disqualified,
+    Journal,
+    Refunded,
+    Reinstated,
+    Rejudged,
+    Revealed,
+    Submitted,
+)
 from harness.labs.lab import FILE, PRIVATE, Lab, chosen_step, new_lab
 from harness.labs.metadata import Details
 from harness.labs.names import nfc, one_line, stamp
@@ -117,7 +126,7 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
             wanted["step"] = chosen_step(lab, commitment[0] if commitment else "")
         made = new_lab(folder, wanted, commitment=commitment, fill=partial(_replay, lab, journal))
         try:
-            journal.append(RejudgedEvent(made.edition, reason, stamp(now or datetime.now(UTC))))
+            journal.append(Rejudged(made.edition, reason, stamp(now or datetime.now(UTC))))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

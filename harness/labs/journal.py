@@ -68,14 +68,20 @@ class Submitted:
 
 
 @dataclass(frozen=True)
-class Withdrawn:
-    """Event: a version was withdrawn; its folder stays."""
+class _OfVersion:
+    """What an event on one version tells."""
 
     team: str
     label: str
     version: int
     reason: str
     at: str
+
+
+@dataclass(frozen=True)
+class Withdrawn(_OfVersion):
+    """Event: a version was withdrawn; its folder stays."""
+
     event: Literal["withdrawn"] = field(default="withdrawn", kw_only=True)
 
 
@@ -137,50 +143,30 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Refunded:
+class Refunded(_OfVersion):
     """Event: an organiser decided that a version does not count towards the team's caps."""
 
-    team: str
-    label: str
-    version: int
-    reason: str
-    at: str
     event: Literal["refunded"] = field(default="refunded", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Disqualified:
+class Disqualified(_OfVersion):
     """Event: an organiser disqualified a version; its folder stays."""
 
-    team: str
-    label: str
-    version: int
-    reason: str
-    at: str
     event: Literal["disqualified"] = field(default="disqualified", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Appealed:
+class Appealed(_OfVersion):
     """Event: a team appealed against a disqualification."""
 
-    team: str
-    label: str
-    version: int
-    reason: str
-    at: str
     event: Literal["appealed"] = field(default="appealed", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Reinstated:
+class Reinstated(_OfVersion):
     """Event: an organiser lifted a disqualification."""
 
-    team: str
-    label: str
-    version: int
-    reason: str
-    at: str
     event: Literal["reinstated"] = field(default="reinstated", kw_only=True)
 
 
@@ -196,21 +182,7 @@ class Rejudged:
 
 Act = Withdrawn | Refunded | Disqualified | Appealed | Reinstated  # on one version
 Event = Submitted | Act | Chosen | Joined | Revoked | Committed | Revealed | Refused | Rejudged
-_EVENTS: Mapping[str, type[Event]] = {
-    "submitted": Submitted,
-    "withdrawn": Withdrawn,
-    "primary": Chosen,
-    "joined": Joined,
-    "revoked": Revoked,
-    "committed": Committed,
-    "revealed": Revealed,
-    "refused": Refused,
-    "refunded": Refunded,
-    "disqualified": Disqualified,
-    "appealed": Appealed,
-    "reinstated": Reinstated,
-    "rejudged": Rejudged,
-}
+_EVENTS: Mapping[str, type[Event]] = {each.event: each for each in get_args(Event)}
 _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for name, event in _EVENTS.items()}
 
 

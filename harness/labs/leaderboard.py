@@ -31,7 +31,7 @@ from harness.scoring.compare import (
 from harness.scoring.intervals import mean_intervals
 from harness.scoring.measures import parse_measure, without_diagnostics
 from harness.scoring.protocol import Protocol
-from harness.scoring.rounding import rounded
+from harness.scoring.rounding import beyond_step, rounded
 from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle
@@ -95,6 +95,11 @@ class Settings:
     decimals: int = 3
     step: float = 0.0
     untested: str = ""
+
+    @property
+    def step_of_means(self) -> float:
+        """The step of private means."""
+        return self.step or 10.0**-self.decimals
 
 
 def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> tuple[Leaderboard, ...]:
@@ -256,9 +261,7 @@ def _rank_intervals(scores: Sequence[Scores], main: str, how: Settings) -> RankI
 def _rounded(value: float, how: Settings) -> float | None:
     if math.isnan(value):
         return None
-    if how.private and how.step:
-        return rounded(value, how.step)
-    return round(value, how.decimals) if how.private else value
+    return rounded(value, how.step_of_means) if how.private else value
 
 
 def _defined(value: float) -> float | None:
@@ -329,9 +332,9 @@ def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -
         seed=how.seed,
     )
     different = _different(comparison, how.correction)
-    if how.private and how.step:
+    if how.private:
         shown = dict(zip(names, means.tolist(), strict=True))
-        different = [(a, b) for a, b in different if abs(shown[a] - shown[b]) > 1.5 * how.step]
+        different = [(a, b) for a, b in different if beyond_step(shown[a], shown[b], how.step_of_means)]
     found = compact_letters(names, different, MOST_LETTERS) if letters else {}
     if found:
         return _Groups("letters", found, _detectable(comparison, how))

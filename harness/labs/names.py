@@ -13,6 +13,7 @@ LONGEST_REASON = 2_000  # characters
 # Greek and Cyrillic letters that look like a Latin one, in lower or upper case.
 _LATIN = str.maketrans("αβεζηικμνορτυχавеѕіјкмнорстухһԁԛԝ", "abezhikmnoptyxabesijkmhopctyxhdqw")
 _UNSEEN = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0"))  # letters, fillers of Hangul, that are shown as nothing
+_LEAST = 4  # letters of a name that is found within words
 
 
 _LEAST = 4  # letters of a name that is found within words

@@ -16,6 +16,7 @@ from harness.labs.published import step_of
 from harness.labs.submissions import Submission, baseline_of, scores_of
 from harness.scoring import compare as stats
 from harness.scoring.bootstrap import places
+from harness.scoring.rounding import beyond_step
 from harness.scoring.scores import Scores
 
 MOST_EARLIER = 10  # latest earlier runs of its team that a submission is compared with
@@ -171,7 +172,7 @@ def _against(
     if lab.private:
         # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
         # significant between runs whose means hardly differ.
-        told = bool(significant) and abs(difference) > 1.5 * step
+        told = bool(significant) and beyond_step(mine, theirs, step)
         return Against(other.title, roles, theirs, difference, None, told)
     return Against(other.title, roles, theirs, row.difference, p, significant)
 

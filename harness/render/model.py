@@ -58,9 +58,8 @@ _HIDDEN = re.compile(
 
 def visible(text: str) -> str:
     """Puts a text on one line and shows characters that are invisible or reverse text as codes like `[U+202E]`."""
-    if text.isprintable():  # nearly always, and none of these characters is
-        return text
-    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
+    # Nearly all texts are printable, and none of these characters is.
+    return text if text.isprintable() else _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
 
 
 def spelled(text: str, known: Callable[[str], bool]) -> str:

@@ -34,6 +34,20 @@ def rounded(value: float, step: float) -> float:
     return round(math.ceil(value / step - 0.5 - 1e-9) * step, 9)
 
 
+def beyond_step(one: float, other: float, step: float) -> bool:
+    """Returns whether two rounded means differ by more than one step.
+
+    Only then is a test of private scores shown: one that turns significant between means that hardly differ would
+    tell the judgment of one document.
+
+    Examples
+    --------
+    >>> beyond_step(0.35, 0.3, 0.05), beyond_step(0.4, 0.3, 0.05)
+    (False, True)
+    """
+    return abs(one - other) > 1.5 * step  # multiples of the step, with rounding errors
+
+
 def decimals_of(step: float) -> int:
     """Returns the number of decimals of a step's multiples: 2 for 0.05, 1 for 0.5, and 1 for 1."""
     return next((decimals for decimals in range(1, 6) if math.isclose(step, round(step, decimals))), 6)

@@ -266,7 +266,8 @@ def test_pseudonyms(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert public_names(lab, NOW) == {}
     assert public_names(lab, datetime(2026, 9, 1, tzinfo=UTC)) == {name: "DPRL"}
     path = lab.folder / "lab.yaml"
-    for year, shown in (("2099", f"{name} / one"), ("2020", "DPRL / one")):
+    path.write_text(f"{path.read_text()}baseline: {name} / one\n")
+    for year, shown in (("2099", f"{name} / one (baseline)"), ("2020", "DPRL / one (baseline)")):
         path.write_text(path.read_text().replace("2026-09", f"{year}-09").replace("2099-09", f"{year}-09"))
         leaderboard([str(lab.folder)], formats="json", resamples=10)
         assert shown in capsys.readouterr().out
