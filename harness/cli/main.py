@@ -23,6 +23,7 @@ from harness.cli.organise import organise_app
 from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.show import show
+from harness.cli.site import site_app
 from harness.cli.store import store_app
 from harness.errors import DryRunError, HarnessError, SystemRaisedError, lacks_memory, out_of_memory
 from harness.io import interrupt
@@ -76,6 +77,7 @@ app.command()(submit)
 app.command()(withdraw)
 app.add_typer(lab_app, name="lab")
 app.add_typer(organise_app, name="organise")
+app.add_typer(site_app, name="site")
 app.add_typer(build_app, name="build")
 
 

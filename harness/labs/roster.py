@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from harness.labs.names import confusable, nfc, one_line, stamp
 from harness.labs.submissions import events, refuse_if_rejudged
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
+_PSEUDONYM = re.compile("team-[0-9a-f]{8}")
 NAMES = ".names.json"  # pseudonym -> name, in the private folder
 
 
@@ -170,6 +172,13 @@ def hidden_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     """Returns pseudonym -> name before the lab's `pseudonyms_until`; empty after, and without the private folder."""
     until = lab.pseudonyms_until
     return real_names(lab) if until is not None and (now or datetime.now(UTC)) < until else {}
+
+
+def is_pseudonym(lab: Lab, team: str, now: datetime | None = None) -> bool:
+    """Returns whether a team has a pseudonym that still hides its name; needs no private folder."""
+    until = lab.pseudonyms_until
+    hides = until is not None and (now or datetime.now(UTC)) < until
+    return hides and _PSEUDONYM.fullmatch(team) is not None
 
 
 def _keep_names(lab: Lab, names: Mapping[str, str]) -> None:
