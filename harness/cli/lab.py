@@ -18,7 +18,7 @@ from harness.io.console import out, out_left, out_table, say
 
 if TYPE_CHECKING:
     from harness.labs.lab import Lab
-    from harness.labs.standing import Standing
+    from harness.labs.receipts import Shown
     from harness.labs.submissions import Submission
 
 lab_app = typer.Typer(
@@ -192,6 +192,7 @@ def submit(
 ) -> None:
     """Submit a run to a lab: check, score, compare and add it; if a step fails, the lab does not change."""
     from harness.labs.lab import read_lab
+    from harness.labs.receipts import shown
     from harness.labs.submit import Offer, submit
 
     found = read_lab(lab)
@@ -200,15 +201,8 @@ def submit(
         run, _team(found, team, token, organiser), label, description, kind, code, external_data, primary, format
     )
     receipt = submit(found, offer)
-    counted = f"submission {receipt.made}" + (f" of {found.cap}" if found.cap is not None else "")
-    chosen = ", the team's primary run" if receipt.submission.primary else ""
-    out(f"{receipt.submission.title}{chosen}: kept in {receipt.submission.run.parent} ({counted})")
-    for note in receipt.notes:
-        say(f"note: {note}")
-    if receipt.standing is not None:
-        _print_standing(found, receipt.submission, receipt.standing)
-    if found.private:
-        out(_rounded(found, receipt.step))
+    made = shown(found, receipt)
+    _print_receipt(made, str(receipt.submission.run.parent))
 
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
@@ -229,16 +223,6 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     if team not in (None, found):
         raise HarnessError(f"--team {team}: the token is that of {found}; leave --team out")
     return found
-
-
-def _rounded(lab: Lab, step: float) -> str:
-    """Returns what is withheld in a lab with private judgments."""
-    held = " of half of the topics" if lab.held_out else ""
-    ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
-    return (
-        f"The judgments are private: means{held} are rounded to multiples of {step:g}{ladder} "
-        "and submissions are counted, since many submissions would reveal judgments."
-    )
 
 
 def withdraw(
@@ -282,35 +266,18 @@ def appeal(
 add_to(lab_app)
 
 
-def _print_standing(lab: Lab, submission: Submission, standing: Standing) -> None:
-    from harness.scoring.protocol import load_protocol
-
-    label = load_protocol(lab.protocol).label
-    out_table(
-        [
-            ["run", *(label(measure) for measure in lab.measures), "topics"],
-            [
-                submission.title,
-                *(lab.text(submission.means[measure]) for measure in lab.measures),
-                str(submission.answered),
-            ],
-        ]
-    )
-    named = label(standing.measure)
-    out(f"rank {standing.rank} of {standing.runs} by {named}")
-    if not standing.rows:
-        return
-    rows = [["against", "it is", named, "difference", "significant" if lab.private else "p"]]
-    for row in standing.rows:
-        p = {None: "not shown" if lab.ladder else "undefined", True: "yes", False: "no"}[row.significant]
-        if not lab.private and row.p is not None:
-            p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
-        difference = f"{row.difference:+.{lab.decimals}f}"
-        rows.append([row.name, ", ".join(row.roles), lab.text(row.mean), difference, p])
-    out_left(rows)
-    more = f"; {standing.omitted} earlier runs are not compared" if standing.omitted else ""
-    if standing.tests or more:
-        out(f"{standing.tests}{more}".removeprefix("; "))
+def _print_receipt(made: Shown, place: str) -> None:
+    out(made.headline(place))
+    for note in made.notes:
+        say(f"note: {note}")
+    if made.scores:
+        out_table(made.scores)
+        out(made.ranked)
+    if made.against:
+        out_left(made.against)
+    for line in (made.tests, made.remark):
+        if line:
+            out(line)
 
 
 def _own_readers(collection: str, corpus: str | None) -> None:

@@ -16,9 +16,6 @@ _UNSEEN = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0"))  # letters, filler
 _LEAST = 4  # letters of a name that is found within words
 
 
-_LEAST = 4  # letters of a name that is found within words
-
-
 def nfc(name: str) -> str:
     """Normalises a name to Unicode form NFC."""
     return unicodedata.normalize("NFC", name)

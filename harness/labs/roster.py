@@ -62,13 +62,19 @@ def team_of(lab: Lab, token: str) -> str:
     HarnessError
         No team on the roster has this token.
     """
+    found = team_with(events(lab), token)
+    if found is None:
+        raise HarnessError(f"{lab.folder}: the token is unknown or was revoked; the organisers can issue another")
+    return found
+
+
+def team_with(given: Sequence[Event], token: str) -> str | None:
+    """Returns the team that a token belongs to, by the events of a journal; None if there is none."""
     # Bytes of the environment that are no UTF-8 are surrogates here; such a token is unknown, as others are.
     digest = sha256(token.strip().encode("utf-8", "surrogatepass"))
     # Every hash is compared in constant time, so that the time tells nothing about a token.
-    found = [team for team, known in roster(events(lab)).items() if hmac.compare_digest(known, digest)]
-    if not found:
-        raise HarnessError(f"{lab.folder}: the token is unknown or was revoked; the organisers can issue another")
-    return found[0]
+    found = [team for team, known in roster(given).items() if hmac.compare_digest(known, digest)]
+    return found[0] if found else None
 
 
 def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from harness.experiments.task import Task
 from harness.io import rehearsal
 from harness.io.files import read_bytes
 from harness.labs import metadata
+from harness.labs.allowance import allowance
 from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
@@ -392,14 +393,7 @@ def _refusals(
     if other:
         kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
         faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
-    counted = [each for each in mine if not each.refunded]
-    if lab.cap is not None and len(counted) >= lab.cap:
-        faults.append(
-            f"team {details.team}: has made {len(counted)} of {lab.cap} submissions, including withdrawn ones"
-        )
-    today = [each for each in counted if each.submitted[:10] == stamp(now)[:10]]
-    if lab.cap_per_day is not None and len(today) >= lab.cap_per_day:
-        faults.append(f"team {details.team}: has made {len(today)} of {lab.cap_per_day} submissions of this day (UTC)")
+    faults += allowance(lab, found, events, details.team, now).faults(details.team)
     for each in found:
         if each.sha256 == digest and (each.disqualified or not each.withdrawn):
             own = each.team == details.team
