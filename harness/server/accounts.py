@@ -18,7 +18,7 @@ from harness.io.files import sha256
 from harness.labs.journal import NAME_RULE, Event, is_name
 from harness.labs.names import nfc, one_line
 from harness.labs.roster import roster, team_with
-from harness.server.database import Database, Session
+from harness.server.database import Database
 
 Role = Literal["team", "organiser"]
 SESSION_HOURS = 12
@@ -38,6 +38,11 @@ class Caller:
     role: Role
     name: str
     csrf: str = ""
+
+    @property
+    def actor(self) -> str:
+        """Name in the audit trail."""
+        return f"{self.role} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -68,13 +73,6 @@ def hashed(secret: str) -> str:
     return sha256(secret.strip().encode("utf-8", "surrogatepass"))
 
 
-def audit(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
-    """Adds a line to the audit trail."""
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    text = json.dumps(details, sort_keys=True)
-    session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)
-
-
 class Accounts:
     """Accounts of a lab's server."""
 
@@ -93,7 +91,7 @@ class Accounts:
         found += [Caller("team", team)] if team is not None else []
         return found[0] if found else None
 
-    def add_organiser(self, name: str, by: str = "command") -> str:
+    def add_organiser(self, name: str) -> str:
         """Adds an organiser, or gives one another token; returns the token, which is stored nowhere.
 
         Raises
@@ -109,10 +107,9 @@ class Accounts:
             session.rows("DELETE FROM organisers WHERE name = ?", name)
             session.rows("DELETE FROM sessions WHERE role = 'organiser' AND name = ?", name)
             session.rows("INSERT INTO organisers VALUES (?, ?, ?)", name, hashed(token), now)
-            audit(session, by, "add organiser", {"organiser": name})
         return token
 
-    def remove_organiser(self, name: str, by: str) -> None:
+    def remove_organiser(self, name: str) -> None:
         """Removes an organiser with all sessions.
 
         Raises
@@ -128,7 +125,6 @@ class Accounts:
                 raise HarnessError(f"organiser {name}: is the only one; add another first")
             session.rows("DELETE FROM organisers WHERE name = ?", name)
             session.rows("DELETE FROM sessions WHERE role = 'organiser' AND name = ?", name)
-            audit(session, by, "remove organiser", {"organiser": name})
 
     def organisers(self) -> list[str]:
         """Returns the names of the organisers."""
@@ -150,7 +146,7 @@ class Accounts:
                 "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
                 *(hashed(secret), found.role, found.name, hashed(token), csrf, expires),
             )
-            audit(session, f"{found.role} {found.name}", "log in", {})
+        self.record(found.actor, "log in", {})
         return secret, Caller(found.role, found.name, csrf)
 
     def in_session(self, secret: str, events: Sequence[Event]) -> Caller | None:
@@ -173,7 +169,7 @@ class Accounts:
 
     # ---- invitations ---------------------------------------------------------------------------------------------
 
-    def invite(self, team: str, contact: str, days: int, by: str) -> str:
+    def invite(self, team: str, contact: str, days: int) -> str:
         """Makes an invitation, which one team may use once; returns its code, which is stored nowhere.
 
         Raises
@@ -183,10 +179,7 @@ class Accounts:
         """
         if not 1 <= days <= 365:
             raise HarnessError(f"days: is {days}, expected 1 to 365")
-        code = self._add(team, contact, "open", days)
-        with self.database.transaction() as session:
-            audit(session, by, "invite", {"team": team, "contact": contact})
-        return code
+        return self._add(team, contact, "open", days)
 
     def ask(self, team: str, contact: str) -> str:
         """Makes a request to join, which waits for an organiser; returns its code.
@@ -226,7 +219,7 @@ class Accounts:
         with self.database.transaction() as session:
             return [Invitation(*row) for row in session.rows("SELECT * FROM invitations ORDER BY created DESC, hash")]
 
-    def decide(self, id_: str, state: Literal["open", "refused"], by: str) -> Invitation:
+    def decide(self, id_: str, state: Literal["open", "refused"]) -> Invitation:
         """Accepts or refuses a request to join, or refuses an open invitation.
 
         Raises
@@ -243,9 +236,7 @@ class Accounts:
             )
             if not rows:
                 raise HarnessError(f"request {id_:.12}: does not exist, or was decided already")
-            found = Invitation(*rows[0])
-            audit(session, by, "accept" if state == "open" else "refuse", {"team": found.team})
-        return found
+        return Invitation(*rows[0])
 
     def use(self, code: str) -> Invitation:
         """Marks an open invitation as used.
@@ -285,8 +276,10 @@ class Accounts:
 
     def record(self, actor: str, action: str, details: Mapping[str, Any]) -> None:
         """Adds a line to the audit trail."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        text = json.dumps(details, sort_keys=True)
         with self.database.transaction() as session:
-            audit(session, actor, action, details)
+            session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)
 
     def trail(self, most: int = 200) -> list[dict[str, Any]]:
         """Returns the latest lines of the audit trail, the latest first, with the columns of the table as keys."""
