@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from xml.etree import ElementTree
@@ -319,7 +320,12 @@ def test_pages_come_after_those_that_they_list(lab: Lab, tmp_path: Path, monkeyp
     """A site that is built in place never has a list with links to pages that are not there yet."""
     written: list[str] = []
     write = Folder.write
-    monkeypatch.setattr(Folder, "write", lambda self, files: (written.extend(files), write(self, files)))
+
+    def noted(folder: Folder, files: Mapping[str, str | bytes]) -> None:
+        written.extend(files)
+        write(folder, files)
+
+    monkeypatch.setattr(Folder, "write", noted)
     build(lab.folder, "-o", tmp_path / "site")
     at = {path: number for number, path in enumerate(written)}
     for folder, page in (("lab/runs/", "lab/index.html"), ("lab/topics/t", "lab/topics/index.html")):
