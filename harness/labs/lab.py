@@ -138,6 +138,7 @@ class LabFile:
     rules: tuple[Words, ...] = ()
     contact: Words | None = None
     address: Annotated[str, _address] = ""
+    server: Annotated[str, _address] = ""
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ class Lab:
     require : fields that a submission must fill in: description, code, external_data.
     topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
     about, rules, contact : texts of the lab's site; address : where the site is published, empty if unknown.
+    server : where the lab's server takes submissions; empty without one.
 
     Examples
     --------
@@ -205,6 +207,7 @@ class Lab:
     rules: tuple[str, ...] = ()
     contact: str = ""
     address: str = ""
+    server: str = ""
 
     def task(self) -> Task:
         """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
@@ -313,6 +316,7 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         rules=found.rules,
         contact=found.contact or "",
         address=found.address,
+        server=found.server,
     )
 
 
@@ -456,6 +460,7 @@ _KEY_COMMENTS = {
     "rules": "a list of rules, for its site",
     "contact": "whom to ask, for its site",
     "address": "where its site is published, such as https://example.org/lab/",
+    "server": "where its server takes submissions, such as https://example.org/submit/",
 }
 
 

@@ -20,6 +20,7 @@ from harness.io import rehearsal
 from harness.io.files import read_bytes
 from harness.labs import metadata
 from harness.labs.allowance import allowance
+from harness.labs.closing import refuse_if_frozen
 from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
@@ -124,6 +125,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     read = None
     journal = Journal(lab.folder)
     journal.catch_up()
+    refuse_if_frozen(lab, journal.events)  # before the file is read, which may count as an invalid one
     _check_invalid(lab, journal.events, nfc(offer.team))
     sent = False
     with gather(faults):
@@ -160,6 +162,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         files = files_of(lab, details, text, meta, scores, means)
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
+            refuse_if_frozen(lab, journal.events)
             found = from_events(journal.events, lab.folder)
             refuse(_refusals(lab, details, offer, run.sha256, found, journal.events, now))
             if _best_shown(lab, found, details.team) != best:
@@ -224,7 +227,7 @@ def withdraw(
     Raises
     ------
     HarnessError
-        The version does not exist or was withdrawn before, or the reason is too long or unprintable.
+        The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
     faults: list[str] = []
     reason = _words("reason", reason, faults)
@@ -233,6 +236,7 @@ def withdraw(
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
+        refuse_if_frozen(lab, journal.events)
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
@@ -246,12 +250,13 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     Raises
     ------
     HarnessError
-        The run does not exist, was withdrawn, or is post-hoc; or the held-out topics are revealed.
+        The run does not exist, was withdrawn, or is post-hoc; the lab is frozen; or the held-out topics are revealed.
     """
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
+        refuse_if_frozen(lab, journal.events)
         if any(isinstance(event, Revealed) for event in journal.events):
             # The team could choose the run that is best on the held-out topics.
             raise HarnessError("the held-out topics are revealed; primary runs can no longer be chosen")

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from harness.errors import HarnessError
-from harness.labs.acts import act, extend, freeze, reopen, reveal
+from harness.labs.acts import act, reveal
+from harness.labs.closing import extend, freeze, reopen
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated, Revealed
 from harness.labs.lab import moment
 from harness.labs.roster import add_team, revoke_team
@@ -172,7 +173,6 @@ def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: 
 def _extend(service: Service, caller: Caller, given: Deadline, _: str) -> Done:
     deadline = moment("deadline", given.deadline)
     extend(service.lab(), deadline, given.reason)
-    details = {"deadline": deadline.isoformat(), "reason": given.reason}
     return Done(f"the deadline is {deadline.isoformat()}")
 
 

@@ -234,11 +234,19 @@ def description(address: str) -> dict[str, Any]:
     >>> sorted(description("http://localhost")["paths"])[:2]
     ['/api/v1/accept', '/api/v1/add-organiser']
     """
-    types = [LabFacts, UploadFacts, TeamFacts, AuditLine, Errors, Done, *{each.arguments for each in ACTIONS.values()}]
+    types: list[type[msgspec.Struct]] = [
+        LabFacts,
+        UploadFacts,
+        TeamFacts,
+        AuditLine,
+        Errors,
+        Done,
+        *{each.arguments for each in ACTIONS.values()},
+    ]
     types.sort(key=lambda each: each.__name__)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     known = dict(zip(types, schemas, strict=True))
-    token = [{"token": []}]
+    token: list[dict[str, list[str]]] = [{"token": []}]
 
     def answer(text: str, schema: Any, status: str = "200") -> dict[str, Any]:  # noqa: ANN401
         wrong = {"application/json": {"schema": known[Errors]}}

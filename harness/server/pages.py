@@ -276,8 +276,10 @@ def _asked(request: Request, team: str, contact: str) -> Response:
     try:
         code = service_of(request).accounts.ask(team.strip(), contact.strip())
     except HarnessError as error:
-        given = {"team": team, "contact": contact, "rule": _rule()}
-        return page(request, "ask", "Ask to join", _known(request), status=422, errors=tuple(error.lines), **given)
+        who, errors = _known(request), tuple(error.lines)
+        return page(
+            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_rule()
+        )
     return RedirectResponse(f"/join/{code}", 303)
 
 

@@ -15,8 +15,8 @@ from typing import IO, Any
 
 from harness.errors import HarnessError
 from harness.io.files import sha256_file
-from harness.labs.acts import is_frozen
 from harness.labs.allowance import Allowance, allowance
+from harness.labs.closing import is_frozen
 from harness.labs.lab import Lab
 from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
@@ -67,7 +67,7 @@ class Service:
     accounts: Accounts
     queue: Queue
     settings: Settings
-    outbox: Outbox = Outbox()
+    outbox: Outbox
 
     @property
     def base(self) -> str:

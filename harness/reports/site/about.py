@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import datetime
 
+from harness.labs.journal import Extended
 from harness.render.model import Facts, Text
 from harness.render.pages import Block, Code, Link, Part, Rich, is_web
 from harness.reports.leaderboard import PRIVATE
 from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field
-from harness.reports.site.made import Made, lab_page, utc
+from harness.reports.site.made import Made, frozen_text, lab_page, utc
 from harness.scoring.protocol import load_protocol
 
 
@@ -26,8 +28,9 @@ def about_page(field: Field) -> Made:
         ("licence", collection.licence),
         ("SHA-256 of the judgments", field.board.qrels_sha256),
     ]
+    opening = (*([Text((lab.about,))] if lab.about else []), *frozen_text(field))
     parts = [
-        Part("", (Text((lab.about,)),)) if lab.about else None,
+        Part("", opening) if opening else None,
         Part("Dates", (Facts(tuple(_dates(field))),)),
         Part("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes(field))),
         Part("Protocol", tuple(_protocol(field))),
@@ -47,21 +50,24 @@ def _notes(field: Field) -> Iterator[Block]:
 
 def _dates(field: Field) -> Iterator[tuple[str, str]]:
     deadline = field.lab.deadline
-    if deadline is None:
-        yield ("deadline", "none")
-    else:
-        offset = deadline.strftime("%z")
-        zone = (
-            "anywhere on Earth"
-            if offset == "-1200"
-            else "UTC"
-            if offset == "+0000"
-            else f"UTC{offset[:3]}:{offset[3:]}"
-        )
-        yield ("deadline", f"{deadline.strftime('%Y-%m-%d %H:%M:%S')} ({zone}); later runs are post-hoc")
+    yield ("deadline", "none" if deadline is None else f"{_local(deadline)}; later runs are post-hoc")
+    for act in field.acts:
+        reason = f": {field.names.text(act.reason)}" if field.names.text(act.reason) else ""
+        if isinstance(act, Extended):
+            until = _local(datetime.fromisoformat(act.deadline))
+            yield ("deadline set", f"{utc(act.at)}, to {until}{reason}")
+        else:
+            yield (act.event, f"{utc(act.at)}{reason}")
     dates = [each.submitted for each in field.all_submissions]
     yield ("first submission", utc(min(dates)))
     yield ("latest submission", utc(max(dates)))
+
+
+def _local(time: datetime) -> str:
+    """Returns a time with its zone in words."""
+    offset = time.strftime("%z")
+    zones = {"-1200": "anywhere on Earth", "+0000": "UTC"}
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({zones.get(offset, f'UTC{offset[:3]}:{offset[3:]}')})"
 
 
 def _protocol(field: Field) -> Iterator[Block]:
@@ -83,14 +89,17 @@ def _submission(field: Field) -> Iterator[Block]:
     required = [name.replace("_", " ") for name in lab.require]
     said = ["A run is a text file with a line per result: topic, Q0, document, rank, score, tag."]
     said += [f"A submission must state: {', '.join(required)}."] if required else []
-    named = [] if field.roster else ["--team", "TEAM"]
-    command = ["harness", "submit", "my.run", "--lab", "LAB", *named, "--description", "one sentence"]
+    named = [] if field.roster or lab.server else ["--team", "TEAM"]
+    where = ["--server", lab.server] if lab.server else ["--lab", "LAB"]
+    command = ["harness", "submit", "my.run", *where, *named, "--description", "one sentence"]
     for name in lab.require:
         command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
-    if lab.private:
+    if lab.private and not lab.server:
         said.append("The judgments are private: send the run to the organisers, who submit it with this command.")
-    if field.roster:
+    if field.roster or lab.server:
         said.append("Only teams on the roster may submit; the variable HARNESS_TOKEN holds the team's token.")
+    if lab.server:
+        yield Rich(("Submit in the browser at ", Link(lab.server, lab.server), ", or by the command below."))
     yield Text(tuple(said))
     yield Code("Submit a run:", shlex.join(command))
 

@@ -12,7 +12,7 @@ from harness.render.profiles import frontier
 from harness.reports.leaderboard import PRIVATE, headline, incomplete, means_figure, reading, said_of
 from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field, FieldRun
-from harness.reports.site.made import Made, lab_page
+from harness.reports.site.made import Made, frozen_text, lab_page
 from harness.reports.site.metadata import COSTS, RESOURCES
 
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."
@@ -23,7 +23,7 @@ def leaderboard_page(field: Field) -> Made:
     board = field.board
     said = (*([PRIVATE] if board.private else []), *incomplete(board), *reading(board))
     parts = (
-        Part("", tuple(_pictures(field))),
+        Part("", (*frozen_text(field), *_pictures(field))),
         Part("Runs", (runs_listing(field),)),
         Part("Interpretation", (Text(said),)),
         Part("Data and protocol", (Text((f"{said_of(board)}.", *field.remarks)), protocol_text(board.protocol))),

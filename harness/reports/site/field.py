@@ -18,6 +18,7 @@ from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.board import Leaderboard, Standing
+from harness.labs.journal import LabAct
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry
 from harness.labs.published import step_of
@@ -130,6 +131,7 @@ class Field:
     names : names of teams that may be shown.
     roster : whether only teams on a roster may submit.
     final : ranking by the held-out topics, once they are revealed.
+    acts : of organisers on the lab: frozen, reopened, deadline extended, in order.
     placed : topic -> positions by the first `MOST_PLACED` runs; empty if topics are not shown.
     remarks : what a reader of the numbers must know.
     """
@@ -147,6 +149,7 @@ class Field:
     names: Names
     roster: bool = False
     final: Leaderboard | None = None
+    acts: tuple[LabAct, ...] = ()
 
     @property
     def tested(self) -> bool:
@@ -313,7 +316,7 @@ def field_of(
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
-    names = names_of(lab, now or datetime.now(UTC))
+    names, given = names_of(lab, now or datetime.now(UTC)), events(lab)
     runs, scores = [], []
     for number, standing in enumerate(track(standings, "checking runs")):
         entry, submission = by_name[standing.name]
@@ -341,8 +344,9 @@ def field_of(
         tuple(remarks),
         tuple(found),
         names,
-        has_roster(lab, events(lab)),
+        has_roster(lab, given),
         final,
+        tuple(each for each in given if isinstance(each, LabAct)),
     )
 
 

@@ -22,24 +22,28 @@ MOST_TEXTS = 50_000_000  # characters of documents' texts that are held
 def lab_files(field: Field) -> Iterator[Mapping[str, str]]:
     """Yields the files of a lab's site, page by page: path -> content.
 
-    Pages of topics, pairs and slices, and values per topic in any file, are there only if `field.topics_shown`.
+    Pages of topics, pairs and slices, and values per topic in any file, are there only if `field.topics_shown`. Pages
+    come after those that they list, so that links of a site that is built in place lead to pages that exist.
     """
-    yield leaderboard_page(field).files()
-    if field.final is not None:
-        yield final_page(field, field.final).files()
     for at in range(len(field.runs)):
         yield run_page(field, at).files()
     for submission in field.former:
         yield former_page(field, submission).files()
+    if field.topics_shown:
+        yield from _of_topics(field)
     yield about_page(field).files()
+    if field.final is not None:
+        yield final_page(field, field.final).files()
+    yield leaderboard_page(field).files()
     yield {f"{field.base}/feed.xml": feed(field)}
-    if not field.topics_shown:
-        return
+
+
+def _of_topics(field: Field) -> Iterator[Mapping[str, str]]:
     hard = difficulty(field)
-    yield topics_page(field, hard).files()
     texts = _texts(field)
     for at in range(len(field.topics)):
         yield topic_page(field, at, hard, texts).files()
+    yield topics_page(field, hard).files()
     yield pairs_page(field).files()
     for made in slice_pages(field):
         yield made.files()

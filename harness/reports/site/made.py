@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.render.model import Records
+from harness.labs.closing import frozen
+from harness.render.model import Records, Text
 from harness.render.pages import Link, Page
 from harness.render.site_html import render_page
 from harness.render.tabular import record_csv
@@ -67,6 +68,16 @@ def utc(time: str) -> str:
     return time.replace("T", " ").replace("+00:00", " UTC")
 
 
+def frozen_text(field: Field) -> tuple[Text, ...]:
+    """Returns since when and why a lab is frozen; nothing if it is open."""
+    found = frozen(field.acts)
+    if found is None:
+        return ()
+    reason = field.names.text(found.reason)
+    said = f"The organisers froze the lab on {utc(found.at)}: until they reopen it, teams can change nothing."
+    return (Text((said, *([f"Reason: {reason}"] if reason else []))),)
+
+
 def tabs(field: Field) -> tuple[Link, ...]:
     """Returns the pages of a lab that are on each of its pages."""
     base = field.base
@@ -80,7 +91,8 @@ def tabs(field: Field) -> tuple[Link, ...]:
             found.append(Link("Slices", f"{base}/slices/index.html"))
     if field.final is not None:
         found.append(Link("Final ranking", f"{base}/final.html"))
-    return (*found, Link("About", f"{base}/about.html"))
+    found.append(Link("About", f"{base}/about.html"))
+    return (*found, *([Link("Submit", field.lab.server)] if field.lab.server else []))
 
 
 def attributes(field: Field) -> dict[str, dict[str, list[str]]]:

@@ -6,6 +6,8 @@ import csv
 import json
 import re
 import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,9 +21,11 @@ from site_tools import Seen, build, sent
 
 import harness
 from harness.errors import HarnessError
+from harness.labs.closing import extend, freeze
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import withdraw
+from harness.render.folder import Folder
 from harness.reports.site import home
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
@@ -220,6 +224,7 @@ def test_hostile_texts_stay_texts_and_names_stay_inside(conf: Conf, tmp_path: Pa
             {"topic_pages": True},
             "key 'topic_pages' is true, but participants do not see scores per topic; set per_topic",
         ),
+        ({"server": "javascript:alert(1)"}, "key 'server' is 'javascript:alert(1)', expected an address such as https"),
         ({"address": "javascript:alert(1)"}, "expected an address such as https://example.org/lab/"),
         ({"address": "https://example.org/?q=<b>"}, "expected an address such as https://example.org/lab/"),
         ({"topic_pages": "yes"}, "key 'topic_pages' is 'yes', expected true or false"),
@@ -286,3 +291,43 @@ def test_runs_that_the_harness_made_again_get_a_badge(tmp_path: Path, monkeypatc
     assert run["costs"]["latency (s per topic)"] > 0
     assert ">reproducible<" in read(tmp_path / "one/mini/runs/ours/bm25.v1.html")
     assert (tmp_path / "one/mini/slices/category.html").is_file()
+
+
+def test_a_frozen_lab_says_so_and_a_lab_with_a_server_links_to_it(lab: Lab, tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    build(lab.folder, "-o", before)
+    for path in before.rglob("*.html"):
+        assert ">Submit<" not in read(path)
+        assert "froze the lab" not in read(path)
+    settings = lab.folder / "lab.yaml"
+    settings.write_text(settings.read_text() + "server: https://example.org/submit/\n")
+    freeze(lab, "We <b>check</b> the results.", now=datetime(2026, 8, 1, tzinfo=UTC))
+    extend(lab, datetime(2099, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=-12))), "A holiday.")
+    build(lab.folder, "-o", tmp_path / "site")
+    for page in ("index", "about"):
+        text = read(tmp_path / f"site/lab/{page}.html")
+        assert "The organisers froze the lab on 2026-08-01 00:00:00 UTC" in text
+        assert "Reason: We &lt;b&gt;check&lt;/b&gt; the results." in text
+    about = read(tmp_path / "site/lab/about.html")
+    assert "to 2099-01-02 03:04:05 (anywhere on Earth): A holiday." in about
+    assert "harness submit my.run --server https://example.org/submit/ --description" in about
+    assert "HARNESS_TOKEN" in about
+    for path in (tmp_path / "site/lab").rglob("*.html"):
+        assert '<a href="https://example.org/submit/" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
+
+
+def test_pages_come_after_those_that_they_list(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site that is built in place never has a list with links to pages that are not there yet."""
+    written: list[str] = []
+    write = Folder.write
+
+    def noted(folder: Folder, files: Mapping[str, str | bytes]) -> None:
+        written.extend(files)
+        write(folder, files)
+
+    monkeypatch.setattr(Folder, "write", noted)
+    build(lab.folder, "-o", tmp_path / "site")
+    at = {path: number for number, path in enumerate(written)}
+    for folder, page in (("lab/runs/", "lab/index.html"), ("lab/topics/t", "lab/topics/index.html")):
+        assert max(n for path, n in at.items() if path.startswith(folder)) < at[page]
+    assert at["lab/index.html"] < at["index.html"]
