@@ -104,22 +104,23 @@ def _field(
     from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Settings, leaderboards
-    from harness.labs.submissions import events, submissions
+    from harness.labs.submissions import events
     from harness.reports.site.field import field_of
 
     drawn = Settings(resamples=resamples, seed=seed)
-    source = _of_lab(folder, drawn, note)
     lab = read_lab(folder)
+    journal = events(lab)  # once: while pages are made, submissions may come
+    source = _of_lab(folder, drawn, note, journal)
     (board,) = leaderboards(source.entries, source.settings)
     final = None
-    if lab.held_out and any(isinstance(event, Revealed) for event in events(lab)):
+    if lab.held_out and any(isinstance(event, Revealed) for event in journal):
         held = _final_of_lab(folder, drawn)
         (final,) = leaderboards(held.entries, held.settings)
     return field_of(
         lab,
         board,
         source.entries,
-        submissions(lab),
+        journal,
         base,
         remarks=source.remarks,
         reproduced=_reproduced(reproduced, note),

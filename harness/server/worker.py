@@ -24,7 +24,7 @@ from typing import Any
 from harness.data.trec import read_run
 from harness.errors import HarnessError, lacks_memory
 from harness.experiments.task import Task
-from harness.io.console import say, tell
+from harness.io.console import hide_progress, say, tell
 from harness.labs.form import normal
 from harness.labs.journal import Submitted
 from harness.labs.lab import Lab, read_lab
@@ -57,6 +57,9 @@ class Worker:
 
     def work(self, stopped: Callable[[], bool]) -> None:
         """Scores uploads until `stopped()`; a run that is being scored then is given back to the queue."""
+        import scipy.stats  # noqa: F401  (seconds, which each child would spend again)
+
+        hide_progress()
         while not stopped():
             upload = self.queue.claim(self.name)
             if upload is None:

@@ -18,7 +18,7 @@ from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.board import Leaderboard, Standing
-from harness.labs.journal import LabAct
+from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry
 from harness.labs.published import step_of
@@ -29,8 +29,8 @@ from harness.labs.submissions import (
     SCORES,
     SUMS,
     Submission,
-    events,
     file_faults,
+    from_events,
     scores_of,
     stored_run,
 )
@@ -287,7 +287,7 @@ def field_of(
     lab: Lab,
     board: Leaderboard,
     entries: Sequence[Entry],
-    found: Sequence[Submission],
+    journal: Sequence[Event],
     base: str,
     *,
     remarks: Sequence[str] = (),
@@ -300,7 +300,8 @@ def field_of(
 
     Parameters
     ----------
-    entries : of the leaderboard, in the order of the current submissions among `found`.
+    entries : of the leaderboard, in the order of the current submissions.
+    journal : the lab's events that the leaderboard was made from.
     reproduced : SHA-256 of canonical runs that the harness made again.
     final : ranking by the held-out topics, once they are revealed.
     now : time that decides whether pseudonyms are shown; default: now.
@@ -312,11 +313,12 @@ def field_of(
     """
     with lab.guarded():
         task = lab.task()
+    found = from_events(journal, lab.folder)
     current = [each for each in found if each.current]
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
-    names, given = names_of(lab, now or datetime.now(UTC)), events(lab)
+    names = names_of(lab, now or datetime.now(UTC))
     runs, scores = [], []
     for number, standing in enumerate(track(standings, "checking runs")):
         entry, submission = by_name[standing.name]
@@ -344,9 +346,9 @@ def field_of(
         tuple(remarks),
         tuple(found),
         names,
-        has_roster(lab, given),
+        has_roster(lab, journal),
         final,
-        tuple(each for each in given if isinstance(each, LabAct)),
+        tuple(each for each in journal if isinstance(each, LabAct)),
     )
 
 
