@@ -30,10 +30,14 @@ lab_app = typer.Typer(
 
 
 LabFolder = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--lab", "-l", parser=to_path, metavar="FOLDER", help="Folder of the lab, as made by 'harness lab new'."
     ),
+]
+Server = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Address of the lab's server, in place of its folder; needs the token."),
 ]
 _NAMES = "Letters, digits and _.+=,@()~#%- only."
 Team = Annotated[
@@ -135,12 +139,22 @@ def new(
 
 
 @lab_app.command()
-def primary(lab: LabFolder, label: Label, team: Team = None, token: Token = None, organiser: Organiser = False) -> None:
+def primary(
+    label: Label,
+    lab: LabFolder = None,
+    server: Server = None,
+    team: Team = None,
+    token: Token = None,
+    organiser: Organiser = False,
+) -> None:
     """Choose a team's primary run; without a choice it is the first one that the team submitted."""
     from harness.labs.lab import read_lab
     from harness.labs.submit import choose_primary
 
-    found = read_lab(lab)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        _remotely(server, token, "primary", label=label)
+        return
+    found = read_lab(folder)
     chosen = choose_primary(found, _team(found, team, token, organiser), label)
     out(f"{chosen.title}: is the primary run of {chosen.team}")
 
@@ -178,7 +192,8 @@ def submit(
         Path,
         typer.Argument(parser=to_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
     ],
-    lab: LabFolder,
+    lab: LabFolder = None,
+    server: Server = None,
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
@@ -195,14 +210,35 @@ def submit(
     from harness.labs.receipts import shown
     from harness.labs.submit import Offer, submit
 
-    found = read_lab(lab)
+    details = (label, description, kind, code, external_data, primary, format)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        from harness.labs.remote import submit_to
+
+        _print_receipt(submit_to(str(server), str(token), Offer(run, "", *details)), str(server))
+        return
+    found = read_lab(folder)
     _own_readers(found.collection, found.corpus)
-    offer = Offer(
-        run, _team(found, team, token, organiser), label, description, kind, code, external_data, primary, format
-    )
+    offer = Offer(run, _team(found, team, token, organiser), *details)
     receipt = submit(found, offer)
     made = shown(found, receipt)
     _print_receipt(made, str(receipt.submission.run.parent))
+
+
+def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:
+    """Returns the folder of the lab; None if a server is named, for which a token is needed."""
+    if (lab is None) == (server is None):
+        raise HarnessError("--lab FOLDER or --server URL: name one of them")
+    if server is not None and (team is not None or organiser):
+        raise HarnessError("--server: the token tells the team; leave --team and --organiser out")
+    if server is not None and not token:
+        raise HarnessError(f"--server: needs the token of your team; set {VARIABLE}")
+    return lab
+
+
+def _remotely(server: str | None, token: str | None, action: str, **arguments: object) -> None:
+    from harness.labs.remote import act_on
+
+    out(act_on(str(server), str(token), action, arguments))
 
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
@@ -226,8 +262,9 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
 
 
 def withdraw(
-    lab: LabFolder,
     label: Label,
+    lab: LabFolder = None,
+    server: Server = None,
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
@@ -238,16 +275,20 @@ def withdraw(
     from harness.labs.lab import read_lab
     from harness.labs.submit import withdraw
 
-    found = read_lab(lab)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        _remotely(server, token, "withdraw", label=label, version=version, reason=reason)
+        return
+    found = read_lab(folder)
     done = withdraw(found, _team(found, team, token, organiser), label, version, reason)
     out(f"{done.title}: withdrawn; it stays in {done.run.parent}")
 
 
 @lab_app.command()
 def appeal(
-    lab: LabFolder,
     label: Label,
     reason: Annotated[str, typer.Option(help="Why the run should be ranked, in a few sentences.")],
+    lab: LabFolder = None,
+    server: Server = None,
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
@@ -258,7 +299,10 @@ def appeal(
     from harness.labs.journal import Appealed
     from harness.labs.lab import read_lab
 
-    found = read_lab(lab)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        _remotely(server, token, "appeal", label=label, version=version, reason=reason)
+        return
+    found = read_lab(folder)
     done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)
     out(f"{done.title}: your appeal is recorded")
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Scope
 from harness.errors import HarnessError
 from harness.io.console import say, tell
 from harness.server import api, pages
+from harness.server.drawing import message
 from harness.server.guard import API, Guard, Rates, RefusedError
 from harness.server.live import SITE
 from harness.server.service import Service
@@ -73,16 +74,16 @@ def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, RoleError):
         if error.who is None and request.method == "GET":
             return RedirectResponse(f"/login?next={request.url.path}", 303)
-        return pages.message(request, "Not allowed", f"{error.line}.", 401 if error.who is None else 403, "/login")
+        return message(request, "Not allowed", f"{error.line}.", 401 if error.who is None else 403, "/login")
     lines = error.lines if isinstance(error, HarnessError) else ()
-    return pages.message(request, "Not possible", "; ".join(lines), 422)
+    return message(request, "Not possible", "; ".join(lines), 422)
 
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)  # noqa: S101  (it is registered for this class)
     if _of_api(request) or error.status in (408, 413, 429):
         return error.response(request.url.path)
-    return pages.message(request, "Not possible", f"{error.line[:1].upper()}{error.line[1:]}.", error.status)
+    return message(request, "Not possible", f"{error.line[:1].upper()}{error.line[1:]}.", error.status)
 
 
 def _http(request: Request, error: Exception) -> Response:

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import secrets
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from harness.errors import HarnessError
 from harness.labs.journal import KINDS, NAME_RULE
-from harness.labs.lab import Lab
 from harness.labs.receipts import Shown
-from harness.labs.roster import add_team, real_names, roster
-from harness.labs.submissions import Submission
-from harness.render import html
+from harness.labs.roster import add_team
 from harness.scoring.protocol import load_protocol
 from harness.server.accounts import SESSION_HOURS, Caller
 from harness.server.actions import ACTIONS, parsed, perform
 from harness.server.api import run_file
+from harness.server.drawing import built, closed, facts_of, known, page, run_row, short
 from harness.server.guard import RefusedError
-from harness.server.live import SITE
+from harness.server.organising import audit_page, organise, organise_page, site_zip
 from harness.server.service import Service, upload_json
 from harness.server.web import (
     address_of,
@@ -41,7 +35,6 @@ from harness.server.web import (
     service_of,
     take_upload,
 )
-from harness.version import __version__
 
 STATES = {
     "queued": "waiting",
@@ -69,86 +62,11 @@ def routes() -> list[Route]:
         Route("/submissions/{id}/state", _upload_state),
         Route("/team", _team_page),
         Route("/team/runs/{label}/{version:int}", _team_run),
-        Route("/organise", _organise_page),
-        Route("/organise/audit", _audit_page),
-        Route("/organise/site.zip", _site_zip),
+        Route("/organise", organise_page),
+        Route("/organise/audit", audit_page),
+        Route("/organise/site.zip", site_zip),
         Route("/do/{action}", _do, methods=["POST"]),
     ]
-
-
-# ---- drawing ---------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _style() -> str:
-    return "".join(html.read_template(name) for name in ("report.css", "site.css", "server/server.css"))
-
-
-def page(
-    request: Request,
-    template: str,
-    title: str,
-    who: Caller | None,
-    *,
-    status: int = 200,
-    errors: tuple[str, ...] = (),
-    done: str = "",
-    secret: str = "",
-    script: str = "",
-    waits: bool = False,
-    **values: object,
-) -> Response:
-    """Draws a page from `templates/server/`."""
-    from markupsafe import Markup, escape
-
-    service = service_of(request)
-    tabs = [("Home", "/"), *([("Results", f"/site/{service.base}/index.html")] if _built(service) else [])]
-    if who is None:
-        tabs += [("Log in", "/login"), *([("Ask to join", "/ask")] if service.settings.asking else [])]
-    elif who.role == "team":
-        tabs += [("Submit", "/submit"), ("Team", "/team")]
-    else:
-        tabs += [("Organise", "/organise"), ("Audit", "/organise/audit")]
-    code = html.read_template(script) if script else ""
-    csrf = who.csrf if who is not None else ""
-    text = html.template(f"server/{template}.html.j2").render(
-        title=title,
-        lab=service.lab().title,
-        tabs=tabs,
-        here=request.url.path,
-        who=f"{who.role} {who.name}" if who is not None else "",
-        secret_field=Markup(f'<input type="hidden" name="csrf" value="{escape(csrf)}">'),  # noqa: S704 - escaped
-        errors=errors,
-        done=done,
-        secret=secret,
-        style=Markup(_style()),  # noqa: S704 - our own files
-        script=Markup(code) if code else "",  # noqa: S704 - our own file
-        waits=waits,
-        version=__version__,
-        **values,
-    )
-    scripts = f"script-src {html.source_hash(code)}; connect-src 'self'; " if code else ""
-    policy = (
-        f"default-src 'none'; style-src {html.source_hash(_style())}; {scripts}img-src data:; "
-        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    )
-    return HTMLResponse(text, status, {"content-security-policy": policy})
-
-
-def _built(service: Service) -> bool:
-    return (service.state / SITE / service.base / "index.html").is_file()
-
-
-def message(request: Request, title: str, text: str, status: int, back: str = "/") -> Response:
-    """Draws a page with one sentence."""
-    return page(request, "message", title, _known(request), status=status, text=text, back=back)
-
-
-def _known(request: Request) -> Caller | None:
-    try:
-        return caller(request)
-    except RefusedError:
-        return None
 
 
 # ---- visitors --------------------------------------------------------------------------------------------------------
@@ -164,38 +82,14 @@ def _home(request: Request) -> Response:
         lab.title,
         who,
         about=lab.about,
-        facts=_facts(service, lab),
-        built=_built(service),
+        facts=facts_of(service, lab),
+        built=built(service),
         problem=problem if service.live.submissions() else "",
         base=service.base,
         asking=service.settings.asking,
         team=who is not None and who.role == "team",
         address=address_of(request),
     )
-
-
-def _facts(service: Service, lab: Lab) -> list[tuple[str, str]]:
-    found = service.live.submissions()
-    current = [each for each in found if each.current]
-    state = "frozen" if service.frozen() else "open" if _closed(service) == "" else "closed"
-    return [
-        ("Collection", f"{lab.collection}, edition {lab.edition}"),
-        ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
-        ("State", state),
-        ("Deadline", "none" if lab.deadline is None else lab.deadline.isoformat(sep=" ")),
-        ("Runs", f"{len(current)} of {len({each.team for each in current})} teams"),
-        *([("Contact", lab.contact)] if lab.contact else []),
-    ]
-
-
-def _closed(service: Service) -> str:
-    """Returns why a lab takes no runs at present; empty if it does."""
-    lab = service.lab()
-    if service.frozen():
-        return "The lab is frozen."
-    if lab.deadline is not None and datetime.now(UTC) > lab.deadline:
-        return f"The deadline was {lab.deadline.isoformat(sep=' ')}; only post-hoc runs are accepted."
-    return ""
 
 
 def _login_page(request: Request) -> Response:
@@ -276,7 +170,7 @@ def _asked(request: Request, team: str, contact: str) -> Response:
     try:
         code = service_of(request).accounts.ask(team.strip(), contact.strip())
     except HarnessError as error:
-        who, errors = _known(request), tuple(error.lines)
+        who, errors = known(request), tuple(error.lines)
         return page(
             request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_rule()
         )
@@ -297,7 +191,7 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
         request,
         "join",
         "Join the lab",
-        _known(request),
+        known(request),
         status=404 if found is None else 422 if errors else 200,
         errors=errors,
         state=state,
@@ -356,7 +250,7 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         status=422 if errors else 200,
         errors=errors,
         allowed=_allowed(service, who.name),
-        closed=_closed(service),
+        closed=closed(service),
         key=secrets.token_urlsafe(18),
         most=f"{service.settings.most_upload / 2**20:,.0f} MiB",
         given={**_EMPTY, **given},
@@ -438,131 +332,20 @@ def _team(
         done=done,
         secret=secret,
         allowed=_allowed(service, who.name),
-        closed=_closed(service),
+        closed=closed(service),
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
-        runs=[_run_row(lab, each, frozen) for each in service.of_team(who.name)],
+        runs=[run_row(lab, each, frozen) for each in service.of_team(who.name)],
         uploads=[
-            {"id": each.id, "file": each.file, "received": _short(each.received), "state": STATES[each.state]}
+            {"id": each.id, "file": each.file, "received": short(each.received), "state": STATES[each.state]}
             for each in service.queue.of_team(who.name)
         ],
     )
-
-
-def _run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
-    parts = []
-    if run.withdrawn:
-        parts.append("withdrawn" + (f": {run.reason}" if run.reason else ""))
-    if run.disqualified:
-        parts.append("disqualified" + (f": {run.disqualified}" if run.disqualified != "-" else ""))
-    if run.appeal:
-        parts.append(f"appeal: {run.appeal}")
-    if run.refunded:
-        parts.append("refunded")
-    if run.primary:
-        parts.append("primary run")
-    if not parts:
-        parts.append("current" if run.current else "replaced by a later version")
-    return {
-        "team": run.team,
-        "label": run.label,
-        "version": run.version,
-        "title": run.title,
-        "kind": run.kind,
-        "submitted": _short(run.submitted),
-        "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each]) for each in lab.measures],
-        "state": "; ".join(parts),
-        "may_be_primary": run.current and not run.primary and run.kind != "post-hoc" and not frozen,
-        "may_withdraw": not run.withdrawn and not frozen,
-        "may_appeal": bool(run.disqualified) and not run.appeal and not frozen,
-        "may_disqualify": not run.disqualified,
-        "may_reinstate": bool(run.disqualified),
-        "may_refund": not run.refunded,
-    }
-
-
-def _short(time: str) -> str:
-    return time.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _team_run(request: Request) -> Response:
     who = needed(request, "team")
     at = request.path_params
     return run_file(service_of(request), who.name, at["label"], at["version"])
-
-
-# ---- organisers ------------------------------------------------------------------------------------------------------
-
-
-def _organise_page(request: Request) -> Response:
-    return _organise(request, needed(request, "organiser"))
-
-
-def _organise(
-    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", secret: str = "", status: int = 200
-) -> Response:
-    service = service_of(request)
-    lab, events, site = service.lab(), service.live.events(), service.site()
-    known, names, found = roster(events), real_names(lab), service.live.submissions()
-    teams = [
-        {
-            "team": team,
-            "name": names.get(team, team),
-            "made": sum(each.team == team for each in found),
-            "valid": team in known,
-        }
-        for team in sorted({*known, *(each.team for each in found)})
-    ]
-    built = f"The pages are those of {_short(site['at'])}." if site.get("at") else "The pages are not built yet."
-    if site.get("error"):
-        built = f"The pages could not be built: {site['error']}"
-    return page(
-        request,
-        "organise",
-        "Organise",
-        who,
-        status=status,
-        errors=errors,
-        done=done,
-        secret=secret,
-        facts=[*_facts(service, lab), ("Uploads that wait", str(service.queue.waiting()))],
-        deadline="" if lab.deadline is None else lab.deadline.isoformat(),
-        frozen=service.frozen(),
-        site=built,
-        built=_built(service),
-        invitations=service.accounts.invitations()[:200],
-        teams=teams,
-        runs=[_run_row(lab, each) for each in found[::-1]],
-        organisers=service.accounts.organisers(),
-    )
-
-
-def _audit_page(request: Request) -> Response:
-    who = needed(request, "organiser")
-    lines = service_of(request).accounts.trail()
-    shown = [
-        {**line, "details": ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)}
-        for line in lines
-    ]
-    return page(request, "audit", "Audit trail", who, lines=shown)
-
-
-def _site_zip(request: Request) -> Response:
-    """Packs the pages as they are; equal pages give equal bytes."""
-    from starlette.background import BackgroundTask
-
-    needed(request, "organiser")
-    root = service_of(request).state / SITE
-    out = tempfile.NamedTemporaryFile(suffix=".zip", delete=False)  # noqa: SIM115  (deleted after the answer)
-    with out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(root.rglob("*")):
-            if path.is_file() and not path.name.startswith("."):
-                archive.writestr(
-                    zipfile.ZipInfo(path.relative_to(root).as_posix()), path.read_bytes(), zipfile.ZIP_DEFLATED
-                )
-    from pathlib import Path
-
-    done = BackgroundTask(Path(out.name).unlink)
-    return FileResponse(out.name, media_type="application/zip", filename="site.zip", background=done)
 
 
 async def _do(request: Request) -> Response:
@@ -578,7 +361,7 @@ async def _do(request: Request) -> Response:
 
 def _done(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
     action, service = ACTIONS[name], service_of(request)
-    draw = _team if who.role == "team" else _organise
+    draw = _team if who.role == "team" else organise
     try:
         done = perform(service, who, action, parsed(action, given), address_of(request))
     except HarnessError as error:

@@ -125,10 +125,10 @@ def test_who_acts(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         with pytest.raises(HarnessError, match=said):
             commands.submit(other, lab.folder, **given)
     commands.submit(other, lab.folder, token=token_of("B"))
-    commands.submit(run_file(tmp_path / "t", 3), lab.folder, "B", organiser=True, label="two")
+    commands.submit(run_file(tmp_path / "t", 3), lab.folder, team="B", organiser=True, label="two")
     with pytest.raises(HarnessError, match="team B has no run 'mine2'"):
-        commands.withdraw(lab.folder, "mine2", token=token_of("B"))
-    commands.withdraw(lab.folder, "mine", token=token_of("B"))
+        commands.withdraw("mine2", lab.folder, token=token_of("B"))
+    commands.withdraw("mine", lab.folder, token=token_of("B"))
     assert [(each.team, each.withdrawn) for each in submissions(lab)] == [("A", False), ("B", True), ("B", False)]
     assert token_of("B") not in "".join(capsys.readouterr())
 
