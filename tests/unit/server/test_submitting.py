@@ -135,7 +135,7 @@ def test_the_time_of_submission_is_that_of_the_upload(tmp_path: Path) -> None:
 def stopped_after(lab: Lab, site: Served, monkeypatch: pytest.MonkeyPatch) -> Worker:
     """A worker whose children leave right after the submission is in the journal, as if they were killed."""
 
-    def then_die(*args: object, **more: object) -> object:
+    def then_die(*args: object, **more: object) -> None:
         submit(*args, **more)  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGKILL)
 
