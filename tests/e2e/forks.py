@@ -23,32 +23,6 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process with threads is not forked
-_IMPORTS = (
-    "bm25s",
-    "hydra._internal.hydra",
-    "hydra._internal.instantiate._instantiate2",
-    "hydra.core.override_parser.overrides_parser",
-    "hydra_plugins.hydra_joblib_launcher.joblib_launcher",
-    "hydra_plugins.hydra_optuna_sweeper.optuna_sweeper",
-    "jinja2",
-    "latex2mathml.converter",
-    "harness.__main__",
-    "harness.cli.main",
-    "harness.cli.compose",
-    "harness.cli.run",
-    "harness.cli.experiment",
-    "harness.cli.reproduce",
-    "harness.experiments.produce",
-    "harness.experiments.sweep",
-    "harness.reports.comparison",
-    "harness.reports.experiment",
-    "harness.reports.organisers",
-    "harness.reports.sweep",
-    "harness.reports.topics",
-    "harness.systems.lexical.system",
-    "harness.systems.structural.tokens",
-    "harness.systems.fusion.system",
-)
 _PATIENCE = 180  # seconds for a command
 _LONGEST = 1 << 20  # bytes of a request
 
@@ -129,9 +103,11 @@ def _child(arguments: list[str], folder: str, environment: dict[str, str], out: 
 
 def serve(descriptor: int) -> None:
     """Fork a child for each request, wait for it, and answer with its status; until the other side is gone."""
-    for name in _IMPORTS:
-        with suppress(ImportError):
-            __import__(name)
+    sys.path[0] = str(Path(__file__).parents[1] / "tools")
+    from warm import warm
+
+    del sys.path[0]
+    warm()
     listening = socket.socket(fileno=descriptor)
     while True:
         request, descriptors, _, _ = socket.recv_fds(listening, _LONGEST, 2)
@@ -148,5 +124,4 @@ def serve(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    del sys.path[0]
     serve(int(sys.argv[1]))
