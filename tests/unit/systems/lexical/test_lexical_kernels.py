@@ -202,7 +202,10 @@ def test_numbers_in_order_of_first_appearance(view: dict[str, Any], texts: list[
 
 def test_blanks_are_those_of_split() -> None:
     view = text.configured({"name": "whitespace", "lower": False})
-    every = [f"a{chr(code)}b" for code in range(sys.maxunicode + 1)]
+    letters = "".join(f"a{chr(code)}b" for code in range(sys.maxunicode + 1))
+    near = 3 * 0x3100  # all blanks are below; further characters are taken many at a time
+    every = [letters[at : at + 3] for at in range(0, near, 3)]
+    every += [letters[at : at + 300] for at in range(near, len(letters), 300)]
     fast, slow = both(lambda: [Numbering(view).take(every)[1].tolist()])
     assert fast == slow == [[len(each.split()) for each in every]]
 
