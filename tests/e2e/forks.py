@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import mmap
 import os
 import signal
 import socket
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process with threads is not forked
-_PATIENCE = 180  # seconds for a command
+_PATIENCE = 900  # seconds for a command
 _LONGEST = 1 << 20  # bytes of a request
 
 
@@ -66,8 +67,10 @@ def _listening() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _child(arguments: list[str], folder: str, environment: dict[str, str], out: int, err: int) -> None:
-    """Become the program, and never return."""
+def _child(
+    arguments: list[str], folder: str, environment: dict[str, str], out: int, err: int, wanted: mmap.mmap
+) -> None:
+    """Become the program, and never return; `wanted` notes that it imported torch."""
     code: Any = 1
     try:
         for descriptor, place in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
@@ -98,6 +101,7 @@ def _child(arguments: list[str], folder: str, environment: dict[str, str], out: 
         with suppress(OSError, ValueError):
             sys.stderr.flush()
     finally:
+        wanted[0] = "torch" in sys.modules
         os._exit(code or 0)
 
 
@@ -108,15 +112,19 @@ def serve(descriptor: int) -> None:
 
     del sys.path[0]
     warm()
+    wanted = mmap.mmap(-1, 1)
     listening = socket.socket(fileno=descriptor)
     while True:
         request, descriptors, _, _ = socket.recv_fds(listening, _LONGEST, 2)
         if not request:
             return
+        if wanted[0]:  # two seconds, which most commands do not need
+            with suppress(ImportError):
+                import torch  # noqa: F401
         child = os.fork()
         if child == 0:
             listening.close()
-            _child(*json.loads(request), *descriptors)
+            _child(*json.loads(request), *descriptors, wanted)
         for one in descriptors:
             os.close(one)
         _, status = os.waitpid(child, 0)
