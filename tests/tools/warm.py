@@ -10,6 +10,7 @@ from contextlib import suppress
 
 _MODULES = (
     "bm25s",
+    "huggingface_hub._snapshot_download",
     "hydra._internal.hydra",
     "hydra._internal.instantiate._instantiate2",
     "hydra_plugins.hydra_joblib_launcher.joblib_launcher",
