@@ -24,7 +24,7 @@ _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemE
 _PANELS = {
     "Runs and scores": ("run", "score", "compare", "reproduce", "rehearse"),
     "Information and data": ("list", "show", "doctor", "fetch"),
-    "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise"),
+    "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise", "site", "serve"),
     "Templates, builders, cache": ("new", "build", "store"),
     "Added by packages": (),  # what is left
 }

@@ -18,7 +18,7 @@ from harness.io.console import out, out_left, out_table, say
 
 if TYPE_CHECKING:
     from harness.labs.lab import Lab
-    from harness.labs.standing import Standing
+    from harness.labs.receipts import Shown
     from harness.labs.submissions import Submission
 
 lab_app = typer.Typer(
@@ -30,10 +30,14 @@ lab_app = typer.Typer(
 
 
 LabFolder = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--lab", "-l", parser=to_path, metavar="FOLDER", help="Folder of the lab, as made by 'harness lab new'."
     ),
+]
+Server = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Address of the lab's server, in place of its folder; needs the token."),
 ]
 _NAMES = "Letters, digits and _.+=,@()~#%- only."
 Team = Annotated[
@@ -135,12 +139,22 @@ def new(
 
 
 @lab_app.command()
-def primary(lab: LabFolder, label: Label, team: Team = None, token: Token = None, organiser: Organiser = False) -> None:
+def primary(
+    label: Label,
+    lab: LabFolder = None,
+    server: Server = None,
+    team: Team = None,
+    token: Token = None,
+    organiser: Organiser = False,
+) -> None:
     """Choose a team's primary run; without a choice it is the first one that the team submitted."""
     from harness.labs.lab import read_lab
     from harness.labs.submit import choose_primary
 
-    found = read_lab(lab)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        _remotely(server, token, "primary", label=label)
+        return
+    found = read_lab(folder)
     chosen = choose_primary(found, _team(found, team, token, organiser), label)
     out(f"{chosen.title}: is the primary run of {chosen.team}")
 
@@ -178,7 +192,8 @@ def submit(
         Path,
         typer.Argument(parser=to_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
     ],
-    lab: LabFolder,
+    lab: LabFolder = None,
+    server: Server = None,
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
@@ -192,23 +207,38 @@ def submit(
 ) -> None:
     """Submit a run to a lab: check, score, compare and add it; if a step fails, the lab does not change."""
     from harness.labs.lab import read_lab
+    from harness.labs.receipts import shown
     from harness.labs.submit import Offer, submit
 
-    found = read_lab(lab)
+    details = (label, description, kind, code, external_data, primary, format)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        from harness.labs.remote import submit_to
+
+        _print_receipt(submit_to(str(server), str(token), Offer(run, "", *details)), str(server))
+        return
+    found = read_lab(folder)
     _own_readers(found.collection, found.corpus)
-    offer = Offer(
-        run, _team(found, team, token, organiser), label, description, kind, code, external_data, primary, format
-    )
+    offer = Offer(run, _team(found, team, token, organiser), *details)
     receipt = submit(found, offer)
-    counted = f"submission {receipt.made}" + (f" of {found.cap}" if found.cap is not None else "")
-    chosen = ", the team's primary run" if receipt.submission.primary else ""
-    out(f"{receipt.submission.title}{chosen}: kept in {receipt.submission.run.parent} ({counted})")
-    for note in receipt.notes:
-        say(f"note: {note}")
-    if receipt.standing is not None:
-        _print_standing(found, receipt.submission, receipt.standing)
-    if found.private:
-        out(_rounded(found, receipt.step))
+    made = shown(found, receipt)
+    _print_receipt(made, str(receipt.submission.run.parent))
+
+
+def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:
+    """Returns the folder of the lab; None if a server is named, for which a token is needed."""
+    if (lab is None) == (server is None):
+        raise HarnessError("--lab FOLDER or --server URL: name one of them")
+    if server is not None and (team is not None or organiser):
+        raise HarnessError("--server: the token tells the team; leave --team and --organiser out")
+    if server is not None and not token:
+        raise HarnessError(f"--server: needs the token of your team; set {VARIABLE}")
+    return lab
+
+
+def _remotely(server: str | None, token: str | None, action: str, **arguments: object) -> None:
+    from harness.labs.remote import act_on
+
+    out(act_on(str(server), str(token), action, arguments))
 
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
@@ -231,19 +261,10 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     return found
 
 
-def _rounded(lab: Lab, step: float) -> str:
-    """Returns what is withheld in a lab with private judgments."""
-    held = " of half of the topics" if lab.held_out else ""
-    ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
-    return (
-        f"The judgments are private: means{held} are rounded to multiples of {step:g}{ladder} "
-        "and submissions are counted, since many submissions would reveal judgments."
-    )
-
-
 def withdraw(
-    lab: LabFolder,
     label: Label,
+    lab: LabFolder = None,
+    server: Server = None,
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
@@ -254,16 +275,20 @@ def withdraw(
     from harness.labs.lab import read_lab
     from harness.labs.submit import withdraw
 
-    found = read_lab(lab)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        _remotely(server, token, "withdraw", label=label, version=version, reason=reason)
+        return
+    found = read_lab(folder)
     done = withdraw(found, _team(found, team, token, organiser), label, version, reason)
     out(f"{done.title}: withdrawn; it stays in {done.run.parent}")
 
 
 @lab_app.command()
 def appeal(
-    lab: LabFolder,
     label: Label,
     reason: Annotated[str, typer.Option(help="Why the run should be ranked, in a few sentences.")],
+    lab: LabFolder = None,
+    server: Server = None,
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
@@ -274,7 +299,10 @@ def appeal(
     from harness.labs.journal import Appealed
     from harness.labs.lab import read_lab
 
-    found = read_lab(lab)
+    if (folder := _folder(lab, server, team, token, organiser)) is None:
+        _remotely(server, token, "appeal", label=label, version=version, reason=reason)
+        return
+    found = read_lab(folder)
     done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)
     out(f"{done.title}: your appeal is recorded")
 
@@ -282,35 +310,18 @@ def appeal(
 add_to(lab_app)
 
 
-def _print_standing(lab: Lab, submission: Submission, standing: Standing) -> None:
-    from harness.scoring.protocol import load_protocol
-
-    label = load_protocol(lab.protocol).label
-    out_table(
-        [
-            ["run", *(label(measure) for measure in lab.measures), "topics"],
-            [
-                submission.title,
-                *(lab.text(submission.means[measure]) for measure in lab.measures),
-                str(submission.answered),
-            ],
-        ]
-    )
-    named = label(standing.measure)
-    out(f"rank {standing.rank} of {standing.runs} by {named}")
-    if not standing.rows:
-        return
-    rows = [["against", "it is", named, "difference", "significant" if lab.private else "p"]]
-    for row in standing.rows:
-        p = {None: "not shown" if lab.ladder else "undefined", True: "yes", False: "no"}[row.significant]
-        if not lab.private and row.p is not None:
-            p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
-        difference = f"{row.difference:+.{lab.decimals}f}"
-        rows.append([row.name, ", ".join(row.roles), lab.text(row.mean), difference, p])
-    out_left(rows)
-    more = f"; {standing.omitted} earlier runs are not compared" if standing.omitted else ""
-    if standing.tests or more:
-        out(f"{standing.tests}{more}".removeprefix("; "))
+def _print_receipt(made: Shown, place: str) -> None:
+    out(made.headline(place))
+    for note in made.notes:
+        say(f"note: {note}")
+    if made.scores:
+        out_table(made.scores)
+        out(made.ranked)
+    if made.against:
+        out_left(made.against)
+    for line in (made.tests, made.remark):
+        if line:
+            out(line)
 
 
 def _own_readers(collection: str, corpus: str | None) -> None:

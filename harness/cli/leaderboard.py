@@ -31,6 +31,7 @@ from harness.io.console import out, out_table, out_wrapped, say
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
     from harness.labs.board import Leaderboard
+    from harness.labs.journal import Event
     from harness.labs.lab import Lab
     from harness.labs.leaderboard import Entry, Settings
     from harness.scoring.protocol import Protocol
@@ -226,8 +227,13 @@ def _shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(added) if name not in map(str, found))
 
 
-def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _Source:
-    """Returns the current submissions of a lab and its settings; of private judgments nothing that reveals them."""
+def _of_lab(
+    folder: Path, settings: Settings, note: Callable[[str], None], journal: Sequence[Event] | None = None
+) -> _Source:
+    """Returns the current submissions of a lab and its settings; of private judgments nothing that reveals them.
+
+    `journal` are the lab's events, if the caller has read them: another one may come at any time.
+    """
     import numpy as np
 
     from harness.collections.load import load_collection
@@ -237,12 +243,13 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
     from harness.labs.published import halves, step_of
     from harness.labs.roster import public_names
     from harness.labs.standing import refuse_if_changed
-    from harness.labs.submissions import events, scores_of, stored_run, submissions
+    from harness.labs.submissions import events, from_events, scores_of, stored_run
     from harness.scoring.protocol import load_protocol
 
     lab = read_lab(folder)
     find_readers(load_collection(lab.collection), lab.corpus)
-    found = submissions(lab)
+    journal = events(lab) if journal is None else journal
+    found = from_events(journal, lab.folder)
     current = [each for each in found if each.current]
     if not current:
         raise HarnessError(f"{folder}: has no submissions yet")
@@ -251,7 +258,7 @@ def _of_lab(folder: Path, settings: Settings, note: Callable[[str], None]) -> _S
     with lab.guarded():
         chance = floor(lab.task())
     refuse_if_changed(lab, chance[0], found)
-    topics, _ = halves(lab, events(lab), chance[0].topics)
+    topics, _ = halves(lab, journal, chance[0].topics)
     with lab.guarded():
         # Ties, and how much was judged, are told of ranked runs as long as they are not too many to be scored here.
         told = not lab.private and len(ranked) <= MOST_LETTERED

@@ -22,7 +22,9 @@ from harness.cli.new import new_app
 from harness.cli.organise import organise_app
 from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
+from harness.cli.serve import serve
 from harness.cli.show import show
+from harness.cli.site import site_app
 from harness.cli.store import store_app
 from harness.errors import DryRunError, HarnessError, SystemRaisedError, lacks_memory, out_of_memory
 from harness.io import interrupt
@@ -74,8 +76,10 @@ app.add_typer(store_app, name="store")
 app.command(cls=ScoreCommand)(leaderboard)
 app.command()(submit)
 app.command()(withdraw)
+app.command()(serve)
 app.add_typer(lab_app, name="lab")
 app.add_typer(organise_app, name="organise")
+app.add_typer(site_app, name="site")
 app.add_typer(build_app, name="build")
 
 

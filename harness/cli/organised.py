@@ -129,6 +129,37 @@ def reveal(folder: Folder) -> None:
     out(f"seed of the held-out topics: {reveal(read_lab(folder))}")
 
 
+def freeze(folder: Folder, reason: Reason = "") -> None:
+    """Freeze a lab: teams can neither submit, withdraw, choose a primary run nor appeal, until it is reopened."""
+    from harness.labs.closing import freeze
+    from harness.labs.lab import read_lab
+
+    out(f"{folder}: frozen since {freeze(read_lab(folder), reason).at}; reopen it with 'harness lab reopen'")
+
+
+def reopen(folder: Folder, reason: Reason = "") -> None:
+    """Reopen a frozen lab."""
+    from harness.labs.closing import reopen
+    from harness.labs.lab import read_lab
+
+    out(f"{folder}: reopened at {reopen(read_lab(folder), reason).at}")
+
+
+def extend(
+    folder: Folder,
+    deadline: Annotated[
+        str, typer.Argument(metavar="DEADLINE", help="The new deadline, such as 2026-09-01T23:59:59+02:00.")
+    ],
+    reason: Reason = "",
+) -> None:
+    """Set a later deadline in lab.yaml and record it."""
+    from harness.labs.closing import extend
+    from harness.labs.lab import moment, read_lab
+
+    lab = extend(read_lab(folder), moment("deadline", deadline), reason)
+    out(f"{folder}: the deadline is {'' if lab.deadline is None else lab.deadline.isoformat()}")
+
+
 def topics(folder: Folder) -> None:
     """List the public and the held-out topics, drawn from the seed after checking it against its commitment."""
     from harness.collections.load import load_collection
@@ -155,6 +186,6 @@ def topics(folder: Folder) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Adds these commands to `harness lab`."""
-    for command in (refund, disqualify, reinstate, rejudge, reveal, topics):
+    for command in (refund, disqualify, reinstate, rejudge, reveal, freeze, reopen, extend, topics):
         app.command()(command)
     app.add_typer(team_app, name="team")

@@ -15,6 +15,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
+from harness.labs.closing import refuse_if_frozen
 from harness.labs.form import normal
 from harness.labs.journal import (
     Appealed,
@@ -54,8 +55,8 @@ def act(
     Raises
     ------
     HarnessError
-        The version does not exist, is refunded or disqualified already, or is not disqualified; or the reason is
-        unprintable or too long.
+        The version does not exist, is refunded or disqualified already, or is not disqualified; a team appeals while
+        the lab is frozen; or the reason is unprintable or too long.
 
     Examples
     --------
@@ -69,6 +70,8 @@ def act(
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
+        if kind is Appealed:
+            refuse_if_frozen(lab, journal.events)
         found = from_events(journal.events, lab.folder)
         mine = [each for each in found if (each.team, each.label) == (team, label)]
         if version is None and mine and all(each.withdrawn for each in mine):

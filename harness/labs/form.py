@@ -45,6 +45,19 @@ def tagged(text: str, tag: str) -> str:
     return text.replace(f"\t{_NO_TAG}\n", f"\t{tag}\n")
 
 
+def untagged(data: bytes, tag: str) -> bytes | None:
+    """Returns the canonical text of a run's bytes without the tag; None if some line has another tag.
+
+    Examples
+    --------
+    >>> untagged(tagged("A.1\\tQ0\\td1\\t1\\t1.0\\t-\\n", "DPRL-first").encode(), "DPRL-first")
+    b'A.1\\tQ0\\td1\\t1\\t1.0\\t-\\n'
+    """
+    mark, own = f"\t{_NO_TAG}\n".encode(), f"\t{tag}\n".encode()
+    text = data.replace(own, mark)
+    return text if text.replace(mark, own) == data else None
+
+
 def kept_scores(scores: Scores) -> str:
     """Serialises scores as they are stored."""
     return json.dumps(scores_to_json(scores), allow_nan=False) + "\n"

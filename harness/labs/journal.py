@@ -180,8 +180,37 @@ class Rejudged:
     event: Literal["rejudged"] = field(default="rejudged", kw_only=True)
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """Event: an organiser froze the lab: teams can neither submit, withdraw, choose a primary run nor appeal."""
+
+    reason: str
+    at: str
+    event: Literal["frozen"] = field(default="frozen", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """Event: an organiser reopened a frozen lab."""
+
+    reason: str
+    at: str
+    event: Literal["reopened"] = field(default="reopened", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Extended:
+    """Event: an organiser set a later deadline, with its time zone; `lab.yaml` has it since then."""
+
+    deadline: str
+    reason: str
+    at: str
+    event: Literal["extended"] = field(default="extended", kw_only=True)
+
+
 Act = Withdrawn | Refunded | Disqualified | Appealed | Reinstated  # on one version
-Event = Submitted | Act | Chosen | Joined | Revoked | Committed | Revealed | Refused | Rejudged
+LabAct = Frozen | Reopened | Extended  # on the lab
+Event = Submitted | Act | LabAct | Chosen | Joined | Revoked | Committed | Revealed | Refused | Rejudged
 _EVENTS: Mapping[str, type[Event]] = {each.event: each for each in get_args(Event)}
 _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for name, event in _EVENTS.items()}
 

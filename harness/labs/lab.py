@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.rounding import decimals_of, least_step
 
 FILE = "lab.yaml"
+_WEB = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:/[A-Za-z0-9._~/-]*)?")
 SUBMISSIONS, PRIVATE = "submissions", "private"
 SEED = ".seed"  # file of the held-out topics' seed in the private folder
 LEAST_RESULTS = 10  # default of `least_results` with private judgments
@@ -85,6 +87,12 @@ def _alpha(key: str, value: object) -> float:
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 0.5")
 
 
+def _address(key: str, value: object) -> str:
+    if not isinstance(value, str) or not _WEB.fullmatch(value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected an address such as https://example.org/lab/")
+    return value
+
+
 def _step(key: str, value: object) -> float:
     with suppress(HarnessError):
         found = number(key, value, high=1.0)
@@ -125,6 +133,12 @@ class LabFile:
     pseudonyms_until: Annotated[datetime, moment] | None = None
     per_topic: bool | None = None
     require: tuple[Required, ...] = ()
+    topic_pages: bool | None = None
+    about: Words | None = None
+    rules: tuple[Words, ...] = ()
+    contact: Words | None = None
+    address: Annotated[str, _address] = ""
+    server: Annotated[str, _address] = ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +165,9 @@ class Lab:
     pseudonyms_until : time until which new teams have pseudonyms; None for no pseudonyms.
     per_topic : whether participants see scores per topic.
     require : fields that a submission must fill in: description, code, external_data.
+    topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
+    about, rules, contact : texts of the lab's site; address : where the site is published, empty if unknown.
+    server : where the lab's server takes submissions; empty without one.
 
     Examples
     --------
@@ -185,6 +202,12 @@ class Lab:
     pseudonyms_until: datetime | None
     per_topic: bool
     require: tuple[str, ...]
+    topic_pages: bool = False
+    about: str = ""
+    rules: tuple[str, ...] = ()
+    contact: str = ""
+    address: str = ""
+    server: str = ""
 
     def task(self) -> Task:
         """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
@@ -256,6 +279,10 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     if private:
         faults += [f"{where}: {fault}" for fault in _faults_of_privacy(found, protocol)]
         measures = tuple(measure for measure in measures if not redacted.tells(measure))
+    per_topic = (not private) if found.per_topic is None else found.per_topic
+    if found.topic_pages and not per_topic:
+        reason = "but participants do not see scores per topic; set per_topic: true as well"
+        faults.append(f"{where}: key 'topic_pages' is true, {reason}")
     refuse(faults)
     return Lab(
         folder,
@@ -282,8 +309,14 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         found.ladder,
         found.held_out,
         found.pseudonyms_until,
-        (not private) if found.per_topic is None else found.per_topic,
+        per_topic,
         found.require,
+        topic_pages=(per_topic and not private) if found.topic_pages is None else found.topic_pages,
+        about=found.about or "",
+        rules=found.rules,
+        contact=found.contact or "",
+        address=found.address,
+        server=found.server,
     )
 
 
@@ -422,6 +455,12 @@ _KEY_COMMENTS = {
     "pseudonyms_until": "teams added to the roster get pseudonyms, which leaderboards show until this time",
     "per_topic": "whether participants see scores per topic; default: true, or false with private judgments",
     "require": "fields a submission must fill in: any of description, code, external_data",
+    "topic_pages": "whether its site shows topics, judgments and all scores; default: true, or false if private",
+    "about": "a paragraph about the lab, for its site",
+    "rules": "a list of rules, for its site",
+    "contact": "whom to ask, for its site",
+    "address": "where its site is published, such as https://example.org/lab/",
+    "server": "where its server takes submissions, such as https://example.org/submit/",
 }
 
 

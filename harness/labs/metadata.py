@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.labs.journal import Kind
 from harness.labs.lab import Lab
-from harness.store import sidecar
+from harness.store import cost, sidecar
 
 MOST_BYTES = 1 << 21  # limit on a metadata file
-_TAKEN = ("platform", "research goal", "implementation", "method", "data")
+_TAKEN = ("platform", "research goal", "implementation", "method", "data", "resources")
+_COSTS = (cost.PARAMETERS, cost.MEMORY, cost.GPU_MEMORY, cost.STORED)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,19 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
         return {}, f"{error.lines[0]}; ignored"
     if "harness" in found and sidecar.claimed(file)[1] != run.sha256:
         return {}, f"{file}: belongs to another run, or the run was changed; ignored"
-    return {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}, ""
+    taken = {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}
+    if "harness" in found and (costs := _costs(found["harness"])):
+        taken["resources"] = {**costs, **taken.get("resources", {})}
+    return taken, ""
+
+
+def _costs(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the costs of a run that the harness made; latencies of topics as their mean."""
+    found = {name: part[name] for name in _COSTS if isinstance(part.get(name), int)}
+    latency = part.get(cost.LATENCY)
+    if isinstance(latency, Mapping) and latency:
+        found["latency"] = {"mean": f"{math.fsum(latency.values()) / len(latency):.6f} s"}
+    return found
 
 
 def of_judged_alone(path: Path, run: Run) -> bool:

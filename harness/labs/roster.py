@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from harness.labs.names import confusable, nfc, one_line, stamp
 from harness.labs.submissions import events, refuse_if_rejudged
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
+_PSEUDONYM = re.compile("team-[0-9a-f]{8}")
 NAMES = ".names.json"  # pseudonym -> name, in the private folder
 
 
@@ -60,13 +62,19 @@ def team_of(lab: Lab, token: str) -> str:
     HarnessError
         No team on the roster has this token.
     """
+    found = team_with(events(lab), token)
+    if found is None:
+        raise HarnessError(f"{lab.folder}: the token is unknown or was revoked; the organisers can issue another")
+    return found
+
+
+def team_with(given: Sequence[Event], token: str) -> str | None:
+    """Returns the team that a token belongs to, by the events of a journal; None if there is none."""
     # Bytes of the environment that are no UTF-8 are surrogates here; such a token is unknown, as others are.
     digest = sha256(token.strip().encode("utf-8", "surrogatepass"))
     # Every hash is compared in constant time, so that the time tells nothing about a token.
-    found = [team for team, known in roster(events(lab)).items() if hmac.compare_digest(known, digest)]
-    if not found:
-        raise HarnessError(f"{lab.folder}: the token is unknown or was revoked; the organisers can issue another")
-    return found[0]
+    found = [team for team, known in roster(given).items() if hmac.compare_digest(known, digest)]
+    return found[0] if found else None
 
 
 def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, str]:
@@ -170,6 +178,13 @@ def hidden_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     """Returns pseudonym -> name before the lab's `pseudonyms_until`; empty after, and without the private folder."""
     until = lab.pseudonyms_until
     return real_names(lab) if until is not None and (now or datetime.now(UTC)) < until else {}
+
+
+def is_pseudonym(lab: Lab, team: str, now: datetime | None = None) -> bool:
+    """Returns whether a team has a pseudonym that still hides its name; needs no private folder."""
+    until = lab.pseudonyms_until
+    hides = until is not None and (now or datetime.now(UTC)) < until
+    return hides and _PSEUDONYM.fullmatch(team) is not None
 
 
 def _keep_names(lab: Lab, names: Mapping[str, str]) -> None:

@@ -19,6 +19,8 @@ from harness.experiments.task import Task
 from harness.io import rehearsal
 from harness.io.files import read_bytes
 from harness.labs import metadata
+from harness.labs.allowance import allowance
+from harness.labs.closing import refuse_if_frozen
 from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
@@ -123,6 +125,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     read = None
     journal = Journal(lab.folder)
     journal.catch_up()
+    refuse_if_frozen(lab, journal.events)  # before the file is read, which may count as an invalid one
     _check_invalid(lab, journal.events, nfc(offer.team))
     sent = False
     with gather(faults):
@@ -159,6 +162,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         files = files_of(lab, details, text, meta, scores, means)
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
+            refuse_if_frozen(lab, journal.events)
             found = from_events(journal.events, lab.folder)
             refuse(_refusals(lab, details, offer, run.sha256, found, journal.events, now))
             if _best_shown(lab, found, details.team) != best:
@@ -223,7 +227,7 @@ def withdraw(
     Raises
     ------
     HarnessError
-        The version does not exist or was withdrawn before, or the reason is too long or unprintable.
+        The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
     faults: list[str] = []
     reason = _words("reason", reason, faults)
@@ -232,6 +236,7 @@ def withdraw(
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
+        refuse_if_frozen(lab, journal.events)
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
@@ -245,12 +250,13 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     Raises
     ------
     HarnessError
-        The run does not exist, was withdrawn, or is post-hoc; or the held-out topics are revealed.
+        The run does not exist, was withdrawn, or is post-hoc; the lab is frozen; or the held-out topics are revealed.
     """
     journal = Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
+        refuse_if_frozen(lab, journal.events)
         if any(isinstance(event, Revealed) for event in journal.events):
             # The team could choose the run that is best on the held-out topics.
             raise HarnessError("the held-out topics are revealed; primary runs can no longer be chosen")
@@ -392,14 +398,7 @@ def _refusals(
     if other:
         kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
         faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
-    counted = [each for each in mine if not each.refunded]
-    if lab.cap is not None and len(counted) >= lab.cap:
-        faults.append(
-            f"team {details.team}: has made {len(counted)} of {lab.cap} submissions, including withdrawn ones"
-        )
-    today = [each for each in counted if each.submitted[:10] == stamp(now)[:10]]
-    if lab.cap_per_day is not None and len(today) >= lab.cap_per_day:
-        faults.append(f"team {details.team}: has made {len(today)} of {lab.cap_per_day} submissions of this day (UTC)")
+    faults += allowance(lab, found, events, details.team, now).faults(details.team)
     for each in found:
         if each.sha256 == digest and (each.disqualified or not each.withdrawn):
             own = each.team == details.team

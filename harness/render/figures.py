@@ -34,15 +34,16 @@ _ROW = 25.0
 
 
 def dot_interval(
-    rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "", *, zero: bool = True
-) -> str:
+    rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "", *, zero: bool = True,
+    decimals: int = 3,
+) -> str:  # fmt: skip
     """Draws values with their intervals, one row each: (label, value, low, high, highlighted).
 
     A highlighted row has a diamond and bold text, any other a disc.
 
     Parameters
     ----------
-    zero : whether the axis includes zero, marked by a line.
+    zero : whether the axis includes zero, marked by a line; decimals : of the numbers in texts.
     """
     shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
     shown = [0.0, *shown] if shown and zero else shown
@@ -58,13 +59,10 @@ def dot_interval(
             body += line(scale(low), y, scale(high), y, f"s{series}")
             body += "".join(line(scale(end), y - 4, scale(end), y + 4, f"s{series}") for end in ends)
         if drawable(mean):
-            hint = tip(f"{label}: {_show(mean)} [{_show(low)}, {_show(high)}]")
+            hint = tip(f"{label}: {_spread(mean, low, high, decimals)}")
             body += _diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else _disc(scale(mean), y, 4.5, "f0", hint)
-        values = f"{_show(mean)} [{_show(low)}, {_show(high)}]" if ends else _show(mean)
-        body += text(WIDTH - 6, y + 4.5, values, "end", strong or "soft")
-    description = "; ".join(
-        f"{label}: {_show(mean)} [{_show(low)}, {_show(high)}]" for label, mean, low, high, _ in rows
-    )
+        body += text(WIDTH - 6, y + 4.5, _spread(mean, low, high, decimals), "end", strong or "soft")
+    description = "; ".join(f"{row[0]}: {_spread(row[1], row[2], row[3], decimals)}" for row in rows)
     return document(bottom + 46, title or xlabel, description, body)
 
 
@@ -366,8 +364,13 @@ def _square(x: float, y: float, radius: float, class_: str, hint: str = "") -> s
     return element("rect", hint, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=class_)
 
 
-def _show(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−") if drawable(value) else "n/a"
+def _show(value: float, decimals: int = 3) -> str:
+    return f"{value:.{decimals}f}".replace("-", "−") if drawable(value) else "n/a"
+
+
+def _spread(mean: float, low: float, high: float, decimals: int) -> str:
+    ends = f" [{_show(low, decimals)}, {_show(high, decimals)}]" if drawable(low) or drawable(high) else ""
+    return f"{_show(mean, decimals)}{ends}"
 
 
 def _first(parts: Sequence[str], most: int) -> str:

@@ -56,35 +56,37 @@ def render_html(report: Content) -> str:
 
     explored = any(isinstance(block, Explorer) for block in report.blocks())
     styles = ["report.css", *(["explorer.css"] if explored else [])]
-    style = "".join(_read(name) for name in styles)
+    style = "".join(read_template(name) for name in styles)
     # The explorer is a module: its data takes a moment to decompress.
-    scripts = [("", _read("report.js"))]
-    scripts += [("module", "".join(_read(name) for name in _EXPLORER))] if explored else []
+    scripts = [("", read_template("report.js"))]
+    scripts += [("module", "".join(read_template(name) for name in _EXPLORER))] if explored else []
     labels = report.labels()
-    return _template("report.html.j2").render(
+    return template("report.html.j2").render(
         report=report,
-        sections=[(section, [_block(block, labels) for block in section.blocks]) for section in report.sections],
+        sections=[(section, [block(each, labels) for each in section.blocks]) for section in report.sections],
         style=Markup(style),  # noqa: S704 - our own file
         scripts=[(kind, Markup(script)) for kind, script in scripts],  # noqa: S704 - our own files
-        policy=f"default-src 'none'; style-src {_hash(style)} {_hash(svg.STYLE)}; "
-        f"script-src {' '.join(_hash(script) for _, script in scripts)}; "
+        policy=f"default-src 'none'; style-src {source_hash(style)} {source_hash(svg.STYLE)}; "
+        f"script-src {' '.join(source_hash(script) for _, script in scripts)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
     )
 
 
 def render_html_table(table: Table, label: str = "Table 1") -> str:
     """Renders one table as in a report, without the rest of the page."""
-    drawn: str = _template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
+    drawn: str = template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
     return drawn
 
 
 @cache
-def _read(name: str) -> str:
+def read_template(name: str) -> str:
+    """Returns the text of a template, style or script."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
-def _template(name: str) -> Template:
+def template(name: str) -> Template:
+    """Returns a template; every text that it prints passes `visible` and is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # `finalize` sees every value that a template prints, so every text passes `visible`; our markup is not a plain str.
@@ -99,38 +101,39 @@ def _template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _hash(content: str) -> str:
+def source_hash(content: str) -> str:
+    """Returns a style or script as a source of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _block(block: Block, labels: dict[str, str]) -> dict[str, Any]:
+def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
     """Returns the template's variables for a block."""
     from markupsafe import Markup
 
-    match block:
+    match content:
         case Text(paragraphs):
             return {"kind": "text", "paragraphs": paragraphs}
         case Facts(items):
             return {"kind": "facts", "items": [(*item, bool(_ADDRESS.fullmatch(item[1]))) for item in items]}
         case Table():
-            return {"kind": "table", "table": _table(block, labels[block.id])}
+            return {"kind": "table", "table": _table(content, labels[content.id])}
         case Explorer():
             return {
                 "kind": "explorer",
-                "id": block.id,
-                "data": explorer.packed(block),
-                "tables": [(labels[table.id], table) for table in block.tables],
-                "compared": bool(block.pair[1]),
+                "id": content.id,
+                "data": explorer.packed(content),
+                "tables": [(labels[table.id], table) for table in content.tables],
+                "compared": bool(content.pair[1]),
             }
         case Figure():
-            label = labels[block.id]
+            label = labels[content.id]
             return {
                 "kind": "figure",
-                "id": block.id,
+                "id": content.id,
                 "label": label,
-                "caption": block.caption,
-                "svg": Markup(svg.check(block.svg, block.id)),  # noqa: S704 - checked element by element
-                "table": None if block.table is None else _table(block.table, f"Numbers of {label}"),
+                "caption": content.caption,
+                "svg": Markup(svg.check(content.svg, content.id)),  # noqa: S704 - checked element by element
+                "table": None if content.table is None else _table(content.table, f"Numbers of {label}"),
             }
 
 

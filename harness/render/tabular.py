@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from harness.errors import HarnessError
-from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Table, Text, visible
+from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Records, Table, Text, visible
 
 SCHEMA = "mathir-harness/report"
 SCHEMA_VERSION = 1
@@ -136,10 +136,12 @@ def tables_csv(report: Content) -> dict[str, str]:
 
 def records_csv(report: Content) -> dict[str, str]:
     """Returns file name -> CSV of the report's records; numbers at full precision, an empty field without a value."""
-    return {
-        f"{name}.csv": _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
-        for name, records in report.records.items()
-    }
+    return {f"{name}.csv": record_csv(records) for name, records in report.records.items()}
+
+
+def record_csv(records: Records) -> str:
+    """Returns records as CSV: numbers at full precision, an empty field without a value."""
+    return _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
 
 
 def _lines(rows: Iterable[Iterable[str]]) -> str:

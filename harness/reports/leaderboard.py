@@ -87,7 +87,7 @@ def headline(board: Leaderboard) -> str:
     said = f"{runs} on {where}: best {board.protocol.label(board.main)} {shown} by {best.name}"
     if board.grouping == "none":
         return said
-    alike = len(_like_the_best(board)) - 1
+    alike = len(like_the_best(board)) - 1
     others = f"{alike} other{'s' if alike > 1 else ''}" if alike else "all others"
     return f"{said}, which {'does not differ significantly from' if alike else 'differs significantly from'} {others}"
 
@@ -103,7 +103,7 @@ def _letters(group: str) -> list[str]:
     return out
 
 
-def _like_the_best(board: Leaderboard) -> set[str]:
+def like_the_best(board: Leaderboard) -> set[str]:
     """Returns the best run and those that share a letter with it: they do not differ significantly."""
     letters = set(_letters(board.ranked[0].group))
     return {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
@@ -247,24 +247,25 @@ def _standings(board: Leaderboard, end: str, level: int) -> Section:
     blocks: list[Block] = [Text(said)] if (said := (*([PRIVATE] if board.private else []), *incomplete(board))) else []
     blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
     if not board.private:  # without intervals it repeats the table
-        blocks.append(_figure(board, end))
+        blocks.append(means_figure(board, end))
     if board.others:
         other = "Other runs, neither ranked nor tested"
         blocks.append(_table(board, board.others, f"others{end}", other, ranked=False))
     return Section("Ranks", tuple(blocks), level)
 
 
-def _figure(board: Leaderboard, end: str) -> Figure:
+def means_figure(board: Leaderboard, end: str = "") -> Figure:
     """Draws the means of the main measure with their intervals, best first."""
     label = board.protocol.label(board.main)
-    drawn, alike = [], _like_the_best(board)
+    drawn, alike = [], like_the_best(board)
     for each in board.ranked[:MOST_DRAWN]:
         mean = each.mean(board.main)
         value, low, high = (math.nan if found is None else found for found in (mean.value, mean.low, mean.high))
         drawn.append((each.name, value, low, high, each.name in alike))
     said = "; diamonds: not significantly different from the best" if board.grouping != "none" else ""
     some = f", the first {MOST_DRAWN}" if len(board.ranked) > MOST_DRAWN else ""
-    svg = figures.dot_interval(drawn, f"{label}, {board.confidence * 100:g}% interval")
+    axis = label if board.private else f"{label}, {board.confidence * 100:g}% interval"
+    svg = figures.dot_interval(drawn, axis, decimals=min(board.decimals, 3))
     return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)
 
 

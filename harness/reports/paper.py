@@ -217,6 +217,11 @@ def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, s
     return out
 
 
+def published_table(reproduction: Reproduction, name: str, verdicts: Sequence[Verdict]) -> Table:
+    """Returns one table of the paper, with recomputed values, without marks of significance."""
+    return _table(reproduction, name, verdicts, {})
+
+
 def _rows(verdicts: Sequence[Verdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(getattr(v.cell, name) for name in attributes) for v in verdicts))
 

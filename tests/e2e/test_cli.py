@@ -236,7 +236,7 @@ def test_version_and_help(place: Place) -> None:
     assert set(place.files()) == {"first.run", "second.run.gz"}
 
 
-@pytest.mark.parametrize("group", ["lab", "new", "organise", "store", "build"])
+@pytest.mark.parametrize("group", ["lab", "new", "organise", "site", "store", "build"])
 def test_a_group_without_a_command_prints_its_help(place: Place, group: str) -> None:
     text = place.good(group, "--help")
     assert "\nCommands:\n" in text

@@ -125,11 +125,15 @@ def test_private_judgments_are_in_nothing_that_participants_get(
     codes, printed = held(lab, "secret", files, "--cap", "5", "--least-results", "1")
     # zbMATH answers a few topics: alone, such means tell grades.
     assert {name for name, code in codes.items() if code} == {"zbMATH"}, printed
+    site = tmp_path / "site"
+    assert harness("site", "build", lab, "-o", site)[0] == 0
+    assert len(list((site / "lab" / "runs").rglob("*.html"))) == len(TEAMS)
+    assert not (site / "lab" / "topics").exists()
     docs = {doc.decode() for doc in judged.doc.tolist()}
     own = set((lab / "submissions").rglob("run.txt"))
     assert len(own) == len(TEAMS)  # of seven teams, and the baseline
     seen = 0
-    for folder in (lab, cache_root()):
+    for folder in (lab, cache_root(), site):
         for path in sorted(folder.rglob("*")) if folder.exists() else ():
             if (
                 not path.is_file() or path in own or lab / "private" in path.parents or "github.com" in path.parts
@@ -140,5 +144,10 @@ def test_private_judgments_are_in_nothing_that_participants_get(
             seen += 1
     assert seen > 20
     assert set(NUMBER.findall(printed)) & docs == set()
+    for path in site.rglob("*.*"):
+        if path.suffix in (".json", ".csv") and path.parent.name != "schemas":
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"(?<![\d.])0\.\d{3}", text), path
+            assert not re.search(r"\bA\.\d+\b", text), path
     assert not re.search(r"\bA\.\d+\b", (lab / "leaderboard" / "report.md").read_text(encoding="utf-8"))
     assert not re.search(r"0\.\d{3}", (lab / "leaderboard" / "report.md").read_text(encoding="utf-8").split("## ")[1])

@@ -19,6 +19,7 @@ TIERS = (
     ("experiments",),
     ("papers", "builders", "labs"),
     ("reports", "rehearsal"),
+    ("server",),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -53,7 +53,7 @@
 
   function filterable(table, region) {
     const rows = [...table.tBodies[0].rows];
-    if (rows.length <= FILTER_ABOVE) return;
+    if (rows.length <= FILTER_ABOVE || region.closest(".listing")) return; // listings have filters of their own
     const label = document.createElement("label");
     const input = document.createElement("input");
     const status = document.createElement("span");

@@ -18,12 +18,14 @@ import pytest
 from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
 
 from harness.cli.leaderboard import leaderboard
+from harness.data.trec import parse_run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.check import check
+from harness.labs.form import normal, tagged
 from harness.labs.journal import _line
 from harness.labs.lab import Lab
-from harness.labs.submissions import scores_of, submissions
+from harness.labs.submissions import scores_of, stored_run, submissions
 from harness.labs.submit import Offer, choose_primary, submit, withdraw
 
 Make = Callable[..., Lab]
@@ -221,6 +223,48 @@ def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
     (kept.run.parent / "scores.json").write_text("{}")
     with pytest.raises(HarnessError, match=r"run.txt: damaged: differs from the submitted run"):
         scores_of(lab, kept)
+
+
+def test_a_stored_run_is_that_which_writing_it_again_would_confirm(make: Make, tmp_path: Path) -> None:
+    """The checksum of the text without tags accepts and refuses the same bytes as writing the canonical text again."""
+    lab, draw = make(), random.Random(5)
+    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    whole = kept.run.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    with_dash = [line.replace(b"\tT-mine\n", b"\t-\n") for line in lines]
+    damaged = [
+        b"".join(with_dash),
+        b"".join([with_dash[0], *lines[1:]]),
+        b"".join([*lines[1:], lines[0]]),
+        whole.replace(b"\t", b" "),
+        whole.replace(b"\n", b"\r\n"),
+        whole[:-1],
+        whole + b"\n",
+        whole + lines[-1],
+        whole.replace(b"\t1\t", b"\t01\t", 1),
+        whole.replace(b".0\t", b".00\t", 1),
+        b"",
+    ]
+    for _ in range(40):
+        at = draw.randrange(len(whole))
+        damaged.append(whole[:at] + bytes([(whole[at] + draw.randrange(1, 255)) % 256]) + whole[at + 1 :])
+    for data in [whole, *damaged]:
+        kept.run.write_bytes(data)
+        try:
+            run, text = normal(parse_run(data, "r", name="kept"), kept.name)
+            same = run.sha256 == kept.sha256 and tagged(text, "T-mine").encode() == data
+        except HarnessError:
+            same = False
+        assert same == (data == whole)
+        if same:
+            found = stored_run(kept)
+            assert (found.name, found.sha256, found.topics) == (run.name, run.sha256, run.topics)
+            assert all(
+                getattr(found, name).tolist() == getattr(run, name).tolist() for name in ("topic", "doc", "score")
+            )
+        else:
+            with pytest.raises(HarnessError, match="damaged: differs from the submitted run"):
+                stored_run(kept)
 
 
 PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA256SUMS"]

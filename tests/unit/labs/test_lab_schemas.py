@@ -7,6 +7,7 @@ import json
 import typing
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from referencing import Registry, Resource
 import harness
 import harness as h
 from harness.errors import HarnessError
-from harness.labs import acts, board, journal
+from harness.labs import acts, board, closing, journal
 from harness.labs.board import Leaderboard, leaderboard_to_json
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import Lab
@@ -52,6 +53,9 @@ def documents(lab: Lab) -> list[tuple[str, Json]]:
     with pytest.raises(HarnessError):
         submit(lab, Offer(broken, "A"))
     choose_primary(lab, "A", "b")
+    closing.extend(lab, datetime(2099, 1, 1, tzinfo=UTC), "for this test")
+    closing.freeze(lab, "for this test")
+    closing.reopen(lab, "for this test")
     lines = (lab.folder / "journal.jsonl").read_text().splitlines()
     means = sorted(lab.folder.rglob("means.json"))
     assert len(means) == (4 if lab.private else 0)
@@ -67,7 +71,7 @@ def test_files_of_a_lab_fit_their_schemas(conf: Conf, tmp_path: Path, private: b
     lab = tiny_lab(tmp_path / "lab", **settings)
     found = documents(lab)
     if private:
-        acts.reveal(lab)
+        acts.reveal(lab, now=datetime(2100, 1, 1, tzinfo=UTC))
         acts.rejudge(lab, tmp_path / "again", "test")
         rows = (lab.folder / "journal.jsonl").read_text().splitlines()[-2:]
         found += [("journal", json.loads(row)) for row in rows]

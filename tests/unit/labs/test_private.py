@@ -80,9 +80,11 @@ def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.C
     brought = {"chance": ("shuffle", 4), "a1": ("overlap", 2), "a2": ("overlap-title", 3), "b1": ("overlap", 3)}
     for tag, team in (("a1", "A"), ("a2", "A"), ("b1", "B")):
         name, keep = brought[tag]
-        commands.submit(part(tmp_path, name, keep, tag), folder, team, token=token_of(team), description="made here")
-    commands.withdraw(folder, "a2", token=token_of("A"))
-    commands.primary(folder, "a1", token=token_of("A"))
+        commands.submit(
+            part(tmp_path, name, keep, tag), folder, team=team, token=token_of(team), description="made here"
+        )
+    commands.withdraw("a2", folder, token=token_of("A"))
+    commands.primary("a1", folder, token=token_of("A"))
     said = capsys.readouterr()
     printed = said.out + said.err
     lab = read_lab(folder)

@@ -1,0 +1,95 @@
+"""The command `serve`: a lab over HTTP. Thin, as all commands are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from harness.cli.options import to_path
+from harness.cli.score import find_readers
+from harness.errors import HarnessError
+from harness.io.console import out
+
+Part = Literal["all", "web", "worker", "pages"]
+
+
+def serve(
+    lab: Annotated[Path, typer.Argument(parser=to_path, metavar="LAB", help="Folder of the lab.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; behind a reverse proxy, leave it.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8000,
+    url: Annotated[
+        str, typer.Option(help="Address at which people reach the server, such as https://lab.example.org.")
+    ] = "",
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            parser=to_path, metavar="FOLDER", help="The server's own files; default: LAB.server beside the lab."
+        ),
+    ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            envvar="HARNESS_DATABASE", help="postgresql://... for workers on several machines; default: SQLite."
+        ),
+    ] = "",
+    workers: Annotated[int, typer.Option(min=0, help="Number of processes that score runs.")] = 1,
+    seconds: Annotated[float, typer.Option(min=1, help="Most seconds that scoring a run may take.")] = 300.0,
+    memory: Annotated[int, typer.Option(min=64, help="Most memory that scoring a run may take, in MiB.")] = 4096,
+    most_upload: Annotated[int, typer.Option(min=1, help="Largest upload, in MiB.")] = 256,
+    rate: Annotated[int, typer.Option(min=1, help="Most requests per minute and address.")] = 600,
+    uploads: Annotated[int, typer.Option(min=1, help="Most uploads per minute and team.")] = 30,
+    outbox: Annotated[
+        Path | None, typer.Option(parser=to_path, metavar="FOLDER", help="Write messages to teams as .eml files.")
+    ] = None,
+    asking: Annotated[bool, typer.Option("--asking/--no-asking", help="Whether teams may ask to join.")] = True,
+    organiser: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Print a new token for this organiser, and leave.")
+    ] = None,
+    only: Annotated[
+        Part, typer.Option(help="Part to run: all, web, worker (scores runs) or pages (builds the site).")
+    ] = "all",
+) -> None:
+    """Serve a lab over HTTP: pages, forms and an API to submit runs, with workers that score them."""
+    from harness.collections.load import load_collection
+    from harness.labs.lab import read_lab
+
+    found = read_lab(lab)
+    find_readers(load_collection(found.collection), found.corpus)
+    try:
+        import msgspec  # noqa: F401
+        import python_multipart  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise HarnessError(
+            f"serve: the package {error.name} is missing; pip install 'mathir-harness[server]'"
+        ) from None
+    from harness.server.live import state_folder
+    from harness.server.processes import Place, run_publisher, run_server, run_worker, service
+    from harness.server.service import Settings
+    from harness.server.worker import Limits
+
+    place = Place(lab, (state or state_folder(lab)).resolve(), database)
+    if only == "worker":
+        run_worker(place, Limits(seconds, memory))
+        return
+    if only == "pages":
+        run_publisher(place)
+        return
+    settings = Settings(url.rstrip("/"), most_upload << 20, rate, uploads, asking=asking)
+    made = service(place, settings, outbox)
+    if organiser is not None:
+        token = made.accounts.add_organiser(organiser)
+        made.accounts.record("command", "add-organiser", {"name": organiser})
+        out(f"organiser {organiser}: log in with the token {token}")
+        return
+    if not made.accounts.organisers():
+        token = made.accounts.add_organiser("organiser")
+        out(f"organiser: log in with the token {token}")
+    common = [str(lab), "--state", str(place.state), *(["--database", database] if database else [])]
+    limits = ["--seconds", str(seconds), "--memory", str(memory)]
+    commands = [] if only == "web" else [["serve", *common, "--only", "pages"]]
+    commands += [["serve", *common, *limits, "--only", "worker"]] * (0 if only == "web" else workers)
+    run_server(made, host, port, commands, lambda address: out(f"{lab}: served at {address}"))

@@ -1,0 +1,174 @@
+"""The command `site build`: static pages of labs and of papers. Thin, as all commands are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.added import Group
+from harness.cli.leaderboard import _final_of_lab, _of_lab
+from harness.cli.options import Quiet, to_path
+from harness.cli.score import _note
+from harness.errors import HarnessError
+from harness.io.console import out, say, track
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.render.folder import Folder
+    from harness.reports.site.field import Field
+    from harness.reports.site.home import PaperLine
+
+site_app = typer.Typer(
+    cls=Group,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Static pages of labs and papers, for any file server or from disk.",
+)
+
+
+@site_app.callback()
+def site() -> None:
+    """Static pages of labs and papers, for any file server or from disk."""
+
+
+@site_app.command()
+def build(
+    labs: Annotated[
+        list[Path] | None, typer.Argument(parser=to_path, metavar="LAB...", help="Folders of labs.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", parser=to_path, metavar="FOLDER", help="Folder of the pages.", show_default="site"
+        ),
+    ] = Path("site"),
+    papers: Annotated[
+        bool, typer.Option("--papers", help="Recompute the tables of all papers, with a page for each table.")
+    ] = False,
+    reproduced: Annotated[
+        Path | None,
+        typer.Option(
+            parser=to_path,
+            metavar="FOLDER",
+            help="Runs that the harness made again; equal submissions get the badge 'reproducible'.",
+        ),
+    ] = None,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples for the intervals of ranks.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Build the pages of labs and, with --papers, of papers; a later build writes only what changed.
+
+    One command builds a whole site: pages of an earlier build that are not made again are deleted.
+    """
+    from harness.render.folder import Folder
+    from harness.reports.site.home import home_page, schema_files
+
+    if not labs and not papers:
+        raise HarnessError("nothing to build; name one or more labs, or give --papers")
+    note = _note(quiet)
+    with Folder(output) as folder:
+        fields: list[Field] = []
+        for lab, base in _bases(labs or []).items():
+            fields.append(_field(lab, base, reproduced, resamples, seed, note))
+            _write_lab(folder, fields[-1])
+        lines = _write_papers(folder) if papers else []
+        for files in schema_files():
+            folder.write(files)
+        folder.write(home_page(fields, lines).files())
+    counts = f"{folder.written} files written, {folder.same} unchanged, {folder.deleted} deleted"
+    out(f"{output / 'index.html'}: {counts}")
+
+
+def _bases(labs: list[Path]) -> dict[Path, str]:
+    """Returns lab -> its folder in the site, from the name of the lab's folder."""
+    from harness.render.pages import place
+
+    out_of: dict[str, Path] = {}
+    for lab in labs:
+        base = place(lab.resolve().name)
+        if base in ("papers", "schemas"):
+            base = f"{base}-lab"
+        if base in out_of and out_of[base].resolve() != lab.resolve():
+            raise HarnessError(f"{lab}: has the same folder in the site as {out_of[base]}: {base}; rename one of them")
+        out_of.setdefault(base, lab)
+    return {lab: base for base, lab in out_of.items()}
+
+
+def _field(
+    folder: Path, base: str, reproduced: Path | None, resamples: int, seed: int, note: Callable[[str], None]
+) -> Field:
+    from harness.labs.journal import Revealed
+    from harness.labs.lab import read_lab
+    from harness.labs.leaderboard import Settings, leaderboards
+    from harness.labs.submissions import events
+    from harness.reports.site.field import field_of
+
+    drawn = Settings(resamples=resamples, seed=seed)
+    lab = read_lab(folder)
+    journal = events(lab)  # once: while pages are made, submissions may come
+    source = _of_lab(folder, drawn, note, journal)
+    (board,) = leaderboards(source.entries, source.settings)
+    final = None
+    if lab.held_out and any(isinstance(event, Revealed) for event in journal):
+        held = _final_of_lab(folder, drawn)
+        (final,) = leaderboards(held.entries, held.settings)
+    return field_of(
+        lab,
+        board,
+        source.entries,
+        journal,
+        base,
+        remarks=source.remarks,
+        reproduced=_reproduced(reproduced, note),
+        final=final,
+        track=track,
+    )
+
+
+def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[str]:
+    """Returns the checksums of runs that the harness made, by their metadata; other files are left out."""
+    from harness.data.trec import read_run
+    from harness.labs.form import normal
+    from harness.store import sidecar
+
+    if folder is None:
+        return frozenset()
+    if not folder.is_dir():
+        raise HarnessError(f"--reproduced: {folder}: no such folder")
+    found = set()
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or not sidecar.beside(path).is_file() or path == sidecar.beside(path):
+            continue
+        run = read_run(path)
+        if sidecar.claimed(sidecar.beside(path))[1] == run.sha256:
+            found.add(normal(run, run.name)[0].sha256)
+        else:
+            note(f"{path}: left out, since its metadata is not that of a run of the harness")
+    return frozenset(found)
+
+
+def _write_lab(folder: Folder, field: Field) -> None:
+    from harness.reports.site.lab import count, lab_files
+
+    for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
+        folder.write(files)
+
+
+def _write_papers(folder: Folder) -> list[PaperLine]:
+    """Recomputes all papers and writes their pages."""
+    from harness.papers import paper
+    from harness.papers.reproduce import reproduce
+    from harness.reports.site.papers import line, paper_files, papers_page
+
+    lines = []
+    for key in paper.paper_names():
+        reproduction = reproduce(paper.load_paper(key), say, track)
+        for files in paper_files(reproduction):
+            folder.write(files)
+        lines.append(line(reproduction))
+    folder.write(papers_page(lines).files())
+    return lines

@@ -1,0 +1,136 @@
+"""What a team sees of a submission: the same values and lines by command, page and HTTP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.labs.lab import SUBMISSIONS, Lab
+from harness.labs.standing import Standing
+from harness.labs.submissions import Submission
+from harness.labs.submit import Receipt
+from harness.scoring.protocol import load_protocol
+
+Rows = tuple[tuple[str, ...], ...]  # a table of text; the first row is the heading
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A scored submission as its team sees it.
+
+    Attributes
+    ----------
+    title : name of the run, with the version from the second on.
+    folder : of its files, relative to the lab.
+    made, cap : number of submissions of the team so far, and the maximum; None for no limit.
+    means : measure -> mean; None if no topic counts. Multiples of the step if the judgments are private.
+    rank, runs : rank among the current runs and their number; None if they could not be computed.
+    notes : remarks, one line each.
+    scores, against : the means, and the comparisons with other runs; empty if there are none.
+    ranked, tests, remark : lines below the tables, empty if there is nothing to say.
+    """
+
+    title: str
+    team: str
+    label: str
+    version: int
+    primary: bool
+    folder: str
+    made: int
+    means: Mapping[str, float | None]
+    notes: tuple[str, ...]
+    scores: Rows
+    ranked: str
+    against: Rows
+    tests: str
+    remark: str
+    cap: int | None = None
+    rank: int | None = None
+    runs: int | None = None
+
+    def headline(self, place: str) -> str:
+        """Returns the first line; `place` is where the files are."""
+        chosen = ", the team's primary run" if self.primary else ""
+        counted = f"submission {self.made}" + (f" of {self.cap}" if self.cap is not None else "")
+        return f"{self.title}{chosen}: kept in {place} ({counted})"
+
+
+def shown(lab: Lab, receipt: Receipt) -> Shown:
+    """Returns what the team of a submission sees of it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from harness.labs.lab import new_lab
+    >>> from harness.labs.submit import Offer, submit
+    >>> lab = new_lab(Path("labs/receipts"), {"title": "Receipts", "collection": "mini-task1"})
+    >>> found = shown(lab, submit(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first")))
+    >>> found.ranked, found.headline("the lab")
+    ('rank 1 of 1 by nDCG′', "DPRL / first, the team's primary run: kept in the lab (submission 1)")
+    """
+    submission, standing = receipt.submission, receipt.standing
+    label = load_protocol(lab.protocol).label
+    scores: Rows = ()
+    if standing is not None:
+        scores = (
+            ("run", *(label(measure) for measure in lab.measures), "topics"),
+            (
+                submission.title,
+                *(lab.text(submission.means[measure]) for measure in lab.measures),
+                str(submission.answered),
+            ),
+        )
+    return Shown(
+        submission.title,
+        submission.team,
+        submission.label,
+        submission.version,
+        submission.primary,
+        f"{SUBMISSIONS}/{submission.folder}",
+        receipt.made,
+        shown_means_of(lab, submission),
+        receipt.notes,
+        scores,
+        "" if standing is None else f"rank {standing.rank} of {standing.runs} by {label(standing.measure)}",
+        () if standing is None else _against(lab, standing, label(standing.measure)),
+        "" if standing is None else _tests(standing),
+        _rounded(lab, receipt.step) if lab.private else "",
+        lab.cap,
+        None if standing is None else standing.rank,
+        None if standing is None else standing.runs,
+    )
+
+
+def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
+    """Returns the means of a submission as participants see them: measure -> mean, None if undefined."""
+    means = ((measure, submission.means[measure]) for measure in lab.measures)
+    return {measure: None if math.isnan(mean) else float(lab.text(mean)) for measure, mean in means}
+
+
+def _against(lab: Lab, standing: Standing, named: str) -> Rows:
+    if not standing.rows:
+        return ()
+    rows = [("against", "it is", named, "difference", "significant" if lab.private else "p")]
+    for row in standing.rows:
+        p = {None: "not shown" if lab.ladder else "undefined", True: "yes", False: "no"}[row.significant]
+        if not lab.private and row.p is not None:
+            p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
+        difference = f"{row.difference:+.{lab.decimals}f}"
+        rows.append((row.name, ", ".join(row.roles), lab.text(row.mean), difference, p))
+    return tuple(rows)
+
+
+def _tests(standing: Standing) -> str:
+    more = f"; {standing.omitted} earlier runs are not compared" if standing.omitted else ""
+    return f"{standing.tests}{more}".removeprefix("; ") if standing.rows else ""
+
+
+def _rounded(lab: Lab, step: float) -> str:
+    """Returns what is withheld in a lab with private judgments."""
+    held = " of half of the topics" if lab.held_out else ""
+    ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
+    return (
+        f"The judgments are private: means{held} are rounded to multiples of {step:g}{ladder} "
+        "and submissions are counted, since many submissions would reveal judgments."
+    )

@@ -1,0 +1,250 @@
+"""Renders a page of a static site (`harness.render.pages`) as one HTML file that makes no network requests."""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from harness.errors import HarnessError
+from harness.render import html, svg
+from harness.render.formulas import segments, to_mathml
+from harness.render.model import Facts, Figure, Table, Text, slug, visible
+from harness.render.pages import (
+    Badges,
+    Block,
+    Code,
+    Folded,
+    Item,
+    Line,
+    Link,
+    Listing,
+    Page,
+    Pairs,
+    Passage,
+    Rich,
+    check_path,
+    is_web,
+)
+from harness.version import __version__
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_FRAGMENT = re.compile(r"[A-Za-z0-9._~=&/:-]*")
+_SCALE = 1_000_000  # values of pairs are whole numbers in units of 1/1,000,000
+_WIDE = 11  # columns above which a listing is set smaller
+_STRIP = 120.0  # width of a strip in user units
+_PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
+
+
+def render_page(page: Page) -> str:
+    """Renders a page as a self-contained HTML document.
+
+    Its content security policy allows only our styles and scripts, by their hashes. Formulas become MathML.
+
+    Raises
+    ------
+    HarnessError
+        A figure contains SVG that `harness.render.figures` does not write, or a path is not usable.
+
+    Examples
+    --------
+    >>> page = Page("a/b.html", "A page", "", (), crumbs=(Link("Home", "index.html"),))
+    >>> '<a href="../index.html">' in render_page(page)
+    True
+    """
+    from markupsafe import Markup
+
+    blocks = list(page.blocks())
+    scripts = ["site.js", *(["pairs.js"] if any(isinstance(block, Pairs) for block in blocks) else [])]
+    labels = _labels(blocks)
+    style, code = _style(), [html.read_template(name) for name in ("report.js", *scripts)]
+    return html.template("site.html.j2").render(
+        page=page,
+        parts=[(part, slug(part.title), [_block(block, page, labels) for block in part.blocks]) for part in page.parts],
+        link=lambda link: _link(link, page.path),
+        address=lambda address: href(address, page.path),
+        maths=mathematics,
+        version=__version__,
+        style=Markup(style),  # noqa: S704 - our own files
+        scripts=[Markup(script) for script in code],  # noqa: S704 - our own files
+        policy=f"default-src 'none'; style-src {html.source_hash(style)} {html.source_hash(svg.STYLE)}; "
+        f"script-src {' '.join(html.source_hash(script) for script in code)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+    )
+
+
+@cache
+def _style() -> str:
+    return "".join(html.read_template(name) for name in ("report.css", "explorer.css", "site.css"))
+
+
+def _labels(blocks: list[Block]) -> dict[str, str]:
+    """Returns id -> `Figure 1`, `Table 1`, ... in reading order."""
+    labels: dict[str, str] = {}
+    counts = {"Figure": 0, "Table": 0}
+    for block in blocks:
+        kind = "Figure" if isinstance(block, Figure) else "Table" if isinstance(block, Table | Listing) else ""
+        if kind and isinstance(block, Figure | Table | Listing):
+            counts[kind] += 1
+            labels[block.id] = f"{kind} {counts[kind]}"
+    return labels
+
+
+def _link(link: Link, path: str) -> dict[str, str]:
+    return {"text": link.text, "href": href(link.address, path)}
+
+
+@lru_cache(maxsize=20_000)
+def href(address: str, path: str) -> str:
+    """Returns an address as seen from the page at `path`; empty if it is neither of the web nor inside the site.
+
+    Examples
+    --------
+    >>> href("lab/topics/a.1.html#ranks", "lab/runs/x/y.html"), href("javascript:alert(1)", "index.html")
+    ('../../topics/a.1.html#ranks', '')
+    """
+    if is_web(address):
+        return address
+    target, sign, fragment = address.partition("#")
+    if not _FRAGMENT.fullmatch(fragment) or not address:
+        return ""
+    if not target:
+        return address
+    try:
+        check_path(target)
+    except HarnessError:
+        return ""
+    return f"{posixpath.relpath(target, posixpath.dirname(path) or '.')}{sign}{fragment}"
+
+
+def mathematics(text: str) -> Markup:
+    """Returns a text on one line as markup, with its formulas as MathML; a formula that fails stays LaTeX."""
+    from markupsafe import Markup, escape
+
+    out = []
+    for part in segments(text):
+        if isinstance(part, str):
+            out.append(str(escape(visible(part))))
+        else:
+            out.append(_formula(part.latex, part.display))
+    return Markup("".join(out))  # noqa: S704 - each part was escaped, or checked element by element
+
+
+@lru_cache(maxsize=50_000)
+def _formula(latex: str, display: bool) -> str:
+    from markupsafe import escape
+
+    element = to_mathml(latex, display)
+    if element is None:
+        return f'<code class="tex">{escape(visible(latex))}</code>'
+    if display:
+        element.set("display", "block")
+    return ElementTree.tostring(element, encoding="unicode", short_empty_elements=False)
+
+
+def _block(block: Block, page: Page, labels: dict[str, str]) -> dict[str, Any]:
+    """Returns the template's variables for a block."""
+    from markupsafe import Markup
+
+    path = page.path
+    match block:
+        case Text() | Facts() | Table() | Figure():
+            return html.block(block, labels)
+        case Rich(parts):
+            shown = [part if isinstance(part, str) else _link(part, path) for part in parts]
+            return {"kind": "rich", "parts": shown}
+        case Passage():
+            paragraphs = [mathematics(part) for part in _PARAGRAPH.split(block.text.strip()) if part.strip()]
+            return {"kind": "passage", "passage": block, "paragraphs": paragraphs}
+        case Badges(items):
+            return {"kind": "badges", "badges": items}
+        case Code():
+            lines = Markup("\n").join(visible(line) for line in block.text.splitlines())  # escapes each
+            return {"kind": "code", "code": block, "lines": lines}
+        case Folded():
+            return {"kind": "folded", "folded": block, "blocks": [_block(b, page, labels) for b in block.blocks]}
+        case Listing():
+            return {"kind": "listing", **_listing(block, path, labels[block.id])}
+        case Pairs():
+            titles = [mathematics(title) for _, title, _ in block.topics]
+            data = Markup(_script(_pairs(block, path)))  # noqa: S704 - escaped for a script
+            return {"kind": "pairs", "titles": titles, "data": data}
+
+
+def _listing(block: Listing, path: str, label: str) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    lookup = None
+    if block.lookup is not None:
+        data = {"names": [visible(name) for name in block.lookup.names], "values": block.lookup.values}
+        lookup = {"label": block.lookup.label, "data": Markup(_script(data))}  # noqa: S704 - escaped for a script
+    return {
+        "list": block,
+        "label": label,
+        "long": len(block.lines) > 15,
+        "wide": sum(head.shown for head in block.heads) > _WIDE,
+        "hidden": any(not head.shown for head in block.heads),
+        "lookup": lookup,
+        "rows": [_row(line, block, path) for line in block.lines],
+    }
+
+
+def _row(line: Line, block: Listing, path: str) -> dict[str, Any]:
+    return {
+        "facets": " ".join(
+            f"{number}:{facet.values.index(value)}"
+            for number, facet in enumerate(block.facets)
+            for value in line.facets.get(facet.name, ())
+            if value in facet.values
+        ),
+        "cells": [
+            _cell(item, head.kind == "text", head.shown, index, path)
+            for index, (item, head) in enumerate(zip(line.items, block.heads, strict=True))
+        ],
+    }
+
+
+def _cell(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict[str, Any]:
+    exact = "" if item.value is None or not math.isfinite(item.value) else repr(float(item.value)).removesuffix(".0")
+    return {
+        "item": item,
+        "text": mathematics(item.text) if item.maths else item.text,
+        "class": " ".join([*(["t"] if is_text else []), *(["w"] if is_text and len(item.text) > 24 else [])]),
+        "shown": shown,
+        "header": index == 0,
+        "href": href(item.link, path) if item.link else "",
+        "exact": exact if exact != item.text else "",
+        "strip": "".join(
+            f"M{x} 3v10" for x in sorted({round(2 + at * (_STRIP - 4)) for at in item.strip if 0 <= at <= 1})
+        ),
+    }
+
+
+def _pairs(block: Pairs, path: str) -> dict[str, Any]:
+    return {
+        "runs": [[visible(name), key, href(address, path)] for name, key, address in block.runs],
+        "topics": [[visible(name), href(address, path)] for name, _, address in block.topics],
+        "measures": [visible(measure) for measure in block.measures],
+        "values": [
+            [[None if math.isnan(value) else round(value * _SCALE) for value in run] for run in measure]
+            for measure in block.values
+        ],
+        "clusters": list(block.clusters),
+        "family": block.family,
+        "alpha": block.alpha,
+        "first": list(block.first),
+    }
+
+
+def _script(data: object) -> str:
+    """Returns JSON that is safe inside a script element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

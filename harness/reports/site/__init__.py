@@ -1,0 +1,1 @@
+"""What the pages of a lab's site and of papers hold, as plain values."""

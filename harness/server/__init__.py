@@ -1,0 +1,1 @@
+"""A lab over HTTP: pages, an API, a queue of submissions, and workers that score them."""

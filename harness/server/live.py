@@ -1,0 +1,124 @@
+"""The lab as it is now, read again only when its files change, and the folder of the server's own files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.io.files import write_atomic
+from harness.labs.journal import FILE as JOURNAL
+from harness.labs.journal import Event, Journal
+from harness.labs.lab import FILE, Lab, read_lab
+from harness.labs.submissions import Submission, from_events
+
+DATABASE, SITE, STATE = "server.sqlite", "site", "site.json"
+
+
+def state_folder(lab: Path) -> Path:
+    """Returns the default folder of a server's own files: beside the lab's, as `LAB.server`."""
+    lab = lab.resolve()
+    return lab.parent / f"{lab.name}.server"
+
+
+def make_private(folder: Path) -> None:
+    """Creates the folder of a server's own files, which only its user may read.
+
+    Raises
+    ------
+    HarnessError
+        It cannot be created, or others may read it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = folder.stat().st_mode & 0o777
+    except OSError as error:
+        raise HarnessError(f"{folder}: cannot be created: {error.strerror or error}") from None
+    if mode & 0o077:
+        raise HarnessError(f"{folder}: others may read it (mode {mode:o}); chmod 700 it")
+
+
+@dataclass
+class Live:
+    """A lab that is read again when its settings or its journal change. Safe for threads."""
+
+    folder: Path
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    _stamp: tuple[int, int] = (0, 0)
+    _lab: Lab | None = None
+    _journal: Journal | None = None
+    _submissions: tuple[int, tuple[Submission, ...]] = (-1, ())
+
+    def lab(self) -> Lab:
+        """Returns the lab with its present settings.
+
+        Raises
+        ------
+        HarnessError
+            The settings are wrong.
+        """
+        with self._lock:
+            found = _stamp(self.folder / FILE)
+            if self._lab is None or found != self._stamp:
+                self._lab, self._stamp = read_lab(self.folder), found
+            return self._lab
+
+    def events(self) -> Sequence[Event]:
+        """Returns the events of the journal.
+
+        Raises
+        ------
+        HarnessError
+            The journal is missing or damaged.
+        """
+        with self._lock:
+            return self._read().events[:]
+
+    def submissions(self) -> tuple[Submission, ...]:
+        """Returns all submissions in the order of the journal."""
+        with self._lock:
+            events = self._read().events
+            if self._submissions[0] != len(events):
+                self._submissions = len(events), from_events(events, self.folder)
+            return self._submissions[1]
+
+    def _read(self) -> Journal:
+        self._journal = self._journal or Journal(self.folder)
+        self._journal.catch_up()
+        return self._journal
+
+    def size(self) -> int:
+        """Returns the size of the journal in bytes, by which its states are told apart."""
+        return _stamp(self.folder / JOURNAL)[1]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+    return 0, 0
+
+
+def changed(folder: Path) -> list[int]:
+    """Returns what the pages of a lab depend on: time of the settings, and size of the journal."""
+    return [_stamp(folder / FILE)[0], _stamp(folder / JOURNAL)[1]]
+
+
+def site_state(state: Path) -> Mapping[str, Any]:
+    """Returns of which state of the lab the pages are; see `publisher`."""
+    with suppress(OSError, ValueError):
+        found = json.loads((state / STATE).read_text("utf-8"))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def set_site_state(state: Path, content: Mapping[str, Any]) -> None:
+    """Records of which state of the lab the pages are."""
+    write_atomic(state / STATE, json.dumps(content) + os.linesep)

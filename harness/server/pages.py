@@ -1,0 +1,369 @@
+"""Pages for people: forms that work without scripts, in the style of the site."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from harness.errors import HarnessError
+from harness.labs.journal import KINDS, NAME_RULE
+from harness.labs.receipts import Shown
+from harness.labs.roster import add_team
+from harness.scoring.protocol import load_protocol
+from harness.server.accounts import SESSION_HOURS, Caller
+from harness.server.actions import ACTIONS, parsed, perform
+from harness.server.api import run_file
+from harness.server.drawing import built, closed, facts_of, known, page, run_row, short
+from harness.server.guard import RefusedError
+from harness.server.organising import audit_page, organise, organise_page, site_zip
+from harness.server.service import Service, upload_json
+from harness.server.web import (
+    address_of,
+    attempt,
+    caller,
+    check_form,
+    cookie_name,
+    fields,
+    needed,
+    service_of,
+    take_upload,
+)
+
+STATES = {
+    "queued": "waiting",
+    "running": "being scored",
+    "done": "scored",
+    "refused": "refused",
+    "failed": "failed",
+}
+
+
+def routes() -> list[Route]:
+    """Returns the routes of the pages."""
+    return [
+        Route("/", _home),
+        Route("/login", _login_page),
+        Route("/login", _log_in, methods=["POST"]),
+        Route("/logout", _log_out, methods=["POST"]),
+        Route("/ask", _ask_page),
+        Route("/ask", _ask, methods=["POST"]),
+        Route("/join/{code}", _join_page),
+        Route("/join/{code}", _join, methods=["POST"]),
+        Route("/submit", _submit_page),
+        Route("/submit", _submit, methods=["POST"]),
+        Route("/submissions/{id}", _upload_page),
+        Route("/submissions/{id}/state", _upload_state),
+        Route("/team", _team_page),
+        Route("/team/runs/{label}/{version:int}", _team_run),
+        Route("/organise", organise_page),
+        Route("/organise/audit", audit_page),
+        Route("/organise/site.zip", site_zip),
+        Route("/do/{action}", _do, methods=["POST"]),
+    ]
+
+
+# ---- visitors --------------------------------------------------------------------------------------------------------
+
+
+def _home(request: Request) -> Response:
+    service, who = service_of(request), caller(request)
+    lab = service.lab()
+    problem = "The pages could not be built; the organisers can see why." if service.site().get("error") else ""
+    return page(
+        request,
+        "home",
+        lab.title,
+        who,
+        about=lab.about,
+        facts=facts_of(service, lab),
+        built=built(service),
+        problem=problem if service.live.submissions() else "",
+        base=service.base,
+        asking=service.settings.asking,
+        team=who is not None and who.role == "team",
+        address=address_of(request),
+    )
+
+
+def _login_page(request: Request) -> Response:
+    asking = service_of(request).settings.asking
+    return page(request, "login", "Log in", caller(request), next=_next(request.query_params), asking=asking)
+
+
+def _next(given: Mapping[str, str]) -> str:
+    """Returns where to go after logging in: one of our own pages."""
+    wanted = given.get("next", "")
+    return wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""
+
+
+async def _log_in(request: Request) -> Response:
+    given = await fields(request)
+    return await run_in_threadpool(_opened, request, given.get("token", ""), _next(given))
+
+
+def _opened(request: Request, token: str, wanted: str) -> Response:
+    service = service_of(request)
+    attempt(request, spend=False)
+    opened = service.accounts.log_in(token, service.live.events())
+    if opened is None:
+        attempt(request)
+        errors = ("the token is unknown or was revoked; the organisers can issue another",)
+        asking = service.settings.asking
+        return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted, asking=asking)
+    secret, who = opened
+    _end(request)
+    answer = RedirectResponse(wanted or ("/team" if who.role == "team" else "/organise"), 303)
+    _set_cookie(request, answer, secret)
+    return answer
+
+
+def _set_cookie(request: Request, answer: Response, secret: str) -> None:
+    secure = request.url.scheme == "https"
+    answer.set_cookie(
+        cookie_name(request), secret, SESSION_HOURS * 3600, secure=secure, httponly=True, samesite="lax", path="/"
+    )
+
+
+def _end(request: Request) -> None:
+    """Ends the session that the browser had, so that an old cookie is worth nothing."""
+    if old := request.cookies.get(cookie_name(request)):
+        service_of(request).accounts.log_out(old)
+
+
+async def _log_out(request: Request) -> Response:
+    given = await fields(request)
+    who = await run_in_threadpool(caller, request)
+    if who is not None:
+        check_form(request, who, given)
+        await run_in_threadpool(_end, request)
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)
+    return answer
+
+
+def _ask_page(request: Request) -> Response:
+    if not service_of(request).settings.asking:
+        raise RefusedError(404, "teams join by invitation; ask the organisers")
+    return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_rule())
+
+
+def _rule() -> str:
+    return f"{NAME_RULE[:1].upper()}{NAME_RULE[1:]}."
+
+
+async def _ask(request: Request) -> Response:
+    given = await fields(request)
+    if not service_of(request).settings.asking:
+        raise RefusedError(404, "teams join by invitation; ask the organisers")
+    return await run_in_threadpool(_asked, request, given.get("team", ""), given.get("contact", ""))
+
+
+def _asked(request: Request, team: str, contact: str) -> Response:
+    attempt(request)
+    try:
+        code = service_of(request).accounts.ask(team.strip(), contact.strip())
+    except HarnessError as error:
+        who, errors = known(request), tuple(error.lines)
+        return page(
+            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_rule()
+        )
+    return RedirectResponse(f"/join/{code}", 303)
+
+
+def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") -> Response:
+    service = service_of(request)
+    attempt(request, spend=False)
+    found = service.accounts.invitation(request.path_params["code"])
+    if found is None:
+        attempt(request)
+    state = "unknown" if found is None else found.state
+    if found is not None and state in ("asked", "open") and found.expired(datetime.now(UTC)):
+        state = "expired"
+    until = service.lab().pseudonyms_until
+    return page(
+        request,
+        "join",
+        "Join the lab",
+        known(request),
+        status=404 if found is None else 422 if errors else 200,
+        errors=errors,
+        state=state,
+        team="" if found is None else found.team,
+        given=given,
+        rule=_rule(),
+        pseudonyms="" if until is None or datetime.now(UTC) >= until else until.isoformat(sep=" "),
+    )
+
+
+async def _join(request: Request) -> Response:
+    given = await fields(request)
+    return await run_in_threadpool(_joined, request, given.get("team", "").strip())
+
+
+def _joined(request: Request, chosen: str) -> Response:
+    service, code = service_of(request), request.path_params["code"]
+    attempt(request, spend=False)
+    try:
+        found = service.accounts.use(code)
+        try:
+            team, token = add_team(service.lab(), found.team or chosen)
+        except BaseException:
+            service.accounts.unuse(code)
+            raise
+    except HarnessError as error:
+        attempt(request)
+        return _join_page(request, tuple(error.lines), chosen)
+    service.accounts.set_contact(team, found.contact)
+    service.accounts.record(f"team {team}", "join", {})
+    opened = service.accounts.log_in(token, service.live.events())
+    who = None if opened is None else opened[1]
+    answer = page(request, "joined", "Welcome", who, team=team, token=token, address=address_of(request))
+    if opened is not None:
+        _end(request)
+        _set_cookie(request, answer, opened[0])
+    return answer
+
+
+# ---- teams -----------------------------------------------------------------------------------------------------------
+
+_EMPTY = {"label": "", "description": "", "kind": KINDS[0], "code": "", "external_data": "", "primary": False}
+
+
+def _submit_page(request: Request) -> Response:
+    return _form(request, needed(request, "team"), _EMPTY)
+
+
+def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
+    service = service_of(request)
+    return page(
+        request,
+        "submit",
+        "Submit a run",
+        who,
+        status=422 if errors else 200,
+        errors=errors,
+        allowed=_allowed(service, who.name),
+        closed=closed(service),
+        key=secrets.token_urlsafe(18),
+        most=f"{service.settings.most_upload / 2**20:,.0f} MiB",
+        given={**_EMPTY, **given},
+        kinds=KINDS,
+        require=service.lab().require,
+    )
+
+
+def _allowed(service: Service, team: str) -> str:
+    found = service.allowance(team)
+    parts = [f"{found.made} of {found.cap} submissions" if found.cap is not None else f"{found.made} submissions"]
+    if found.cap_per_day is not None:
+        parts.append(f"{found.today} of {found.cap_per_day} today (UTC)")
+    if found.invalid_cap is not None:
+        parts.append(f"{found.invalid} of {found.invalid_cap} invalid files")
+    return f"Your team has made {', '.join(parts)}."
+
+
+async def _submit(request: Request) -> Response:
+    who = await run_in_threadpool(needed, request, "team")
+    try:
+        upload, _ = await take_upload(request, who)
+    except HarnessError as error:
+        return await run_in_threadpool(_form, request, who, {}, tuple(error.lines))
+    return RedirectResponse(f"/submissions/{upload.id}", 303)
+
+
+def _upload_page(request: Request) -> Response:
+    service, who = service_of(request), caller(request)
+    upload = service.queue.find(request.path_params["id"])
+    if upload is None or not service.may_see(who, upload):
+        raise RefusedError(404, "there is no such upload of yours; log in first")
+    waits = upload.state in ("queued", "running")
+    facts = upload_json(service, upload)
+    receipt = facts["receipt"]
+    state = STATES[upload.state]
+    if upload.state == "queued":
+        state = f"waiting; {facts['ahead']} uploads are ahead" if facts["ahead"] else "waiting; it is next"
+    return page(
+        request,
+        "upload",
+        "Submission",
+        who,
+        errors=tuple(facts["errors"]),
+        script="server/upload.js" if waits else "",
+        waits=waits,
+        upload=facts,
+        state=state,
+        receipt=receipt,
+        headline="" if receipt is None else Shown(**receipt).headline("the lab"),
+    )
+
+
+def _upload_state(request: Request) -> Response:
+    service = service_of(request)
+    upload = service.queue.find(request.path_params["id"])
+    if upload is None or not service.may_see(caller(request), upload):
+        raise RefusedError(404, "there is no such upload of yours")
+    return JSONResponse({"state": upload.state})
+
+
+def _team_page(request: Request) -> Response:
+    return _team(request, needed(request, "team"))
+
+
+def _team(
+    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", secret: str = "", status: int = 200
+) -> Response:
+    service = service_of(request)
+    lab = service.lab()
+    frozen = service.frozen()
+    return page(
+        request,
+        "team",
+        f"Team {who.name}",
+        who,
+        status=status,
+        errors=errors,
+        done=done,
+        secret=secret,
+        allowed=_allowed(service, who.name),
+        closed=closed(service),
+        measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
+        runs=[run_row(lab, each, frozen) for each in service.of_team(who.name)],
+        uploads=[
+            {"id": each.id, "file": each.file, "received": short(each.received), "state": STATES[each.state]}
+            for each in service.queue.of_team(who.name)
+        ],
+    )
+
+
+def _team_run(request: Request) -> Response:
+    who = needed(request, "team")
+    at = request.path_params
+    return run_file(service_of(request), who.name, at["label"], at["version"])
+
+
+async def _do(request: Request) -> Response:
+    action = ACTIONS.get(request.path_params["action"])
+    if action is None:
+        raise RefusedError(404, "there is no such action")
+    who = await run_in_threadpool(needed, request, action.role)
+    given = await fields(request)
+    check_form(request, who, given)
+    given.pop("csrf", None)
+    return await run_in_threadpool(_done, request, who, action.name, given)
+
+
+def _done(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
+    action, service = ACTIONS[name], service_of(request)
+    draw = _team if who.role == "team" else organise
+    try:
+        done = perform(service, who, action, parsed(action, given), address_of(request))
+    except HarnessError as error:
+        return draw(request, who, tuple(error.lines), status=422)
+    return draw(request, who, done=f"{done.done}.", secret=done.secret)

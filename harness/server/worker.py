@@ -1,0 +1,242 @@
+"""Workers: processes that score uploaded runs, one at a time, each in a child process with limits of time and memory.
+
+A child is a fork of its worker, which holds the lab's task, so that a run costs no start of Python. What a run does to
+its child - memory, time, a crash of a library - ends with the child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.data.trec import read_run
+from harness.errors import HarnessError, lacks_memory
+from harness.experiments.task import Task
+from harness.io.console import hide_progress, say, tell
+from harness.labs.form import normal
+from harness.labs.journal import Submitted
+from harness.labs.lab import Lab, read_lab
+from harness.labs.receipts import shown
+from harness.labs.submissions import events, from_events
+from harness.labs.submit import Offer, Receipt, submit
+from harness.server.queue import MOST_ATTEMPTS, Queue, Upload
+
+POLL = 0.2  # seconds between two looks at an empty queue
+_RENEW = 5.0  # seconds between two renewals of a lease
+_MOST_RESULT = 1 << 22  # bytes of an outcome
+Outcome = tuple[str, Mapping[str, Any]]  # state, result
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of scoring one run: seconds of wall time, and MiB of memory beyond those of the worker itself."""
+
+    seconds: float = 300.0
+    memory: int = 4096
+
+
+class Worker:
+    """Scores uploads of the lab in a folder until it is told to stop."""
+
+    def __init__(self, folder: Path, queue: Queue, limits: Limits) -> None:
+        self.folder, self.queue, self.limits = folder.resolve(), queue, limits
+        self.name = f"{os.uname().nodename}:{os.getpid()}:{time.time_ns()}"
+        self._tasks: dict[tuple[object, ...], Task] = {}
+
+    def work(self, stopped: Callable[[], bool]) -> None:
+        """Scores uploads until `stopped()`; a run that is being scored then is given back to the queue."""
+        import scipy.stats  # noqa: F401  (seconds, which each child would spend again)
+
+        hide_progress()
+        while not stopped():
+            upload = self.queue.claim(self.name)
+            if upload is None:
+                time.sleep(POLL)
+                continue
+            self.score(upload, stopped)
+
+    def score(self, upload: Upload, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Scores one claimed upload and records the outcome."""
+        try:
+            task = self._task()
+        except HarnessError as error:  # the lab cannot be read; the organisers mend it
+            outcome: Outcome | None = ("failed", {"lines": list(_plain(error.lines, self.folder, Path()))})
+            tell("\n".join(error.lines))
+        else:
+            outcome = self._in_child(upload, task, stopped)
+        if outcome is None:
+            self.queue.give_back(upload, self.name)
+            return
+        state, result = outcome
+        self.queue.finish(upload, self.name, state, result)  # type: ignore[arg-type]
+
+    def _task(self) -> Task:
+        """Returns the lab's task, made again only if settings that it depends on have changed."""
+        lab = read_lab(self.folder)
+        key = (lab.collection, lab.corpus, lab.edition, lab.protocol, lab.measures)
+        if key not in self._tasks:
+            with lab.guarded():
+                self._tasks = {key: lab.task()}
+        return self._tasks[key]
+
+    def _in_child(self, upload: Upload, task: Task, stopped: Callable[[], bool]) -> Outcome | None:
+        """Scores an upload in a child process; None if it must be scored again, or is another worker's by now."""
+        reading, writing = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _child(writing, lambda: self._outcome(upload, task), self.limits)  # never returns
+        os.close(writing)
+        try:
+            outcome, whole = self._wait(upload, child, reading, stopped)
+        finally:
+            os.close(reading)
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        if outcome is not None and not whole and upload.attempts < MOST_ATTEMPTS and self._perhaps_submitted(upload):
+            return None  # another attempt finds out
+        return outcome
+
+    def _perhaps_submitted(self, upload: Upload) -> bool:
+        """Returns whether the journal has a submission of the team and time of an upload."""
+        return any(
+            isinstance(event, Submitted) and (event.team, event.at) == (upload.team, upload.received)
+            for event in events(read_lab(self.folder))
+        )
+
+    def _wait(
+        self, upload: Upload, child: int, reading: int, stopped: Callable[[], bool]
+    ) -> tuple[Outcome | None, bool]:
+        """Waits for the outcome from a child; returns it, and whether it is the child's own."""
+        ends, renewed, data = time.monotonic() + self.limits.seconds, time.monotonic(), b""
+        while True:
+            ready, _, _ = select.select([reading], [], [], POLL)
+            if ready:
+                part = os.read(reading, 1 << 16)
+                if not part:
+                    break
+                data += part
+                if len(data) > _MOST_RESULT:
+                    return ("failed", {"lines": ["the outcome is too long"]}), False
+            now = time.monotonic()
+            if now > ends:
+                say(f"upload {upload.id} of team {upload.team}: stopped after {self.limits.seconds:g} s")
+                reason = f"{upload.file}: scoring takes more than {self.limits.seconds:g} s"
+                return ("refused", {"lines": [reason]}), False
+            if stopped():
+                return None, False
+            if now - renewed > _RENEW:
+                renewed = now
+                if not self.queue.renew(upload, self.name):
+                    return None, False
+        try:
+            state, result = json.loads(data)
+        except ValueError:
+            say(f"upload {upload.id} of team {upload.team}: its process ended without an outcome")
+            reason = (
+                f"scoring ended unexpectedly, perhaps since it needs more than {self.limits.memory:,} MiB of memory"
+            )
+            reason = f"{upload.file}: {reason}; the organisers can see more in the server's log"
+            return ("failed", {"lines": [reason]}), False
+        return (str(state), result), True
+
+    def _outcome(self, upload: Upload, task: Task) -> Outcome:
+        """Scores an upload, in the child process."""
+        place = self.queue.folder / upload.id
+        try:
+            lab = read_lab(self.folder)
+            offer = Offer(place / upload.file, upload.team, **upload.fields)
+            receipt = _submitted_before(lab, upload, offer)
+            try:
+                now = datetime.fromisoformat(upload.received)
+                receipt = receipt or submit(lab, offer, bench=task, now=now)
+            except HarnessError:
+                # An attempt whose worker was killed may have ended meanwhile.
+                if (receipt := _submitted_before(lab, upload, offer)) is None:
+                    raise
+            made = asdict(shown(lab, receipt))
+            made["notes"] = list(_plain(made["notes"], self.folder, place))
+            return "done", {"receipt": made}
+        except HarnessError as error:
+            return "refused", {"lines": list(_plain(error.lines, self.folder, place))}
+        except Exception as error:
+            if lacks_memory(error):
+                reason = f"scoring needs more than {self.limits.memory:,} MiB of memory"
+                return "refused", {"lines": [f"{upload.file}: {reason}"]}
+            import traceback
+
+            say(f"upload {upload.id} of team {upload.team}: an error of the harness")
+            tell(traceback.format_exc())
+            return "failed", {
+                "lines": [f"{upload.file}: an error of the harness; the organisers can see it in its log"]
+            }
+
+
+def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
+    """Returns the receipt of a submission that an earlier attempt made before it was killed; None if there is none.
+
+    It has no rank, since other runs may have come since.
+    """
+    if upload.attempts < 2:
+        return None
+    journal = events(lab)
+    at = [
+        event
+        for event in journal
+        if isinstance(event, Submitted) and (event.team, event.at) == (upload.team, upload.received)
+    ]
+    if not at:
+        return None
+    digest = normal(read_run(offer.run, name="run", format=offer.format), "run")[0].sha256
+    found = from_events(journal, lab.folder)
+    for event in at:
+        if event.sha256 == digest:
+            version = (event.team, event.label, event.version)
+            submission = next(each for each in found if (each.team, each.label, each.version) == version)
+            made = sum(each.team == upload.team and not each.refunded for each in found)
+            return Receipt(submission, made, None, ("the rank is on the leaderboard",))
+    return None
+
+
+def _plain(lines: tuple[str, ...] | list[str], lab: Path, upload: Path) -> list[str]:
+    """Returns messages without the server's paths."""
+    return [line.replace(f"{upload}/", "").replace(str(lab), "lab") for line in lines]
+
+
+def _child(writing: int, outcome: Callable[[], Outcome], limits: Limits) -> None:
+    """Writes an outcome as JSON to the parent and leaves the process."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a child ends with its worker
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
+        _limit(limits)
+        data = json.dumps(outcome(), allow_nan=False).encode()
+        while data:
+            data = data[os.write(writing, data) :]
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def _limit(limits: Limits) -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + (limits.memory << 20)
+    seconds = int(limits.seconds) + 1
+    for kind, value in ((resource.RLIMIT_AS, most), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
