@@ -18,8 +18,6 @@ from pathlib import Path
 
 import yaml
 
-from tests.tools.warm import warm
-
 from .damage import damage, mutate
 from .world import Done, build, execute
 
@@ -77,6 +75,9 @@ class Worlds:
     """A world as it is written, and one in which commands have left files; and what each command gives in them."""
 
     def __init__(self, root: Path) -> None:
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+        from warm import warm
+
         self.root = root
         warm()
         build(root / "new")

@@ -54,7 +54,17 @@ _MODULES = (
     "harness.systems.structural.tokens",
 )
 _HASHED = ("harness.systems.lexical.system", "harness.systems.structural.tree", "harness.systems.fusion.system")
-_OVERRIDES = ("a=b", "+a.b=1.5", "~a", "a=[x,y]", "++a={b:1,c:'d e'}", "a=1,2", "a=range(1,3)", "a=null", "a=${b}/c.d-e")
+_OVERRIDES = (
+    "a=b",
+    "+a.b=1.5",
+    "~a",
+    "a=[x,y]",
+    "++a={b:1,c:'d e'}",
+    "a=1,2",
+    "a=range(1,3)",
+    "a=null",
+    "a=${b}/c.d-e",
+)
 
 
 def warm() -> None:

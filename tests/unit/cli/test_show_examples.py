@@ -22,7 +22,9 @@ from harness.experiments.produce import check_untrained
 from harness.io import config
 from harness.systems.build import build_system
 
-SYSTEMS = {name: mapping for name in config.names("system") if "state" not in (mapping := config.load("system", name)[0])}
+SYSTEMS = {
+    name: mapping for name in config.names("system") if "state" not in (mapping := config.load("system", name)[0])
+}
 FIRST = {str(mapping["_target_"]): name for name, mapping in reversed(SYSTEMS.items())}  # of each class
 
 
