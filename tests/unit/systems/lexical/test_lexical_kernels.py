@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.collections.corpus import Corpus
 from harness.io.kernels import VARIABLE
@@ -83,7 +84,7 @@ def test_the_first_1000_of_thousands_of_queries() -> None:
     levels=st.sampled_from((0, 1, 3)),
     change=st.sampled_from(("none", "floor", "negative", "not a number", "infinite", "zero", "subtract")),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_weights_and_ties(seed: int, documents: int, levels: int, change: str) -> None:
     rng = np.random.default_rng(seed)
     words = int(rng.integers(1, 30))
@@ -181,7 +182,7 @@ CHARACTERS = st.one_of(
 
 
 @given(texts=st.lists(st.lists(st.text(CHARACTERS, max_size=40), max_size=6), max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: "-".join(map(str, view.values())))
 def test_numbers_in_order_of_first_appearance(view: dict[str, Any], texts: list[list[str]]) -> None:
     tokenise = text.configured(view)
