@@ -70,10 +70,10 @@ def same(found: tuple[Best, Best]) -> None:
     assert scores.tobytes() == values.tobytes()
 
 
-def test_the_first_1000_of_thousands_of_queries() -> None:
+def test_the_first_1000_of_a_thousand_queries() -> None:
     rng = np.random.default_rng(1)
     index, place = made(rng, 40_000, 300), rng.permutation(40_000)
-    for number in range(3000):
+    for number in range(1000):
         query, k = asked(rng, 300), (1, 10, 100, 1000)[number % 4]
         same(both(partial(index.best, query, place, k)))
 
