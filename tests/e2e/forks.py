@@ -124,7 +124,9 @@ def serve(descriptor: int) -> None:
         child = os.fork()
         if child == 0:
             listening.close()
-            _child(*json.loads(request), *descriptors, wanted)
+            arguments, folder, environment = json.loads(request)
+            out, err = descriptors
+            _child(arguments, folder, environment, out, err, wanted)
         for one in descriptors:
             os.close(one)
         _, status = os.waitpid(child, 0)
