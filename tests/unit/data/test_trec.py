@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from trec_tools import lines, message, same
 
 from harness.data.layouts import FORMATS
@@ -386,7 +387,7 @@ MESSY = st.one_of(
 
 
 @given(MESSY)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_no_input_gives_anything_but_a_value_or_an_error_of_ours(data: bytes) -> None:
     for asked in (None, *FORMATS):
         with suppress(HarnessError):
