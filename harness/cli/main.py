@@ -14,6 +14,7 @@ from harness.cli.added import Commands
 from harness.cli.build import build_app
 from harness.cli.complete import overrides
 from harness.cli.doctor import doctor
+from harness.cli.export import export_app
 from harness.cli.fetch import fetch
 from harness.cli.lab import lab_app, submit, withdraw
 from harness.cli.leaderboard import leaderboard
@@ -77,6 +78,7 @@ app.command()(withdraw)
 app.add_typer(lab_app, name="lab")
 app.add_typer(organise_app, name="organise")
 app.add_typer(build_app, name="build")
+app.add_typer(export_app, name="export")
 
 
 @app.callback(invoke_without_command=True)
