@@ -22,7 +22,7 @@ _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemE
 
 
 _PANELS = {
-    "Runs and scores": ("run", "score", "compare", "reproduce", "rehearse"),
+    "Runs and scores": ("run", "score", "compare", "check", "reproduce", "rehearse"),
     "Information and data": ("list", "show", "doctor", "fetch", "export"),
     "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise"),
     "Templates, builders, cache": ("new", "build", "store"),

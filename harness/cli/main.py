@@ -12,6 +12,7 @@ import typer
 
 from harness.cli.added import Commands
 from harness.cli.build import build_app
+from harness.cli.check import check
 from harness.cli.complete import overrides
 from harness.cli.doctor import doctor
 from harness.cli.export import export_app
@@ -54,6 +55,7 @@ def run(
 
 app.command(cls=ScoreCommand)(score)
 app.command(cls=ScoreCommand)(compare)
+app.command()(check)
 
 
 @app.command(context_settings=_HYDRA)

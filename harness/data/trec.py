@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.data.archives import is_packed, run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format
@@ -408,7 +409,8 @@ def read_run(
 ) -> Run:
     """Reads a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
 
-    A run that was made from stand-ins, by its metadata file, is refused outside of a rehearsal.
+    A folder or an archive of TIRA holds the file as `run.txt`. A run that was made from stand-ins, by its metadata
+    file, is refused outside of a rehearsal.
 
     Examples
     --------
@@ -416,8 +418,13 @@ def read_run(
     >>> run.name, len(run.topics)
     ('overlap', 42)
     """
-    rehearsal.refuse(Path(path))
-    return parse_run(read_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
+    return parse_run(run_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
+
+
+def run_bytes(path: Path) -> bytes:
+    """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`."""
+    rehearsal.refuse(path)
+    return run_content(path) if is_packed(path) else read_bytes(path)
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> Qrels:
