@@ -98,7 +98,7 @@ def _text(found: Sequence[Place], runs: int) -> list[str]:
     for path, line, finding in found:
         where = f"{path}:{line}" if line else path
         lines.append(printable(f"{where}: {finding.rule.level}: {finding.message} [{finding.rule.name}]"))
-    counts = Counter(finding.rule.level for _, _, finding in found)
+    counts: Counter[str] = Counter(finding.rule.level for _, _, finding in found)
     said = ", ".join(f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in _LEVELS[:-1])
     return [*lines, f"{runs} {'run' if runs == 1 else 'runs'} checked: {said}"]
 

@@ -9,8 +9,8 @@ import typer
 
 from harness.cli.added import Group
 from harness.cli.complete import of
-from harness.cli.options import Edition, to_path
-from harness.errors import HarnessError
+from harness.cli.options import Edition, Format, to_path
+from harness.errors import HarnessError, suggestion
 from harness.io.console import out
 
 export_app = typer.Typer(
@@ -19,6 +19,38 @@ export_app = typer.Typer(
 Folder = Annotated[
     Path | None, typer.Option("--output", "-o", parser=to_path, metavar="FOLDER", help="New folder to write to.")
 ]
+
+
+@export_app.command()
+def run(
+    path: Annotated[
+        Path, typer.Argument(parser=to_path, metavar="RUN", help="Run file, or a folder or archive of TIRA.")
+    ],
+    form: Annotated[str, typer.Option("--as", metavar="FORM", help="Form: tira.")] = "tira",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", parser=to_path, metavar="FOLDER|FILE.zip", help="New folder or archive."),
+    ] = None,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(parser=to_path, metavar="FILE", help="ir_metadata file; default: the one beside the run."),
+    ] = None,
+    team: Annotated[str, typer.Option(help="Name of the team.")] = "",
+    description: Annotated[str, typer.Option(help="What the run is, in one sentence.")] = "",
+    dataset: Annotated[str, typer.Option(help="Name of the data set in TIRA; default: the collection's name.")] = "",
+    format: Format = None,
+) -> None:
+    """Write a run with its metadata to a folder or archive that TIRA and TIREx take."""
+    from harness.experiments.tira import export_run
+
+    if form != "tira":
+        raise HarnessError(f"--as {form}: no such form; {suggestion(form, ['tira'])}")
+    if output is None:
+        raise HarnessError("--output FOLDER or FILE.zip: where the run is written")
+    made = export_run(
+        path, output, metadata=metadata, team=team, description=description, collection=dataset, format=format
+    )
+    out(f"{output}: run {made.name}, {len(made):,} results of {len(made.topics):,} topics")
 
 
 @export_app.command()

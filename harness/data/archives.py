@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import io
 import stat
-import tarfile
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from harness.errors import HarnessError, format_error
@@ -62,17 +61,8 @@ def _content(path: Path, names: tuple[str, ...], most: int) -> bytes | None:
         found = [each for part in (path, path / "output") for name in names if (each := part / name).is_file()]
         _check_one(path, [str(each.relative_to(path)) for each in found])
         return read_bytes(found[0], most=most) if found else None
-    read = _zip_members if path.name.lower().endswith(".zip") else _tar_members
-    wanted: list[str] = []
-    out = None
-    for count, (name, content) in enumerate(read(path), 1):
-        if count > MOST_MEMBERS:
-            raise format_error(path, 0, f"an archive of more than {MOST_MEMBERS:,} members")
-        if PurePosixPath(name).name in names and not _is_mac(name):
-            wanted.append(name)
-            _check_one(path, wanted)
-            out = content(most)
-    return out
+    read = _from_zip if path.name.lower().endswith(".zip") else _from_tar
+    return read(path, _Wanted(path, names), most)
 
 
 def _check_one(path: Path, found: list[str]) -> None:
@@ -85,10 +75,27 @@ def _is_mac(name: str) -> bool:
     return "__MACOSX" in PurePosixPath(name).parts
 
 
-Member = tuple[str, Callable[[int], bytes]]  # name, and a function that reads at most so many bytes
+class _Wanted:
+    """Chooses the member of an archive that has one of some names; refuses a second one, and too many members."""
+
+    def __init__(self, path: Path, names: tuple[str, ...]) -> None:
+        self._path, self._names = path, names
+        self._count = 0
+        self._found: list[str] = []
+
+    def __call__(self, member: str) -> bool:
+        self._count += 1
+        if self._count > MOST_MEMBERS:
+            raise format_error(self._path, 0, f"an archive of more than {MOST_MEMBERS:,} members")
+        if PurePosixPath(member).name not in self._names or _is_mac(member):
+            return False
+        self._found.append(member)
+        _check_one(self._path, self._found)
+        return True
 
 
-def _zip_members(path: Path) -> Iterator[Member]:
+def _from_zip(path: Path, wanted: _Wanted, most: int) -> bytes | None:
+    out = None
     try:
         with archives.unzipped(path) as opened:
             for member in opened.infolist():
@@ -96,40 +103,39 @@ def _zip_members(path: Path) -> Iterator[Member]:
                 archives.check_inside(member.filename, said)
                 if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
                     raise HarnessError(f"{said} is not a regular file")
-                if not member.is_dir():
-                    yield member.filename, lambda most, member=member: _read_zip(opened, member, path, most)  # type: ignore[misc]
+                if not member.is_dir() and wanted(member.filename):
+                    with opened.open(member) as raw:
+                        packed = partial(int, member.compress_size)
+                        out = _limited(Unpacked(raw.read), path, member.filename, most, packed)
     except OSError as error:
         raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
+    return out
 
 
-def _read_zip(opened: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, most: int) -> bytes:
-    with opened.open(member) as raw:
-        return _limited(Unpacked(raw.read), path, member.filename, most, member.compress_size)
-
-
-def _tar_members(path: Path) -> Iterator[Member]:
+def _from_tar(path: Path, wanted: _Wanted, most: int) -> bytes | None:
+    out = None
     with archives.unpacked(path) as (stream, tar):
         for member in archives.members(stream, tar, path):
-            if not member.isdir():
-                yield member.name, lambda most, member=member: _read_tar(stream, tar, member, path, most)  # type: ignore[misc]
+            if not member.isdir() and wanted(member.name):
+                packed = partial(_taken_since, stream, stream.taken)
+                raw = archives.content(tar, member, path)
+                out = _limited(Unpacked(raw.read), path, member.name, most, packed)
+    return out
 
 
-def _read_tar(stream: Unpacked, tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, most: int) -> bytes:
-    begin = stream.taken
-    raw = archives.content(tar, member, path)
-    return _limited(Unpacked(raw.read), path, member.name, most, lambda: stream.taken - begin)
+def _taken_since(stream: Unpacked, before: int) -> int:
+    return stream.taken - before
 
 
-def _limited(content: Unpacked, path: Path, name: str, most: int, packed: int | Callable[[], int]) -> bytes:
-    """Returns the content of a member, unless it is larger than `most` or unpacks to many times its size."""
+def _limited(content: Unpacked, path: Path, name: str, most: int, packed: Callable[[], int]) -> bytes:
+    """Returns the content of a member, unless it is larger than `most` or than many times its packed size so far."""
     out = io.BytesIO()
     try:
         while chunk := content.read(CHUNK):
             size = out.write(chunk) and out.tell()
-            taken = packed() if callable(packed) else packed
             if size > most:
                 raise format_error(path, 0, f"member {name!r} unpacks to more than {most:,} bytes")
-            if size > max(SMALL, MOST_RATIO * taken):
+            if size > max(SMALL, MOST_RATIO * packed()):
                 raise format_error(path, 0, f"member {name!r} unpacks to more than {MOST_RATIO} times its size")
     except DamagedError as error:
         raise format_error(path, 0, f"member {name!r}: {error}") from None
