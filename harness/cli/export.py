@@ -54,6 +54,28 @@ def run(
 
 
 @export_app.command()
+def results(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            parser=to_path, metavar="REPORT", help="Folder of a report, its report.json, or output of score --json."
+        ),
+    ],
+    form: Annotated[str, typer.Option("--as", metavar="FORM", help="Form of the files: mteb or parquet.")],
+    output: Folder = None,
+) -> None:
+    """Write the scores in a report as results of mteb, or as a data set in Parquet."""
+    from harness.experiments.result_files import export_results, scores_in
+
+    if output is None:
+        raise HarnessError("--output FOLDER: where the results are written")
+    scores = scores_in(source)
+    files = export_results(scores, form, output)
+    topics = sum(len(each.topics) for each in scores)
+    out(f"{output}: {len(files):,} files, scores of {len(scores):,} runs, {topics:,} rows of topics")
+
+
+@export_app.command()
 def collection(
     name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=of("collection"), help="Collection.")],
     form: Annotated[str, typer.Option("--as", metavar="FORM", help="Form of the files: beir, trec or mteb.")],

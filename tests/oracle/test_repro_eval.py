@@ -31,7 +31,10 @@ def files(folder: Path, seed: int, topics: int = 12, docs: int = 60) -> dict[str
     rng = np.random.default_rng(seed)
     names = [f"d{n:02}" for n in range(docs)]
     topic_names = [f"t{n:02}" for n in range(topics)]
-    grades = {t: {d: int(g) for d, g in zip(names, rng.choice(4, docs, p=[0.85, 0.05, 0.05, 0.05]), strict=True)} for t in topic_names}
+    grades = {
+        t: {d: int(g) for d, g in zip(names, rng.choice(4, docs, p=[0.85, 0.05, 0.05, 0.05]), strict=True)}
+        for t in topic_names
+    }
     write_qrels(Qrels.from_dict("e", grades), folder / "qrels.txt")
     signal = {t: np.array([grades[t][d] for d in names]) + rng.normal(0, 1, docs) for t in topic_names}
     noise = {"baseline": 3.0, "advanced": 0.5, "new-baseline": 3.5, "new-advanced": 1.0}

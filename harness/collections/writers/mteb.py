@@ -45,5 +45,15 @@ def task_name(collection: str) -> str:
 
 def languages(found: Contents) -> list[str]:
     """Returns the languages of the topics with their scripts, such as `eng-Latn`."""
-    codes = {topic.language for topic in found.topics}
-    return sorted(f"{code}-{_SCRIPTS.get(code, 'Latn')}" for code in codes)
+    return sorted(script_of(code) for code in {topic.language for topic in found.topics})
+
+
+def script_of(language: str) -> str:
+    """Returns a language with its script, as mteb names it.
+
+    Examples
+    --------
+    >>> script_of("eng"), script_of("pes")
+    ('eng-Latn', 'pes-Arab')
+    """
+    return f"{language}-{_SCRIPTS.get(language, 'Latn')}"
