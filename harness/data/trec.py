@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.data import preferences
 from harness.data.archives import is_packed, run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
@@ -430,6 +431,8 @@ def run_bytes(path: Path) -> bytes:
 def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> Qrels:
     """Parses judgments from the bytes of a four-column file: topic, iteration, document, grade.
 
+    Preferences in five columns become grades, which need not be whole: see `harness.data.preferences`.
+
     Parameters
     ----------
     whole : refuse grades that are not whole numbers (`2.0` is whole), as required in TREC files.
@@ -440,6 +443,9 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
         The file has problems, all of which are listed: wrong numbers of columns, invalid grades, duplicates.
     """
     check_text(data, path)
+    if whole and preferences.is_five_columns(data):
+        found = [row for _, row in preferences.rows(data, path)]
+        return replace(Qrels.from_rows(edition, found), sha256=sha256(data))
     faults = Faults(path)
     columns = read_columns(data, JUDGMENTS, faults, whole=whole)
     topic, n = columns.topic, columns.rows
