@@ -71,8 +71,8 @@ def results(
         raise HarnessError("--output FOLDER: where the results are written")
     scores = scores_in(source)
     files = export_results(scores, form, output)
-    topics = sum(len(each.topics) for each in scores)
-    out(f"{output}: {len(files):,} files, scores of {len(scores):,} runs, {topics:,} rows of topics")
+    runs = "1 run" if len(scores) == 1 else f"{len(scores):,} runs"
+    out(f"{output}: {len(files):,} files, scores of {runs}")
 
 
 @export_app.command()

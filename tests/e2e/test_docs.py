@@ -19,7 +19,9 @@ SHELL = ("mkdir", "tar")
 
 @pytest.mark.parametrize(
     "path",
-    sorted(DOCS / f"{name}.md" for name in ("collections", "labs", "measures", "private-judgments")),
+    sorted(
+        DOCS / f"{name}.md" for name in ("checking", "collections", "export", "labs", "measures", "private-judgments")
+    ),
     ids=lambda path: path.stem,
 )
 def test_examples(tmp_path: Path, path: Path) -> None:
