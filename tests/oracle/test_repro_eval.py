@@ -71,7 +71,7 @@ def paths(found: Mapping[str, Path], other: Mapping[str, Path]) -> dict[str, str
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_reproduction(tmp_path: Path, seed: int) -> None:
     found = files(tmp_path, seed)
     expected = theirs.RpdEvaluator(**paths(found, found))
@@ -95,6 +95,7 @@ def test_a_reproduction(tmp_path: Path, seed: int) -> None:
         assert each.p == pytest.approx(p[name], rel=1e-6), name
 
 
+@pytest.mark.slow
 def test_a_replication(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:

@@ -29,6 +29,7 @@ from harness.errors import HarnessError
 from harness.experiments.task import task
 
 MINI = ("mini-task1", "mini-task2", "mini-theorems")
+SOME = ("mini-theorems", *(pytest.param(name, marks=pytest.mark.slow) for name in MINI[:2]))
 
 
 def exported(name: str, form: str, folder: Path) -> Path:
@@ -178,7 +179,7 @@ class Download:
             yield stream
 
 
-@pytest.mark.parametrize("name", MINI)
+@pytest.mark.parametrize("name", SOME)
 def test_ir_datasets_reads_beir(tmp_path: Path, name: str) -> None:
     pytest.importorskip("ir_datasets", reason="ir_datasets is not installed")
     from ir_datasets.datasets import beir as theirs
@@ -197,7 +198,7 @@ def test_ir_datasets_reads_beir(tmp_path: Path, name: str) -> None:
     assert judged == [(topic, doc, grade) for topic, docs in ours.items() for doc, grade in docs.items()]
 
 
-@pytest.mark.parametrize("name", MINI)
+@pytest.mark.parametrize("name", SOME)
 def test_ir_datasets_reads_trec(tmp_path: Path, name: str) -> None:
     pytest.importorskip("ir_datasets", reason="ir_datasets is not installed")
     from ir_datasets.formats import TrecDocs, TrecQrels, TrecQueries
@@ -220,6 +221,7 @@ def test_ir_datasets_reads_trec(tmp_path: Path, name: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_pyterrier_reads_trec(tmp_path: Path) -> None:
     io_ = pytest.importorskip("pyterrier.io", reason="python-terrier is not installed")
     folder = exported("mini-task1", "trec", tmp_path / "out")

@@ -150,6 +150,7 @@ def test_nothing_is_tracked_where_it_is_off() -> None:
     assert meter.resources == {}
 
 
+@pytest.mark.slow
 def test_tirex_tracker_in_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tirex_tracker", reason="tirex-tracker is not installed: pip install 'mathir-harness[tira]'")
     monkeypatch.setenv(tracker.VARIABLE, "on")

@@ -116,6 +116,7 @@ def test_the_network_is_not_used(
 
 
 @MLFLOW
+@pytest.mark.slow
 def test_mlflow(
     found: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
