@@ -76,7 +76,7 @@ models: $(VENV)/core.done
 
 # The versions the tests passed with; torch without the name of a build, so that each machine takes its own.
 lock: $(VENV)/dev.done
-	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[ray]'
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[ray,mteb,tira,wandb]'
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/' > requirements.lock
 
 clean:

@@ -299,8 +299,10 @@ def test_what_is_wrong_with_judgments(data: bytes, expected: list[str]) -> None:
 
 def test_files_that_cannot_be_read() -> None:
     Path("folder").mkdir()
+    packed = "folder: is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA"
+    assert message(partial(read_run, "folder")) == packed
+    assert message(partial(read_qrels, "folder")) == "folder: is a folder, expected a file"
     for read in (read_run, read_qrels):
-        assert message(partial(read, "folder")) == "folder: is a folder, expected a file"
         assert message(partial(read, "absent.txt")) == "absent.txt: no such file"
 
 
