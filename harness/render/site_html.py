@@ -214,7 +214,7 @@ def _cell(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict
     exact = "" if item.value is None or not math.isfinite(item.value) else repr(float(item.value)).removesuffix(".0")
     return {
         "item": item,
-        "text": mathematics(item.text) if item.maths else item.text,
+        "text": _isolated(mathematics(item.text) if item.maths else item.text),
         "class": " ".join([*(["t"] if is_text else []), *(["w"] if is_text and len(item.text) > 24 else [])]),
         "shown": shown,
         "header": index == 0,
@@ -224,6 +224,17 @@ def _cell(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict
             f"M{x} 3v10" for x in sorted({round(2 + at * (_STRIP - 4)) for at in item.strip if 0 <= at <= 1})
         ),
     }
+
+
+def _isolated(text: str) -> Markup:
+    """Returns a cell's text, in an element of its own if its letters may run from right to left.
+
+    Most cells are numbers; an element for each would make large tables slow to open.
+    """
+    from markupsafe import Markup, escape
+
+    shown = text if isinstance(text, Markup) else escape(visible(text))
+    return shown if shown.isascii() else Markup("<bdi>{}</bdi>").format(shown)
 
 
 def _pairs(block: Pairs, path: str) -> dict[str, Any]:
