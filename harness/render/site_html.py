@@ -25,6 +25,7 @@ from harness.render.pages import (
     Listing,
     Page,
     Pairs,
+    Part,
     Passage,
     Rich,
     check_path,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _FRAGMENT = re.compile(r"[A-Za-z0-9._~=&/:-]*")
 _SCALE = 1_000_000  # values of pairs are whole numbers in units of 1/1,000,000
 _WIDE = 11  # columns above which a listing is set smaller
+_LONG = 15  # rows above which a table scrolls in a box of its own
 _STRIP = 120.0  # width of a strip in user units
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 
@@ -66,7 +68,10 @@ def render_page(page: Page) -> str:
     style, code = _style(), [html.read_template(name) for name in ("report.js", *scripts)]
     return html.template("site.html.j2").render(
         page=page,
-        parts=[(part, slug(part.title), [_block(block, page, labels) for block in part.blocks]) for part in page.parts],
+        parts=[
+            (part, slug(part.title), [_block(block, page, labels) for block in part.blocks], number > 0 and _late(part))
+            for number, part in enumerate(page.parts)
+        ],
         link=lambda link: _link(link, page.path),
         address=lambda address: href(address, page.path),
         maths=mathematics,
@@ -94,6 +99,11 @@ def _labels(blocks: list[Block]) -> dict[str, str]:
             counts[kind] += 1
             labels[block.id] = f"{kind} {counts[kind]}"
     return labels
+
+
+def _late(part: Part) -> bool:
+    """Returns whether a part has a long table, whose layout can wait until the reader is near."""
+    return any(isinstance(block, Listing) and len(block.lines) > _LONG for block in part.blocks)
 
 
 def _link(link: Link, path: str) -> dict[str, str]:
@@ -187,7 +197,7 @@ def _listing(block: Listing, path: str, label: str) -> dict[str, Any]:
     return {
         "list": block,
         "label": label,
-        "long": len(block.lines) > 15,
+        "long": len(block.lines) > _LONG,
         "wide": sum(head.shown for head in block.heads) > _WIDE,
         "hidden": any(not head.shown for head in block.heads),
         "lookup": lookup,
