@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import datetime
 
 from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
 from harness.render.model import Figure, Records, Text
 from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Listing, Part
-from harness.render.profiles import frontier
+from harness.render.profiles import frontier, timeline
 from harness.reports.leaderboard import PRIVATE, headline, incomplete, means_figure, reading, said_of
 from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field, FieldRun
@@ -74,6 +75,11 @@ def _pictures(field: Field) -> Iterator[Block]:
     yield from costs[:1]
     if costs[1:]:
         yield Folded("Further costs", tuple(costs[1:]))
+    times = [(run, datetime.fromisoformat(run.submission.submitted)) for run in field.runs]
+    if len({time.date() for _, time in times}) > 1:
+        dated = [(run.name, time, _value(run.standing, field.main)) for run, time in times]
+        caption = f"{label} by time of submission; diamonds: better than all runs before"
+        yield Folded("By time of submission", (Figure("time", caption, timeline(dated, label)),))
 
 
 def _value(standing: Standing, measure: str) -> float:

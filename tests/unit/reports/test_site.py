@@ -144,6 +144,7 @@ def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) 
         assert link is not None
         assert (site / "lab" / link.attrib["href"]).is_file()
     assert "Be fair." in read(site / "lab/about.html")
+    assert "@misc{lab,\n  title = {{A lab}}," in read(site / "lab/about.html")
     assert 'href="https://example.org/ask"' in read(site / "lab/about.html")
 
 
