@@ -45,7 +45,7 @@ PICTURES: Mapping[str, tuple[str, int, int, str, str]] = {
     "site-run.png": ("arqmath-1/runs/mirmu/ensemble.v1.html", 1200, 900, "light", "#topics"),
     "site-topic.png": ("arqmath-1/topics/a.4.html", 1200, 1000, "light", ""),
     "site-pair.png": ("arqmath-1/pairs.html", 1200, 900, "dark", ""),
-    "site-phone.png": ("arqmath-1/index.html", 390, 800, "light", "#runs"),
+    "site-phone.png": ("arqmath-1/index.html", 390, 800, "light", ".listing"),
 }
 
 
@@ -89,7 +89,7 @@ def taken(site: Path, output: Path) -> None:
             page = browser.new_page(**look, reduced_motion="reduce")
             page.goto((site / path).as_uri())
             if start:
-                page.locator(start).evaluate("element => element.scrollIntoView()")
+                page.locator(start).first.evaluate("element => element.scrollIntoView()")
             page.wait_for_timeout(300)
             picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
             picture.quantize(256, dither=Image.Dither.NONE).save(output / name, optimize=True)

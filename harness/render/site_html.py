@@ -6,6 +6,7 @@ import json
 import math
 import posixpath
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -69,8 +70,13 @@ def render_page(page: Page) -> str:
     return html.template("site.html.j2").render(
         page=page,
         parts=[
-            (part, slug(part.title), [_block(block, page, labels) for block in part.blocks], number > 0 and _late(part))
-            for number, part in enumerate(page.parts)
+            (
+                part,
+                _anchor(part, labels),
+                [_block(block, page, labels) for block in part.blocks],
+                at > 0 and _late(part),
+            )
+            for at, part in enumerate(page.parts)
         ],
         link=lambda link: _link(link, page.path),
         address=lambda address: href(address, page.path),
@@ -99,6 +105,12 @@ def _labels(blocks: list[Block]) -> dict[str, str]:
             counts[kind] += 1
             labels[block.id] = f"{kind} {counts[kind]}"
     return labels
+
+
+def _anchor(part: Part, labels: Mapping[str, str]) -> str:
+    """Returns the id of a part; empty if it has no title, or if a figure or table of the page has that id."""
+    name = slug(part.title) if part.title else ""
+    return "" if name in labels else name
 
 
 def _late(part: Part) -> bool:

@@ -148,6 +148,13 @@ def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) 
     assert 'href="https://example.org/ask"' in read(site / "lab/about.html")
 
 
+def test_ids_of_a_page_are_unique(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        ids = [value for _, name, value in Seen(read(path)).attributes if name == "id"]
+        assert len(ids) == len(set(ids)), path
+        assert "" not in ids, path
+
+
 def test_all_links_inside_the_site_lead_to_files(site: Path) -> None:
     seen = 0
     for path in site.rglob("*.html"):
