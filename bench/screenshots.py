@@ -41,9 +41,9 @@ TEAMS = {
 ABOUT = "Answer retrieval for questions of Math Stack Exchange: the public runs of ARQMath-1 (2020)."
 # file -> page, width, height, colour scheme, number of the element to begin with
 PICTURES: Mapping[str, tuple[str, int, int, str, str]] = {
-    "site-leaderboard.png": ("arqmath-1/index.html", 1200, 1000, "light", ""),
+    "site-leaderboard.png": ("arqmath-1/index.html", 1200, 1280, "light", ""),
     "site-run.png": ("arqmath-1/runs/mirmu/ensemble.v1.html", 1200, 900, "light", "#topics"),
-    "site-topic.png": ("arqmath-1/topics/a.4.html", 1200, 1000, "light", ""),
+    "site-topic.png": ("arqmath-1/topics/a.4.html", 1200, 1000, "light", "#first-documents-of-the-runs"),
     "site-pair.png": ("arqmath-1/pairs.html", 1200, 900, "dark", ""),
     "site-phone.png": ("arqmath-1/index.html", 390, 800, "light", ".listing"),
 }
