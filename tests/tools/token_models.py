@@ -33,6 +33,75 @@ def _projection() -> Any:  # noqa: ANN401
     return torch.randn(COLBERT_DIMENSIONS, 32, generator=torch.Generator().manual_seed(11))
 
 
+def save_splade(folder: Path) -> Path:
+    """A SPLADE model as sentence-transformers saves it; a dimension is a word piece."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    own = tokenizer("bert")
+    shape: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        config = BertConfig(
+            vocab_size=len(own), intermediate_size=64, max_position_embeddings=LENGTH, pad_token_id=0, **shape
+        )
+        model: Any = BertForMaskedLM(config)
+        model.cls.predictions.bias.data.normal_(std=0.3)  # so that many weights are 0
+    model.save_pretrained(folder)
+    own.save_pretrained(folder)
+    kinds = ("MLMTransformer", "mlm_transformer", ""), ("SpladePooling", "splade_pooling", "1_SpladePooling")
+    listed = [
+        {
+            "idx": at,
+            "name": str(at),
+            "path": path,
+            "type": f"sentence_transformers.sparse_encoder.modules.{file}.{kind}",
+        }
+        for at, (kind, file, path) in enumerate(kinds)
+    ]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LENGTH, "do_lower_case": False}))
+    (folder / "1_SpladePooling").mkdir()
+    said = {"pooling_strategy": "max", "activation_function": "relu", "word_embedding_dimension": len(own)}
+    (folder / "1_SpladePooling" / "config.json").write_text(json.dumps(said))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"model_type": "SparseEncoder"}))
+    return folder
+
+
+def save_inference_free(folder: Path) -> Path:
+    """The same model for documents; a query's word pieces have fixed weights."""
+    from safetensors.torch import save_file
+
+    splade = save_splade(folder / "document_0_MLMTransformer")
+    (splade / "1_SpladePooling").rename(folder / "document_1_SpladePooling")
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        (splade / name).rename(folder / name)
+    static = folder / "query_0_SparseStaticEmbedding"
+    own = tokenizer("bert")
+    own.save_pretrained(static)
+    import torch
+
+    save_file({"weight": torch.arange(len(own), dtype=torch.float32) / 100}, static / "model.safetensors")
+    (static / "config.json").write_text(json.dumps({"frozen": True}))
+    modules = "sentence_transformers.sparse_encoder.modules."
+    structure = {
+        "query": {"query_0_SparseStaticEmbedding": f"{modules}sparse_static_embedding.SparseStaticEmbedding"},
+        "document": {
+            "document_0_MLMTransformer": f"{modules}mlm_transformer.MLMTransformer",
+            "document_1_SpladePooling": f"{modules}splade_pooling.SpladePooling",
+        },
+    }
+    said = {
+        "types": structure["query"] | structure["document"],
+        "structure": {role: list(own) for role, own in structure.items()},
+        "parameters": {"default_route": "document", "allow_empty_key": True, "route_mappings": {}},
+    }
+    (folder / "router_config.json").write_text(json.dumps(said))
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.router.Router"}]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    return folder
+
+
 def save_colbert(folder: Path) -> Path:
     """A ColBERT as PyLate 1.x saves it: a transformer and a projection; queries are padded to 8 word pieces.
 

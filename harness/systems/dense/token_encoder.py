@@ -181,9 +181,7 @@ def _encode(loaded: Any, texts: list[str], role: str, prefix: str) -> Any:  # no
 
 def _projects(folder: Path) -> bool:
     """Returns whether the files of a model define how its token vectors are projected or masked."""
-    listed = folder / "modules.json"
-    if listed.is_file():
-        kinds = {str(module.get("type")).rpartition(".")[2] for module in json.loads(listed.read_bytes())}
+    if kinds := models.module_kinds(folder):
         return bool(kinds & {"Dense", "MultiVectorMask"}) and "Pooling" not in kinds
     architectures = json.loads((folder / "config.json").read_bytes()).get("architectures") or []
     return any(name == "HF_ColBERT" or str(name).endswith("ForRetrieval") for name in architectures)

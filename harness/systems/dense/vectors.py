@@ -97,7 +97,7 @@ def made(
 
 @dataclass(frozen=True, eq=False)
 class _Encode:
-    """Content of a shard in NumPy's format: the number of truncated texts, and of non-empty ones numbers and vectors."""
+    """Content of a shard in NumPy format: number of truncated texts; vectors of non-empty ones, and how many each has."""
 
     encode: Callable[[Sequence[str]], Encoded]
     storage: str

@@ -84,7 +84,7 @@ def test_lengths_prefixes_and_precision_can_be_set(colbert: Path) -> None:
 
 def test_a_model_without_a_projection_is_refused_or_taken_as_it_is(tmp_path: Path) -> None:
     folder = save(tmp_path / "single")
-    with pytest.raises(HarnessError, match="has no projection of token vectors.*say projection=none"):
+    with pytest.raises(HarnessError, match=r"has no projection of token vectors.*say projection=none"):
         load(str(folder))
     found = load(str(folder), Settings(projection="none")).encoded(["w1 w2"], "document")
     assert found.vectors.shape == (4, 32)
@@ -245,7 +245,7 @@ def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
 
 
 def test_lengths_beyond_the_model(colbert: Path) -> None:
-    with pytest.raises(HarnessError, match="key 'query_length' is 17, and model .* reads 16 word pieces at most"):
+    with pytest.raises(HarnessError, match=r"key 'query_length' is 17, and model .* reads 16 word pieces at most"):
         load(str(colbert), Settings(query_length=17))
 
 
