@@ -97,7 +97,7 @@ def made(
 
 @dataclass(frozen=True, eq=False)
 class _Encode:
-    """Content of a shard in NumPy format: number of truncated texts; vectors of non-empty ones, and how many each has."""
+    """Content of a shard in NumPy format: number of truncated texts; number of vectors of each other text; vectors."""
 
     encode: Callable[[Sequence[str]], Encoded]
     storage: str

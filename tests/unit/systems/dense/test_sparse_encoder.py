@@ -143,7 +143,7 @@ def test_other_models_are_refused(tmp_path: Path, free: Path) -> None:
     with pytest.raises(HarnessError, match="is not a sparse encoder; expected a model of word pieces"):
         load(str(save(tmp_path / "single")))
     assert models.transformer_folder(free).name == "document_0_MLMTransformer"
-    with pytest.raises(HarnessError, match="key 'length' is 99, and model .* reads 16 word pieces at most"):
+    with pytest.raises(HarnessError, match=r"key 'length' is 99, and model .* reads 16 word pieces at most"):
         load(str(free), Settings(length=99))
 
 
