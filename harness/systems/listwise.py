@@ -94,7 +94,7 @@ def windows(count: int, window: int, step: int) -> list[tuple[int, int]]:
 class Listwise:
     """Re-ranks the top documents of a first ranking by a language model that orders windows of them.
 
-    The whole ranking is returned: documents below the re-ranked ones keep their order, and so does a topic without text.
+    The whole ranking is returned: documents below the re-ranked ones keep their order, and so do topics without text.
     If the model's answer is no permutation, it is repaired as by `permutation`; if a call fails, its window keeps its
     order. All of this is counted in the metadata of the run. Answers are cached, so that a run can be repeated without
     calls.
@@ -232,8 +232,8 @@ class Listwise:
         note(f"{self.name}: permutations", {**counts, **used, "cost": spent.cost})
         if counts["failed"] or counts["repaired"]:
             say(
-                f"{self.name}: of {counts['windows']:,} answers, {counts['failed']:,} failed and {counts['repaired']:,} "
-                "were no permutation and are repaired"
+                f"{self.name}: of {counts['windows']:,} answers, {counts['failed']:,} failed and "
+                f"{counts['repaired']:,} were no permutation and are repaired"
             )
 
     def _ask(self, query: str, docs: Sequence[bytes], text: Mapping[bytes, str]) -> Ask:

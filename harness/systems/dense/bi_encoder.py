@@ -32,6 +32,7 @@ from harness.systems.dense import (
     search,
     texts,
     topic_vectors,
+    variants,
     vectors,
 )
 from harness.systems.dense.documents import Source
@@ -42,7 +43,10 @@ from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.rerank import another, reads_of
 
-_SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows")
+_SETTINGS = (
+    *("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"),
+    *("dimensions", "backend", "devices"),
+)
 SEARCHES = (*search.SEARCHES, "chroma", "milvus")
 _MOST = 1e6  # the largest weight
 
@@ -63,7 +67,8 @@ class BiEncoder:
     query : fields of a topic (title, body, tags, formulas), joined.
     join : separator of the fields of a part.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
-    pooling, prefixes, normalise, length, eos, precision, windows : see `harness.systems.dense.engines.Settings`.
+    pooling, prefixes, normalise, length, eos, precision, windows, dimensions, backend, devices : see
+        `harness.systems.dense.engines.Settings`.
     characters : maximum characters of an input, prefix included; None for no limit.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size and changes cosines by at most
         0.0005.
@@ -92,6 +97,9 @@ class BiEncoder:
     eos: bool = False
     precision: str = "float32"
     windows: bool = False
+    dimensions: int | None = None
+    backend: str = "torch"
+    devices: Sequence[str] | None = None
     characters: int | None = None
     storage: str = "float32"
     search: str = "exact"
@@ -160,8 +168,9 @@ class BiEncoder:
         return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """Returns the notes on the fine-tuning of the model, followed by those of the first system."""
+        """Returns the notes on fine-tuning and variants of the model, followed by those of the first system."""
         own = () if self.training is None else tuning("bi", self.training).notes()
+        own = (*own, *variants.notes(self.precision, self.backend, self.devices, self.dimensions))
         return own + (() if self._first is None else self._first.notes())
 
     def __call__(self, request: Request) -> Run:

@@ -208,7 +208,7 @@ class CrossEncoder:
 
     def _spec(self, model: models.Model) -> dict[str, Any]:
         """Returns all inputs of the logits besides the texts: model, settings and arithmetic."""
-        arithmetic = hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")
+        arithmetic = [hardware.device(self.device), self.precision]
         spec = {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
         if self._reading is None:
             return spec

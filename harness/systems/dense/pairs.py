@@ -39,7 +39,7 @@ class Settings:
     length : maximum word pieces of a pair, special tokens included; None for the model's maximum.
     truncation : how longer pairs are truncated: `longest_first` removes word pieces from the end of the currently
         longer text; `only_second` shortens the second text.
-    precision : number format of the model except its classification head, whose scores would tie in `bfloat16`.
+    precision : number format of the model except its classification head, whose scores would tie in 16 bits.
 
     Raises
     ------
@@ -127,8 +127,8 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
     classifier, tokenizer = _loaded(model)
     special = int(tokenizer.num_special_tokens_to_add(pair=True))
     length = _length(classifier, tokenizer, settings, model.name, special)
-    if settings.precision == "bfloat16":
-        _halve(classifier)
+    if settings.precision != "float32":
+        _halve(classifier, settings.precision)
     classifier.to(device).eval()
     labels = tuple(str(classifier.config.id2label[number]) for number in range(classifier.config.num_labels))
 
@@ -213,8 +213,8 @@ def _positions(classifier: Any) -> int:  # noqa: ANN401
     return most
 
 
-def _halve(classifier: Any) -> None:  # noqa: ANN401
-    """Converts a model to bfloat16 except its classification head: logits with 8 significant bits would often tie."""
+def _halve(classifier: Any, precision: str) -> None:  # noqa: ANN401
+    """Converts a model to 16 bits except its classification head: logits with 8 significant bits would often tie."""
     import torch
 
     def widened(_: object, __: object, out: Any) -> Any:  # noqa: ANN401
@@ -223,7 +223,7 @@ def _halve(classifier: Any) -> None:  # noqa: ANN401
                 out[key] = value.float()
         return out
 
-    classifier.base_model.to(torch.bfloat16)
+    classifier.base_model.to(getattr(torch, precision))
     classifier.base_model.register_forward_hook(widened)
 
 

@@ -157,7 +157,7 @@ class SparseEncoder:
         }
 
     def _arithmetic(self, source: Source) -> list[str]:
-        return [*hardware.arithmetic(source.device), self.precision]
+        return [source.device, self.precision]
 
     @property
     def _source(self) -> Source:

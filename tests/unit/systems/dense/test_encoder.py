@@ -226,7 +226,7 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
         ({"prefixes": {"passage": "x"}}, "key 'prefixes.passage' is unknown; "),
         ({"prefixes": "x"}, "key 'prefixes' is 'x', expected query and document"),
         ({"length": 2}, "key 'length' is 2, expected a whole number from 3 up"),
-        ({"precision": "float16"}, "key 'precision' is 'float16'; "),
+        ({"precision": "int8"}, "key 'precision' is 'int8'; "),
         ({"normalise": "no"}, "key 'normalise' is 'no', expected true, false or null"),
         ({"windows": "mean"}, "key 'windows' is 'mean', expected true or false"),
     ],

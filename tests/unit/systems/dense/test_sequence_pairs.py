@@ -35,7 +35,7 @@ def save_t5(folder: Path) -> Path:
 
     words = ("<pad>", "</s>", "<unk>", "Query:", "Document:", "Relevant:", "false", "true")
     vocabulary = {word: at for at, word in enumerate((*words, *(f"w{n}" for n in range(WORDS))))}
-    made = Tokenizer(kinds.WordLevel(vocabulary, unk_token="<unk>"))
+    made = Tokenizer(kinds.WordLevel(vocabulary, unk_token=words[2]))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     make: Any = PreTrainedTokenizerFast
