@@ -8,18 +8,15 @@ values and gradients differ in float32 and in float64.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import time
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import torch
 
-from bench.graph import SEED, SETTINGS, batch, described, processor
+from bench.graph import SEED, SETTINGS, batch, described
+from bench.table import compared, in_turn, machine, save
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch
 from harness.systems.mathamr.encoder.model import Encoder, groups_of
@@ -27,7 +24,7 @@ from harness.systems.mathamr.training import trainer
 from harness.systems.mathamr.training.schedule import Schedule
 
 CONVOLUTIONS = ("own", "pyg")
-FOLDER = Path(__file__).parent / "results"
+PACKAGES = ("torch", "torch_geometric")
 
 
 def model(convolution: str) -> Encoder:
@@ -62,71 +59,50 @@ def differences(data: Batch, queries: int, kind: torch.dtype) -> dict[str, float
     }
 
 
-def measured(data: Batch, queries: int, rounds: int) -> dict[str, dict[str, Any]]:
-    """CPU seconds of steps and encodings of both, in turn; the first round is not counted."""
-    models = {name: model(name) for name in CONVOLUTIONS}
-    optimizers = {name: trainer.optimizer_of(models[name], Schedule()) for name in CONVOLUTIONS}
-    times: dict[str, dict[str, list[float]]] = {name: {"step": [], "encode": []} for name in CONVOLUTIONS}
-    for _ in range(rounds + 1):
-        for name in CONVOLUTIONS:
-            begin = time.process_time()
-            step(models[name], optimizers[name], data, queries)
-            times[name]["step"].append(time.process_time() - begin)
-            begin = time.process_time()
-            with torch.inference_mode():
-                models[name](data)
-            times[name]["encode"].append(time.process_time() - begin)
-    return {name: {key: median(each[1:]) for key, each in own.items()} for name, own in times.items()}
+def sides(data: Batch, queries: int, encodes: bool) -> dict[str, Callable[[], object]]:
+    """A training step, or the encoding of the batch, by each convolution."""
+    made: dict[str, Callable[[], object]] = {}
+    for name in CONVOLUTIONS:
+        encoder = model(name)
+        optimizer = trainer.optimizer_of(encoder, Schedule())
+        run = partial(encode, encoder, data) if encodes else partial(step, encoder, optimizer, data, queries)
+        run()  # the first time is not counted
+        made[name] = run
+    return made
+
+
+def encode(encoder: Encoder, data: Batch) -> torch.Tensor:
+    """The vectors of the batch."""
+    with torch.inference_mode():
+        vectors: torch.Tensor = encoder(data)
+    return vectors
 
 
 def main() -> None:
-    """Measure, and write bench/results/convolution.json and .md."""
+    """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--graphs", type=int, default=32, help="graphs of a batch, half of them queries (default: 32)")
-    parser.add_argument("--rounds", type=int, default=7, help="counted rounds (default: 7)")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds in which both are measured (default: 7)")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU (default: 1)")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results are written")
+    parser.add_argument("--json", type=Path, help="file for the ratios")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    data, queries, load = batch(asked.graphs), asked.graphs // 2, os.getloadavg()[0]
-    times = measured(data, queries, asked.rounds)
-    apart = {
-        name: differences(data, queries, kind)
-        for name, kind in (("float32", torch.float32), ("float64", torch.float64))
-    }
-    versions = f"torch {torch.__version__}, torch_geometric {version('torch_geometric')}"
-    machine = f"{processor()}, {asked.threads} thread(s), load before: {load:.1f}"
-    found = {"times": times, "differences": apart, "versions": versions, "machine": machine, "rounds": asked.rounds}
-    lines = [
-        "# Convolutions of MathAMR+: own and PyTorch Geometric's",
-        "",
-        f"`python -m bench.convolution`, {versions}, {machine}.",
-        "",
-        f"One batch: {described(asked.graphs)}. The model is that of the thesis' experiments. CPU seconds, medians of",
-        f"{asked.rounds} rounds in which both are measured in turn.",
-        "",
-        "| `model.convolution` | training step, s | encoding, s | step over own | encoding over own |",
-        "|---|---|---|---|---|",
-    ]
-    for name, own in times.items():
-        ratios = " | ".join(f"{own[key] / times['own'][key]:.1f}" for key in ("step", "encode"))
-        lines.append(f"| {name} | {own['step']:.3g} | {own['encode']:.3g} | {ratios} |")
-    lines += [
-        "",
-        "The largest differences between both, from the same weights:",
-        "",
-        "| arithmetic | vectors | gradients | largest gradient |",
-        "|---|---|---|---|",
-        *(
-            f"| {name} | {own['vectors']:.1g} | {own['gradients']:.1g} | {own['largest gradient']:.2g} |"
-            for name, own in apart.items()
-        ),
-        "",
-        "Both have the same weights by name, shape and initial value; a state of one is loaded into the other.",
-    ]
-    (asked.folder / "convolution.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (asked.folder / "convolution.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    data, queries = batch(asked.graphs), asked.graphs // 2
+    print(f"{machine(PACKAGES)}; {asked.threads} thread(s).\n\n{described(asked.graphs)}.\n")
+    print("| work | own, CPU s | pyg, CPU s | pyg over own |\n|---|---|---|---|")
+    found = []
+    for what, encodes in (("training step", False), ("encoding", True)):
+        seconds, _ = in_turn(sides(data, queries, encodes), asked.rounds)
+        work = f"{what} of {asked.graphs} graphs, {asked.threads} thread(s)"
+        ratio = compared(work, seconds["own"], seconds["pyg"], "model.convolution=pyg")
+        found.append(ratio)
+        print(f"| {what} | {ratio.ours:.3g} | {ratio.theirs:.3g} | {ratio.ratio:.1f} |", flush=True)
+    print("\n| arithmetic | vectors differ by | gradients differ by | largest gradient |\n|---|---|---|---|")
+    for name, kind in (("float32", torch.float32), ("float64", torch.float64)):
+        own = differences(data, queries, kind)
+        print(f"| {name} | {own['vectors']:.1g} | {own['gradients']:.1g} | {own['largest gradient']:.2g} |")
+    if asked.json:
+        save(asked.json, found, PACKAGES)
 
 
 if __name__ == "__main__":
