@@ -40,7 +40,8 @@ def step(encoder: Encoder, optimizer: torch.optim.Optimizer | None, data: Batch,
     loss.objective(vectors, data, queries, encoder.temperature()).backward()  # type: ignore[no-untyped-call]
     if optimizer is not None:
         optimizer.step()
-    return vectors.detach()
+    detached: torch.Tensor = vectors.detach()
+    return detached
 
 
 def differences(data: Batch, queries: int, kind: torch.dtype) -> dict[str, float]:

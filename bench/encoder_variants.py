@@ -103,7 +103,9 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--posts", type=int, default=1000, help="posts that are encoded (default: 1000)")
-    parser.add_argument("--variants", nargs="*", default=[name for name in VARIANTS if name not in ("onnx", "openvino")])
+    parser.add_argument(
+        "--variants", nargs="*", default=[name for name in VARIANTS if name not in ("onnx", "openvino")]
+    )
     parser.add_argument("--add", action="store_true", help="keep the rows of other variants")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -116,7 +118,10 @@ def main() -> None:
     for name in asked.variants:
         packages = ["torch", "sentence-transformers", "transformers"]
         packages += {"onnx": ["onnxruntime"], "openvino": ["openvino"]}.get(name, [])
-        rows[name] = {**measured(name, posts, topics, read, queries), "versions": ", ".join(filter(None, map(of, packages)))}
+        rows[name] = {
+            **measured(name, posts, topics, read, queries),
+            "versions": ", ".join(filter(None, map(of, packages))),
+        }
         print(name, rows[name], flush=True)
         FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         FILE.with_suffix(".md").write_text(written(rows), encoding="utf-8")

@@ -212,8 +212,8 @@ class Listwise:
         ahead = {topic: [one for one in left if one[1] - one[0] > 1] for topic, left in ahead.items()}
         if self.mode == "dry":
             client.ask([self._ask(query[name], order[name][a:b], text) for name in ahead for a, b in ahead[name]])
-            found = client.estimates.get("chat")
-            raise DryRunError(f"system {self.name}: dry run, nothing is ranked: {found}; run it with system.mode=live")
+            cost = client.estimates.get("chat")
+            raise DryRunError(f"system {self.name}: dry run, nothing is ranked: {cost}; run it with system.mode=live")
         counts = dict.fromkeys(("windows", "failed", "repaired", *Order._fields[1:]), 0)
         while some := {topic: left.pop(0) for topic, left in ahead.items() if left}:
             asks = [self._ask(query[topic], order[topic][a:b], text) for topic, (a, b) in some.items()]

@@ -123,7 +123,7 @@ def save_colbert(folder: Path) -> Path:
     listed = [{"idx": at, "name": name, "path": path, "type": kind} for at, (name, path, kind) in enumerate(modules)]
     (folder / "modules.json").write_text(json.dumps(listed))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LENGTH, "do_lower_case": False}))
-    config = {
+    config: dict[str, Any] = {
         "model_type": "ColBERT",
         "prompts": {},
         "default_prompt_name": None,

@@ -36,7 +36,7 @@ def _one_thread() -> Iterator[None]:
 def model(**changes: Any) -> Encoder:  # noqa: ANN401
     torch.manual_seed(3)
     made = Encoder(replace(SMALL, **changes))
-    torch.nn.init.normal_(made.layers[0].conv.bias)
+    torch.nn.init.normal_(made.get_parameter("layers.0.conv.bias"))
     return made.double()
 
 
