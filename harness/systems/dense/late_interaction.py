@@ -33,7 +33,7 @@ from harness.systems.dense import (
 )
 from harness.systems.dense.engines import Encoder
 from harness.systems.dense.maxsim import Vectors
-from harness.systems.dense.search import Hits, Query
+from harness.systems.dense.search import Hits, Query, Rough
 from harness.systems.dense.token_encoder import Settings, Source
 from harness.systems.rerank import another, reads_of
 
@@ -263,7 +263,7 @@ class LateInteraction:
         more: dict[str, Any] = {"depth": self.candidates, "ef": self.ef, "index": near}
         return lambda some, k: search.search(some, kept, "colbert", "approximate", k=k, **more)
 
-    def _rough(self, kept: Vectors) -> search.Rough | None:
+    def _rough(self, kept: Vectors) -> Rough | None:
         if self.maxsim == "numpy":
             return None
         from harness.systems.dense import maxsim_torch
