@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from harness.systems.base import MARK, Request
 from harness.systems.build import Built, guarded
 from harness.systems.dense import heads, texts
 from harness.systems.foreign import objects
-from harness.systems.foreign.results import TIES, Results, run_of
+from harness.systems.foreign.results import TIES, Results, cut, run_of
 from harness.systems.ranking import permitted
 from harness.systems.rerank import another, reads_of
 
@@ -257,9 +257,9 @@ class PyTerrier:
         given = {topic: {doc.decode() for doc in first.doc[each].tolist()} for topic, each in rows.items()}
         run = run_of(self.name, _results(where, made, self.ties), topics, given=given, ties=self.ties)
         if self._first is None:
-            return _cut(run, self.depth)
+            return cut(run, self.depth)
         below = {topic: first.doc[each[k:]].tolist() for topic, each in ranked.items()}
-        return _cut(_followed(run, below, self.name + MARK * first.name.endswith(MARK)), self.depth)
+        return cut(_followed(run, below, self.name + MARK * first.name.endswith(MARK)), self.depth)
 
 
 class _Documents:
@@ -296,13 +296,6 @@ def _followed(run: Run, below: Mapping[str, Sequence[bytes]], name: str) -> Run:
         rest = heads.filled(np.array([*docs.values(), *[np.nan] * len(below.get(topic, ()))]))[len(docs) :]
         docs |= {doc.decode(): score for doc, score in zip(below.get(topic, ()), rest.tolist(), strict=True)}
     return Run.from_dict(name, out)
-
-
-def _cut(run: Run, depth: int) -> Run:
-    """Returns the first lines of each topic of a run that is in the order of its scores."""
-    start = np.searchsorted(run.topic, np.arange(len(run.topics)))
-    kept = np.arange(len(run)) - start[run.topic] < depth
-    return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], sha256="")
 
 
 def _files(value: object) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -158,3 +158,10 @@ def _ordered(
     here = np.flatnonzero(count)  # a run lists topics with results only
     renumbered = np.searchsorted(here, topic).astype(np.int32)
     return Run(name, tuple(topics[index] for index in here.tolist()), renumbered, doc, spread)
+
+
+def cut(run: Run, depth: int) -> Run:
+    """Returns the first lines of each topic of a run that is sorted by topic, such as one of `run_of`."""
+    start = np.searchsorted(run.topic, np.arange(len(run.topics)))
+    kept = np.arange(len(run)) - start[run.topic] < depth
+    return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], sha256="")
