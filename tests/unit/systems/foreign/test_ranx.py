@@ -128,11 +128,11 @@ def worked(jobs: Sequence[Mapping[str, Any]], seed: str = "0") -> list[dict[str,
 def test_rankings_are_ours_where_both_have_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [(runs, *case) for runs in (made(1, ties=False), made(1, ties=True)) for case in OURS]
     calls = [partial(system(method, norm).fused, runs) for runs, method, norm in cases]
-    for (runs, *case), theirs in zip(cases, answered(monkeypatch, calls), strict=True):
-        ours = fuse(runs, OURS[case[0], case[1]], "x")
+    for (runs, method, norm), theirs in zip(cases, answered(monkeypatch, calls), strict=True):
+        ours = fuse(runs, OURS[method, norm], "x")
         assert ours.topics == theirs.topics
-        assert theirs.score == pytest.approx(ours.score, rel=1e-6, abs=1e-9), case
-        assert ours.doc.tolist() == theirs.doc.tolist(), case
+        assert theirs.score == pytest.approx(ours.score, rel=1e-6, abs=1e-9), (method, norm)
+        assert ours.doc.tolist() == theirs.doc.tolist(), (method, norm)
 
 
 @needs
