@@ -54,6 +54,13 @@ def test_examples(tmp_path: Path, path: Path) -> None:
             assert expected in ("", "...\n") or shown == printed.splitlines()
 
 
+@pytest.mark.slow
+def test_examples_of_other_libraries(tmp_path: Path) -> None:
+    for name in ("pyterrier", "ranx"):
+        pytest.importorskip(name, reason=f"{name} is not installed (extra {name})")
+    test_examples(tmp_path, DOCS / "foreign.md")
+
+
 @pytest.mark.parametrize("page", ["experiments", "sweeps"])
 def test_examples_of_ones_own(tmp_path: Path, page: str) -> None:
     place = Place(tmp_path)
