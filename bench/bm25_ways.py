@@ -8,11 +8,11 @@ English analysis and parameters, as people use it.
 
 The sides run in one process, one after the other, in every other round from the last to the first; each begins with an
 empty store, makes its index, and answers the topics twice. The numbers are medians of the rounds; Anserini takes part
-in the first only. The index takes what
-the first answer took longer than the second. CPU seconds include those of child processes and their start: a search of
-PISA starts a process, a search of Anserini starts Java. Agreement is the mean share of the first documents of the
-harness's BM25 that a side returns among as many. Effectiveness is that of each collection's protocol: judged documents
-only, on the judged part of the corpus.
+in the first only. The index takes what the first answer took longer than the second. The machine is shared, so the
+numbers are CPU seconds; they include those of child processes and their start: a search of PISA starts a process, a
+search of Anserini starts Java. Agreement is the mean share of the first documents of the harness's BM25, with the same
+formula, that a side returns among as many: Robertson's for PISA, else Lucene's. Effectiveness is that of each
+collection's protocol: judged documents only, on the judged part of the corpus.
 
 Needs `pip install 'mathir-harness[bench,pisa]'` and `pip install --no-deps pyserini==1.6.0`.
 """
@@ -83,6 +83,7 @@ SIDES: Mapping[str, Side] = {
     "Anserini, own analysis": load_system("anserini-bm25"),
 }
 FIRST = next(iter(SIDES))
+LIKE = {"PISA": "harness, Robertson's formula"}  # the side with the same formula; the others: the first side
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,10 @@ class Row:
     Attributes
     ----------
     values : mean of each measure, and the number of topics that it counts.
-    agreement : for each of `DEPTHS`, the share of the first documents in common with the first side.
-    index, index_wall : seconds of the index, of CPU and of the clock.
-    rate, rate_wall : queries a second, of CPU and of the clock.
-    size : bytes of the index.
+    agreement : for each of `DEPTHS`, the share of the first documents in common with the side of `LIKE`.
+    index : CPU seconds of the index.
+    rate : queries a CPU second.
+    size : bytes in the store: of the index, and of the tokens that it was made from.
     """
 
     side: str
@@ -103,9 +104,7 @@ class Row:
     values: dict[str, tuple[float, int]]
     agreement: list[float]
     index: float
-    index_wall: float
     rate: float
-    rate_wall: float
     size: int
 
 
@@ -135,15 +134,15 @@ def copied(name: str, folder: Path) -> Corpus:
 
 
 def once(side: Side, request: Request) -> tuple[Run, list[float], int]:
-    """The run of a side; CPU and wall-clock seconds of its index and of its search; bytes of its index."""
+    """The run of a side; CPU seconds of its index and of its search; bytes that it stored."""
     with store() as folder:
         times = [Clock.now()]
         for _ in range(2):
             run = side(request)
             times.append(Clock.now())
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    first, second = ((b.cpu - a.cpu, b.wall - a.wall) for a, b in pairwise(times))
-    return run, [first[0] - second[0], first[1] - second[1], *second], size
+    first, second = (after.cpu - before.cpu for before, after in pairwise(times))
+    return run, [first - second, second], size
 
 
 def agreement(ours: Run, theirs: Run, depth: int) -> float:
@@ -174,12 +173,11 @@ def measured(asked: Task, corpus: Corpus, folder: Path, rounds: int) -> list[Row
     scores = [scorer(runs[name]) for name in SIDES]
     rows = []
     for name, scored in zip(SIDES, scores, strict=True):
-        index, index_wall, search, search_wall = (median(column) for column in zip(*times[name], strict=True))
+        index, search = (median(column) for column in zip(*times[name], strict=True))
         values = {measure: (scored.mean(measure), scored.n(measure)) for measure in MEASURES}
-        shares = [agreement(runs[FIRST], runs[name], depth) for depth in DEPTHS]
-        count = len(judged)
-        rates = (count / search, count / search_wall)
-        rows.append(Row(name, asked.collection.name, values, shares, index, index_wall, *rates, sizes[name]))
+        shares = [agreement(runs[LIKE.get(name, FIRST)], runs[name], depth) for depth in DEPTHS]
+        cost = (index, len(judged) / search, sizes[name])
+        rows.append(Row(name, asked.collection.name, values, shares, *cost))
     return rows
 
 
@@ -187,13 +185,13 @@ def tables(rows: Sequence[Row]) -> tuple[list[list[str]], list[list[str]]]:
     """The tables of effectiveness and agreement, and of cost."""
     heads = ["nDCG′", "MAP′", "P′@10"]
     first = [["collection", "side", *heads, "n", "agreement, first 10", "first 1,000"]]
-    second = [["collection", "side", "index, CPU s", "index, s", "index, MB", "queries a CPU s", "queries a second"]]
+    second = [["collection", "side", "index, CPU s", "stored, MB", "queries a CPU s"]]
     for row in rows:
         means = [f"{row.values[measure][0]:.3f}" for measure in MEASURES]
         counts = "/".join(str(row.values[measure][1]) for measure in MEASURES)
         first.append([row.collection, row.side, *means, counts, *(f"{share:.4f}" for share in row.agreement)])
-        seconds = [f"{row.index:.2f}", f"{row.index_wall:.2f}", f"{row.size / 1e6:.1f}"]
-        second.append([row.collection, row.side, *seconds, f"{row.rate:.1f}", f"{row.rate_wall:.1f}"])
+        cost = [f"{row.index:.2f}", f"{row.size / 1e6:.1f}", f"{row.rate:.1f}"]
+        second.append([row.collection, row.side, *cost])
     return first, second
 
 

@@ -128,8 +128,10 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
         return out
 
     vectors = {doc: weights(text) for doc, text in texts.items()}
+    # Pyserini leaves out the pieces of a query that all documents have.
+    some = np.sum([each > 0 for each in vectors.values()], axis=0) < len(vectors)
     for topic in topics:
-        scores = {doc: float(weights(topic.title) @ each) for doc, each in vectors.items()}
+        scores = {doc: float((weights(topic.title) * some) @ each) for doc, each in vectors.items()}
         expected = {doc: score for doc, score in scores.items() if score > 0}
         assert run[topic.id] == pytest.approx({doc: expected[doc] for doc in run[topic.id]}, rel=0.02)
         assert len(run[topic.id]) >= 0.9 * len(expected)
