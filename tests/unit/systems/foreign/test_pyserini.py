@@ -49,14 +49,12 @@ def test_lucene_ranks_mini_as_the_jar_alone_does(tmp_path: Path) -> None:
 def test_feedback_and_query_likelihood_change_the_ranking(tmp_path: Path) -> None:
     topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     request = Request(topics, corpus, tmp_path)
-    runs = {
-        name: load_system("pyserini", depth=20, **how)(request).to_dict()
-        for name, how in {
-            "bm25": {},
-            "rm3": {"rm3": {"fb_terms": 5, "fb_docs": 3, "original_query_weight": 0.6}},
-            "qld": {"similarity": "qld", "mu": 500},
-        }.items()
+    settings: dict[str, dict[str, Any]] = {
+        "bm25": {},
+        "rm3": {"rm3": {"fb_terms": 5, "fb_docs": 3, "original_query_weight": 0.6}},
+        "qld": {"similarity": "qld", "mu": 500},
     }
+    runs = {name: load_system("pyserini", depth=20, **how)(request).to_dict() for name, how in settings.items()}
     assert all(run.keys() == runs["bm25"].keys() for run in runs.values())
     assert max(len(docs) for docs in runs["rm3"].values()) == 20
     assert runs["rm3"] != runs["bm25"] != runs["qld"]
@@ -96,7 +94,7 @@ def test_faiss_ranks_by_the_encoder(tmp_path: Path) -> None:
     pooled = Pyserini(**how)(Request(topics, corpus, tmp_path, pool=pool)).to_dict()
     assert {topic: set(docs) for topic, docs in pooled.items() if docs} == {"A": {"d3", "d39"}}
     folder = next(each.path for each in artefacts.artefacts() if each.kind == "pyserini-index")
-    again = Pyserini(**how | {"index": str(folder)})
+    again = Pyserini(**{**how, "index": str(folder)})
     assert again(Request(topics, None, tmp_path)).to_dict() == run
     assert {"docid", "index"} <= again.reads()["index"].keys()
 
@@ -109,7 +107,12 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM
 
     own = tokenizer("bert")
-    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    shape: dict[str, Any] = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         network: Any = BertForMaskedLM(BertConfig(vocab_size=WORDS + 4, max_position_embeddings=16, **shape))
@@ -268,7 +271,7 @@ def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     has = {"pyserini", "pyyaml"}
     monkeypatch.setattr(pyserini, "_has", lambda name: name in has)
     requires = ["tqdm", "pyyaml", "torch>=2.9", 'faiss>1; extra == "optional"']
-    monkeypatch.setattr(pyserini.metadata, "requires", lambda *_: requires)
+    monkeypatch.setattr("harness.systems.foreign.pyserini.metadata.requires", lambda *_: requires)
     find, package = importlib.util.find_spec, ModuleSpec("pyserini", None, is_package=True)
     known = {"pyserini": package, "faiss": None}
     monkeypatch.setattr(
