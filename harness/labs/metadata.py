@@ -12,6 +12,8 @@ import yaml
 
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.io import config
+from harness.io.files import read_bytes
 from harness.labs.journal import Kind
 from harness.labs.lab import Lab
 from harness.store import cost, sidecar
@@ -56,7 +58,7 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
     if file.stat().st_size > MOST_BYTES:
         return {}, f"{file}: larger than {MOST_BYTES:,} bytes; ignored"
     try:
-        found = sidecar.read(file)
+        found = config.parse(read_bytes(file, most=MOST_BYTES), str(file), most=MOST_BYTES)
     except HarnessError as error:
         return {}, f"{error.lines[0]}; ignored"
     if "harness" in found and sidecar.claimed(file)[1] != run.sha256:

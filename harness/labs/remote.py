@@ -153,7 +153,8 @@ def _exchange(
     try:
         given = {"authorization": f"Bearer {token}", "user-agent": f"mathir-harness/{__version__}", **headers}
         given["accept"] = "application/json"
-        with suppress(BrokenPipeError):  # the server has refused before it read all: its answer says why
+        # A server that refuses before it has read all says why in its answer.
+        with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, address.path.rstrip("/") + path, body, given)
         answer = connection.getresponse()
         return answer.status, answer.read(_MOST_ANSWER)

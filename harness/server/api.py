@@ -110,7 +110,7 @@ def routes() -> list[Route]:
         Route(f"{ROOT}/submissions", _submit, methods=["POST"]),
         Route(f"{ROOT}/submissions/{{id}}", _upload),
         Route(f"{ROOT}/team", _team),
-        Route(f"{ROOT}/runs/{{team}}/{{label}}/{{version:int}}", _run),
+        Route(f"{ROOT}/runs/{{team}}/{{label}}/{{version}}", _run),
         Route(f"{ROOT}/audit", _audit),
         *(Route(f"{ROOT}/{name}", _action(action), methods=["POST"]) for name, action in ACTIONS.items()),
     ]
@@ -195,10 +195,12 @@ def _run(request: Request) -> Response:
     return run_file(service_of(request), at["team"], at["label"], at["version"])
 
 
-def run_file(service: Service, team: str, label: str, version: int) -> Response:
+def run_file(service: Service, team: str, label: str, version: str) -> Response:
     """Returns the stored file of a run."""
     found: list[Submission] = [
-        each for each in service.live.submissions() if (each.team, each.label, each.version) == (team, label, version)
+        each
+        for each in service.live.submissions()
+        if (each.team, each.label, str(each.version)) == (team, label, version)
     ]
     if not found:
         raise RefusedError(404, "there is no such run of yours")
@@ -336,11 +338,11 @@ def _in_path(name: str, kind: str = "string") -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
 
 
-def error(path_error: Exception) -> Response:
+def error(request: Request, raised: Exception) -> Response:
     """Returns the answer of the API to an error."""
-    if isinstance(path_error, HarnessError):
-        return _json(Errors(list(path_error.lines)), 422)
-    if isinstance(path_error, RoleError):
-        status = 401 if path_error.who is None else 403
-        return _json(Errors([path_error.line]), status, {"www-authenticate": "Bearer"} if status == 401 else None)
+    if isinstance(raised, HarnessError):
+        return _json(Errors(list(service_of(request).shown(raised.lines))), 422)
+    if isinstance(raised, RoleError):
+        status = 401 if raised.who is None else 403
+        return _json(Errors([raised.line]), status, {"www-authenticate": "Bearer"} if status == 401 else None)
     return _json(Errors(["an error of the server; the organisers can see it in its log"]), 500)
