@@ -159,7 +159,7 @@ async def _submit(request: Request) -> Response:
 def _upload(request: Request) -> Response:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(who, upload):
+    if upload is None or not service.may_see(who, upload.team):
         raise RefusedError(404, "there is no such upload of yours")  # the same whether it exists or not
     return _json(upload_json(service, upload))
 
@@ -189,8 +189,8 @@ def _team(request: Request) -> Response:
 
 
 def _run(request: Request) -> Response:
-    who, at = caller(request), request.path_params
-    if who is None or (who.role == "team" and who.name != at["team"]):
+    at = request.path_params
+    if not service_of(request).may_see(caller(request), at["team"]):
         raise RefusedError(404, "there is no such run of yours")
     return run_file(service_of(request), at["team"], at["label"], at["version"])
 

@@ -280,7 +280,7 @@ async def _submit(request: Request) -> Response:
 def _upload_page(request: Request) -> Response:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(who, upload):
+    if upload is None or not service.may_see(who, upload.team):
         raise RefusedError(404, "there is no such upload of yours; log in first")
     waits = upload.state in ("queued", "running")
     facts = upload_json(service, upload)
@@ -306,7 +306,7 @@ def _upload_page(request: Request) -> Response:
 def _upload_state(request: Request) -> Response:
     service = service_of(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(caller(request), upload):
+    if upload is None or not service.may_see(caller(request), upload.team):
         raise RefusedError(404, "there is no such upload of yours")
     return JSONResponse({"state": upload.state})
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import socket
+import struct
 from typing import Any
 
 from h11 import DONE, IDLE, SEND_BODY
@@ -44,7 +46,8 @@ def patient(idle: float, most: int = MOST_OF_ADDRESS) -> type[H11Protocol]:
         def _crowded(self) -> bool:
             if self.client is None or _is_trusted(self.client[0], self.config.forwarded_allow_ips):
                 return False
-            return sum(each.client is not None and each.client[0] == self.client[0] for each in self.connections) > most
+            clients = (getattr(each, "client", None) for each in self.connections)
+            return sum(each is not None and each[0] == self.client[0] for each in clients) > most
 
         def _owes(self) -> tuple[str, int] | None:
             """Returns what the client must do next; None if it is the server's turn."""
@@ -62,10 +65,17 @@ def patient(idle: float, most: int = MOST_OF_ADDRESS) -> type[H11Protocol]:
                 self._owed, self._since = owed, now
             elif now - self._since >= idle:
                 if owed[0] == "take":
-                    self.transport.abort()  # `close` would wait until the client has taken the rest
+                    self._drop()
                 else:
                     self.transport.close()
             self._look_again = self.loop.call_later(idle / 4, self._look)
+
+        def _drop(self) -> None:
+            """Ends the connection with all that waits in it; `close` would wait until the client has taken the rest."""
+            if (connection := self.transport.get_extra_info("socket")) is not None:
+                # So that the system forgets the rest as well.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
 
         def on_response_complete(self) -> None:
             self._answers += 1

@@ -166,9 +166,9 @@ class Service:
                 raise HarnessError("the server cannot keep the upload at present; try again later") from None
             raise
 
-    def may_see(self, caller: Caller | None, upload: Upload | None) -> bool:
-        """Returns whether a caller may see an upload: its team, and organisers."""
-        return upload is not None and caller is not None and (caller.role == "organiser" or caller.name == upload.team)
+    def may_see(self, caller: Caller | None, team: str) -> bool:
+        """Returns whether a caller may see uploads and runs of a team: the team itself, and organisers."""
+        return caller is not None and (caller.role == "organiser" or caller.name == team)
 
 
 def file_name(given: str) -> str:
