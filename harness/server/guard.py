@@ -45,8 +45,9 @@ class RefusedError(Exception):
 
     def response(self, path: str) -> Response:
         """Returns the answer: JSON below the API, else text."""
-        # Not `close`, which would cut off a client that still sends: `patient` ends it if it goes on.
         headers = {"retry-after": "60"} if self.status == 429 else {}
+        if self.status in (400, 408):  # else `close` would cut off a client that still sends, before it has the answer
+            headers["connection"] = "close"
         if path.startswith(API):
             return JSONResponse({"errors": [self.line]}, self.status, headers)
         return PlainTextResponse(f"{self.line}\n", self.status, headers)
@@ -113,6 +114,8 @@ class Guard:
             raise RefusedError(400, "host: is not the address of this server")
         if not self.rates.take(f"address {address(scope)}", self.settings.rate):
             raise RefusedError(429, "too many requests; wait a minute")
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another request there
+            raise RefusedError(400, "the request has two lengths")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:20]) > self._most(scope):
             raise RefusedError(413, f"the request is larger than {self._most(scope):,} bytes")
