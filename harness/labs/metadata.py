@@ -19,6 +19,7 @@ from harness.labs.lab import Lab
 from harness.store import cost, sidecar
 
 MOST_BYTES = 1 << 21  # limit on a metadata file
+MOST_TAKEN = 1 << 18  # characters that are taken from it, wherever an alias repeats them
 _TAKEN = ("platform", "research goal", "implementation", "method", "data", "resources")
 _COSTS = (cost.PARAMETERS, cost.MEMORY, cost.GPU_MEMORY, cost.STORED)
 
@@ -66,7 +67,22 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
     taken = {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}
     if "harness" in found and (costs := _costs(found["harness"])):
         taken["resources"] = {**costs, **taken.get("resources", {})}
+    if _left(taken, MOST_TAKEN) < 0:
+        return {}, f"{file}: {', '.join(taken)}: more than {MOST_TAKEN:,} characters; ignored"
     return taken, ""
+
+
+def _left(value: object, most: int) -> int:
+    """Returns how many of `most` characters the texts and numbers of a value leave; negative if they are more."""
+    if isinstance(value, Mapping | list | tuple | set):
+        parts = (*value, *value.values()) if isinstance(value, Mapping) else value
+        most -= 2
+        for each in parts:
+            if most < 0:
+                break
+            most = _left(each, most)
+        return most
+    return most - (len(value) if isinstance(value, str | bytes) else len(str(value)))
 
 
 def _costs(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.labs.lab import SUBMISSIONS, Lab
 from harness.labs.standing import Standing
@@ -38,10 +38,10 @@ class Shown:
     primary: bool
     folder: str
     made: int
-    cap: int | None
+    cap: int | None = field(default=None, kw_only=True)
     means: Mapping[str, float | None]
-    rank: int | None
-    runs: int | None
+    rank: int | None = field(default=None, kw_only=True)
+    runs: int | None = field(default=None, kw_only=True)
     notes: tuple[str, ...]
     scores: Rows
     ranked: str
@@ -89,16 +89,16 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
         submission.primary,
         f"{SUBMISSIONS}/{submission.folder}",
         receipt.made,
-        lab.cap,
         shown_means_of(lab, submission),
-        None if standing is None else standing.rank,
-        None if standing is None else standing.runs,
         receipt.notes,
         scores,
         "" if standing is None else f"rank {standing.rank} of {standing.runs} by {label(standing.measure)}",
         () if standing is None else _against(lab, standing, label(standing.measure)),
         "" if standing is None else _tests(standing),
         _rounded(lab, receipt.step) if lab.private else "",
+        cap=lab.cap,
+        rank=None if standing is None else standing.rank,
+        runs=None if standing is None else standing.runs,
     )
 
 

@@ -46,8 +46,8 @@ def patient(idle: float, most: int = MOST_OF_ADDRESS) -> type[H11Protocol]:
         def _crowded(self) -> bool:
             if self.client is None or _is_trusted(self.client[0], self.config.forwarded_allow_ips):
                 return False
-            clients = (getattr(each, "client", None) for each in self.connections)
-            return sum(each is not None and each[0] == self.client[0] for each in clients) > most
+            clients: list[tuple[str, int] | None] = [getattr(each, "client", None) for each in self.connections]
+            return len([each for each in clients if each is not None and each[0] == self.client[0]]) > most
 
         def _owes(self) -> tuple[str, int] | None:
             """Returns what the client must do next; None if it is the server's turn."""

@@ -17,6 +17,7 @@ from guard_tools import without
 from server_tools import FAST, Served, served
 
 from harness.errors import HarnessError
+from harness.io.files import data_root
 from harness.labs.lab import new_lab
 from harness.labs.remote import act_on, submit_to
 from harness.labs.submit import Offer
@@ -209,3 +210,14 @@ def test_the_client_says_why_a_large_upload_is_refused(site: Served, tmp_path: P
             submit_to(server, "wrong", Offer(run, ""))
         with pytest.raises(HarnessError, match="has submitted nothing"):
             act_on(server, token, "withdraw", {"label": "x"})
+
+
+def test_the_client_reads_the_receipt_of_a_lab_without_a_cap(
+    site: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, run = site.team("Receipt"), tmp_path / "a.run"
+    run.write_bytes((data_root() / "runs/mini/mini-task1/overlap.run").read_bytes())
+    with listening(site, idle=LONG, most=100) as port:
+        monkeypatch.setattr("time.sleep", lambda _: site.score())  # between two looks of the client
+        receipt = submit_to(f"http://127.0.0.1:{port}", token, Offer(run, "", label="a"))
+    assert (receipt.title, receipt.cap, receipt.rank) == ("Receipt / a", None, 1)

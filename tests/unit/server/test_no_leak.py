@@ -53,7 +53,7 @@ def private_lab(folder: Path, kind: str) -> Lab:
     return new_lab(folder / "lab", given)
 
 
-@pytest.fixture(params=["ladder", "held_out"])
+@pytest.fixture(params=[pytest.param("ladder", marks=pytest.mark.slow), "held_out"])
 def world(request: pytest.FixtureRequest, conf: Conf, tmp_path: Path) -> World:
     collection(conf, tmp_path / "data", judgments(), private=True)
     lab = private_lab(tmp_path, request.param)

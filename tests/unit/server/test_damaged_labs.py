@@ -22,6 +22,7 @@ from harness.labs import remote
 from harness.labs.closing import freeze, reopen
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import FILE, new_lab
+from harness.labs.metadata import MOST_TAKEN
 from harness.labs.roster import add_team, revoke_team
 from harness.labs.submissions import submissions
 from harness.labs.submit import Offer
@@ -194,6 +195,7 @@ def test_a_run_that_unpacks_to_too_much_is_refused(site: Served, kind: str) -> N
     "metadata",
     [
         gzip.compress(b"method:\n" + b"".join(b"  k%d: v\n" % n for n in range(400_000)), 1),  # 2 MB, once unpacked 5
+        b"method:\n a: &a '" + b"x" * 40_000 + b"'\n b: [" + b"*a," * 2_000 + b"]\n",  # 50 kB that were 80 MB
         b"method: {a: " + b"9:" * 200_000 + b"9}",  # one number, of which the time grows with the square
         b"method: &a [x, x]\nb: &b [*a, *a]\n" + b"".join(b"c%d: &b [*b, *b]\n" % n for n in range(40)),
         b"method: " + b"[" * 100_000,
@@ -202,7 +204,7 @@ def test_a_run_that_unpacks_to_too_much_is_refused(site: Served, kind: str) -> N
         b"- a\n- b",
         b"method: {<script>: <script>alert(1)</script>}\nimplementation: {source: {repository: 'javascript:alert(1)'}}",
     ],
-    ids=["packed", "number", "aliases", "deep", "object", "bytes", "list", "script"],
+    ids=["packed", "repeated", "number", "aliases", "deep", "object", "bytes", "list", "script"],
 )
 def test_metadata_of_any_kind_does_no_harm(site: Served, metadata: bytes) -> None:
     site.limits = Limits(seconds=20, memory=512)
@@ -212,6 +214,8 @@ def test_metadata_of_any_kind_does_no_harm(site: Served, metadata: bytes) -> Non
     found = site.client(token).get(upload).json()
     assert found["state"] == "done"
     assert str(site.service.state) not in str(found)
+    (kept,) = site.lab.folder.rglob("*.ir-metadata.yml")
+    assert kept.stat().st_size < MOST_TAKEN
 
 
 def test_messages_are_made_whatever_the_names(tmp_path: Path) -> None:
