@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from starlette.background import BackgroundTask
@@ -13,7 +14,7 @@ from starlette.responses import FileResponse, Response
 from harness.labs.roster import real_names, roster
 from harness.server.accounts import Caller
 from harness.server.drawing import built, facts_of, page, run_row, short
-from harness.server.live import SITE
+from harness.server.live import HIDDEN, SITE
 from harness.server.web import needed, service_of
 
 
@@ -40,7 +41,7 @@ def organise(
     ]
     said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
     if site.get("error"):
-        said = f"The pages could not be built: {site['error']}"
+        said = f"The pages could not be built: {service.shown([site['error']])[0]}"
     return page(
         request,
         "organise",
@@ -76,13 +77,15 @@ def audit_page(request: Request) -> Response:
 def site_zip(request: Request) -> Response:
     """Packs the pages as they are; equal pages give equal bytes."""
     needed(request, "organiser")
-    root = service_of(request).state / SITE
+    root = (service_of(request).state / SITE).resolve()
     out = tempfile.NamedTemporaryFile(suffix=".zip", delete=False)  # noqa: SIM115  (deleted after the answer)
     with out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*")):
-            if path.is_file() and not path.name.startswith("."):
-                archive.writestr(
-                    zipfile.ZipInfo(path.relative_to(root).as_posix()), path.read_bytes(), zipfile.ZIP_DEFLATED
-                )
+            name = path.relative_to(root).as_posix()
+            # As for single pages: no hidden files, and nothing that a link leads out to.
+            if HIDDEN.search(name) or not path.resolve().is_relative_to(root):
+                continue
+            with suppress(FileNotFoundError, IsADirectoryError):  # the pages may be built again meanwhile
+                archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
     done = BackgroundTask(Path(out.name).unlink)
     return FileResponse(out.name, media_type="application/zip", filename="site.zip", background=done)

@@ -31,6 +31,7 @@ from harness.server.web import (
     check_form,
     cookie_name,
     fields,
+    is_secure,
     needed,
     service_of,
     take_upload,
@@ -61,7 +62,7 @@ def routes() -> list[Route]:
         Route("/submissions/{id}", _upload_page),
         Route("/submissions/{id}/state", _upload_state),
         Route("/team", _team_page),
-        Route("/team/runs/{label}/{version:int}", _team_run),
+        Route("/team/runs/{label}/{version}", _team_run),
         Route("/organise", organise_page),
         Route("/organise/audit", audit_page),
         Route("/organise/site.zip", site_zip),
@@ -125,10 +126,8 @@ def _opened(request: Request, token: str, wanted: str) -> Response:
 
 
 def _set_cookie(request: Request, answer: Response, secret: str) -> None:
-    secure = request.url.scheme == "https"
-    answer.set_cookie(
-        cookie_name(request), secret, SESSION_HOURS * 3600, secure=secure, httponly=True, samesite="lax", path="/"
-    )
+    age, secure = SESSION_HOURS * 3600, is_secure(request)
+    answer.set_cookie(cookie_name(request), secret, age, secure=secure, httponly=True, samesite="lax", path="/")
 
 
 def _end(request: Request) -> None:
@@ -144,7 +143,7 @@ async def _log_out(request: Request) -> Response:
         check_form(request, who, given)
         await run_in_threadpool(_end, request)
     answer = RedirectResponse("/", 303)
-    answer.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)
+    answer.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True)
     return answer
 
 
@@ -213,7 +212,7 @@ def _joined(request: Request, chosen: str) -> Response:
     try:
         found = service.accounts.use(code)
         try:
-            team, token = add_team(service.lab(), found.team or chosen)
+            team, token = add_team(service.lab(), found.team or chosen, new=True)
         except BaseException:
             service.accounts.unuse(code)
             raise
@@ -281,7 +280,7 @@ async def _submit(request: Request) -> Response:
 def _upload_page(request: Request) -> Response:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(who, upload):
+    if upload is None or not service.may_see(who, upload.team):
         raise RefusedError(404, "there is no such upload of yours; log in first")
     waits = upload.state in ("queued", "running")
     facts = upload_json(service, upload)
@@ -307,7 +306,7 @@ def _upload_page(request: Request) -> Response:
 def _upload_state(request: Request) -> Response:
     service = service_of(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(caller(request), upload):
+    if upload is None or not service.may_see(caller(request), upload.team):
         raise RefusedError(404, "there is no such upload of yours")
     return JSONResponse({"state": upload.state})
 

@@ -49,7 +49,7 @@ def test_a_process_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(processes, "_PAUSE", 0.01)
     stop = threading.Event()
-    keeper = threading.Thread(target=processes._keep, args=(["serve", "x"], stop))
+    keeper = threading.Thread(target=processes._keep, args=(["serve", "x"], dict(os.environ), stop))
     keeper.start()
     until = time.monotonic() + 60
     while not log.exists() or len(log.read_text().splitlines()) < 3:
