@@ -87,6 +87,12 @@ class Service:
         """Returns the submissions of a team, the latest first."""
         return [each for each in self.live.submissions() if each.team == team][::-1]
 
+    def run(self, team: str, label: str, version: int) -> Submission | None:
+        """Returns a version of a run; None if there is none."""
+        wanted = (team, label, version)
+        found = (each for each in self.live.submissions() if (each.team, each.label, each.version) == wanted)
+        return next(found, None)
+
     def frozen(self) -> bool:
         """Returns whether the lab is frozen."""
         return is_frozen(self.live.events())
