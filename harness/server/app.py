@@ -74,7 +74,8 @@ def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, RoleError):
         if error.who is None and request.method == "GET":
             return RedirectResponse(f"/login?next={request.url.path}", 303)
-        return message(request, "Not allowed", f"{error.line[:1].upper()}{error.line[1:]}.", 401 if error.who is None else 403, "/login")
+        status = 401 if error.who is None else 403
+        return message(request, "Not allowed", f"{error.line[:1].upper()}{error.line[1:]}.", status, "/login")
     lines = error.lines if isinstance(error, HarnessError) else ()
     return message(request, "Not possible", "; ".join(lines), 422)
 
