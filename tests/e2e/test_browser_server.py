@@ -132,7 +132,7 @@ def act_as_a_team(page: Page, team: str, seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_lab_from_the_invitation_to_the_published_site(tmp_path: Path, contexts: Contexts) -> None:
-    lab = new_lab(tmp_path / "lab", {"title": "A lab", "collection": "mini-task1", "cap": 4})
+    lab = new_lab(tmp_path / "lab", {"title": "A lab", "collection": "mini-task1", "cap": 4, "topic_pages": False})
     with program(lab.folder) as server:
         organiser = log_in(contexts().new_page(), server.address, server.organiser)
         organiser.get_by_label("Name of the team").fill("Alpha")
