@@ -1,4 +1,4 @@
-"""The example of the page about a lab's server: its commands run in order, against the server that one of them starts."""
+"""The example of the page about a lab's server: its commands in order, against the server that one of them starts."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_the_example(tmp_path: Path) -> None:
     server: subprocess.Popen[str] | None = None
     token = ""
     try:
-        for command, _, shown in commands:
+        for command, _, expected in commands:
             arguments = shlex.split(command.replace(ADDRESS, here).replace("$HARNESS_TOKEN", token))
-            shown = shown.replace(ADDRESS, here)
+            shown = expected.replace(ADDRESS, here)
             if arguments[-1] == "&":
                 server = place.start(*arguments[1:-1], "--port", here.rpartition(":")[2])
                 assert server.stdout is not None
