@@ -38,16 +38,16 @@ class Shown:
     primary: bool
     folder: str
     made: int
-    cap: int | None
     means: Mapping[str, float | None]
-    rank: int | None
-    runs: int | None
     notes: tuple[str, ...]
     scores: Rows
     ranked: str
     against: Rows
     tests: str
     remark: str
+    cap: int | None = None
+    rank: int | None = None
+    runs: int | None = None
 
     def headline(self, place: str) -> str:
         """Returns the first line; `place` is where the files are."""
@@ -89,16 +89,16 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
         submission.primary,
         f"{SUBMISSIONS}/{submission.folder}",
         receipt.made,
-        lab.cap,
         shown_means_of(lab, submission),
-        None if standing is None else standing.rank,
-        None if standing is None else standing.runs,
         receipt.notes,
         scores,
         "" if standing is None else f"rank {standing.rank} of {standing.runs} by {label(standing.measure)}",
         () if standing is None else _against(lab, standing, label(standing.measure)),
         "" if standing is None else _tests(standing),
         _rounded(lab, receipt.step) if lab.private else "",
+        lab.cap,
+        None if standing is None else standing.rank,
+        None if standing is None else standing.runs,
     )
 
 

@@ -26,7 +26,7 @@ from harness.store import sidecar
 from harness.version import __version__
 
 POLL = 1.0  # seconds between two looks at an upload that waits
-TRIES = 5  # of a request whose connection failed
+TRIES = 8  # of a request whose connection failed, within 40 seconds
 TIMEOUT = 60.0  # seconds without an answer
 _MOST_ANSWER = 1 << 24  # bytes
 _CHUNK = 1 << 16
@@ -139,7 +139,7 @@ def _answer(
         else:
             if status not in (429, 502, 503, 504) or last + 1 == TRIES:
                 return _content(server, status, data)
-        time.sleep(2.0**last)
+        time.sleep(min(2.0**last, 8.0))
     raise AssertionError
 
 

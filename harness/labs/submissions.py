@@ -45,7 +45,7 @@ class Submission:
     sha256 : of the run's canonical text.
     submitted : time, UTC.
     place : position in the journal among all submissions, from 0.
-    run : file of the run, in canonical form.
+    lab : folder of the lab.
     means : measure -> mean, NaN if no topic counts; rounded if the judgments are private.
     answered : number of topics of the collection that it answers.
     checksum : of the list of its folder's files.
@@ -67,7 +67,7 @@ class Submission:
     sha256: str
     submitted: str
     place: int
-    run: Path
+    lab: Path
     means: Mapping[str, float]
     answered: int
     checksum: str = field(repr=False)
@@ -78,6 +78,11 @@ class Submission:
     disqualified: str = ""
     appeal: str = ""
     refunded: bool = False
+
+    @property
+    def run(self) -> Path:
+        """File of the run, in canonical form."""
+        return self.lab / SUBMISSIONS / self.folder / RUN
 
     @property
     def name(self) -> str:
@@ -185,7 +190,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
             event.sha256,
             event.at,
             place,
-            folder / SUBMISSIONS / folder_of(*at) / RUN,
+            folder,
             {name: math.nan if mean is None else mean for name, mean in event.means.items()},
             event.answered,
             event.checksum,

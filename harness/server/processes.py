@@ -29,6 +29,7 @@ from harness.server.queue import Queue
 from harness.server.service import Service, Settings
 from harness.server.worker import Limits, Worker
 
+_PARENT = "HARNESS_SERVER_PID"
 _PAUSE = 1.0  # seconds before a process that ended is started again
 _MOST_CONNECTIONS = 400
 _GRACE = 10  # seconds for requests that run when the server is stopped
@@ -56,11 +57,12 @@ class Place:
 
 
 def until_stopped() -> Callable[[], bool]:
-    """Returns a function that tells whether this process was told to stop, or its parent is gone."""
-    stop, parent = threading.Event(), os.getppid()
+    """Returns a function that tells whether this process was told to stop, or the server that started it is gone."""
+    # By the number that the server has given: it may be gone before this process asks for its parent.
+    stop, parent = threading.Event(), os.environ.get(_PARENT)
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: stop.set())
-    return lambda: stop.is_set() or os.getppid() != parent
+    return lambda: stop.is_set() or parent not in (None, str(os.getppid()))
 
 
 def run_worker(place: Place, limits: Limits) -> None:
@@ -140,7 +142,8 @@ def run_server(
 def _keep(command: list[str], stop: threading.Event) -> None:
     """Runs a process, and again whenever it ends, until `stop`."""
     while not stop.is_set():
-        process = subprocess.Popen([sys.executable, "-m", "harness", *command], stdin=subprocess.DEVNULL)
+        own = {**os.environ, _PARENT: str(os.getpid())}
+        process = subprocess.Popen([sys.executable, "-m", "harness", *command], stdin=subprocess.DEVNULL, env=own)
         while process.poll() is None and not stop.wait(0.2):
             pass
         if stop.is_set():

@@ -1,0 +1,127 @@
+"""The client of a server: receipts come back equal, what is lost is sent again, mistakes get a line."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.labs import remote
+from harness.labs.receipts import Shown
+from harness.labs.submit import Offer
+
+RECEIPT = Shown(
+    "SRC / a", "SRC", "a", 1, True, "submissions/SRC/a.v1", 1, {"nDCG": 0.5, "Bpref": None}, ("a note",), (("run",),),
+    "rank 1 of 1", (), "", "",
+)  # fmt: skip
+
+
+@contextmanager
+def answering(*answers: tuple[int, Any]) -> Iterator[tuple[str, list[tuple[str, dict[str, str], bytes]]]]:
+    """A server that gives these answers in turn (status, content; status 0: the connection is cut)."""
+    left, seen = list(answers), []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            seen.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            status, content = left.pop(0)
+            if not status:
+                self.connection.close()
+                return
+            data = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST  # noqa: N815  (the name that the library wants)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.labs.remote.time.sleep", lambda _: None)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "mein lauf.run"
+    path.write_text("M.1 Q0 a1 1 1.0 x\n")
+    return path
+
+
+def test_a_receipt_comes_back_equal(run: Path) -> None:
+    queued = {"id": "a/b", "state": "queued"}
+    done = {"id": "a/b", "state": "done", "receipt": asdict(RECEIPT)}
+    with answering((202, queued), (200, {**queued, "state": "running"}), (200, done)) as (address, seen):
+        assert remote.submit_to(f"{address}/lab/", "secret", Offer(run, "", "a", "ü", primary=True)) == RECEIPT
+    path, headers, body = seen[0]
+    assert path == "/lab/api/v1/submissions"
+    assert headers["authorization"] == "Bearer secret"
+    assert b'name="run"; filename="mein_lauf.run"' in body and run.read_bytes() in body
+    assert 'name="description"\r\n\r\nü\r\n'.encode() in body
+    assert b'name="primary"\r\n\r\ntrue\r\n' in body and b'name="team"' not in body
+    assert seen[1][0] == "/lab/api/v1/submissions/a%2Fb"
+
+
+def test_what_was_not_acknowledged_is_sent_again_with_the_same_key(run: Path) -> None:
+    done = (200, {"id": "a", "state": "done", "receipt": asdict(RECEIPT)})
+    with answering((0, None), (503, {}), (429, {}), (202, {"id": "a", "state": "queued"}), done) as (address, seen):
+        assert remote.submit_to(address, "secret", Offer(run, "")).title == "SRC / a"
+    keys = [headers["idempotency-key"] for path, headers, _ in seen if path.endswith("submissions")]
+    assert len(keys) == 4 and len(set(keys)) == 1
+    assert len({body for path, _, body in seen if path.endswith("submissions")}) == 1
+
+
+def test_faults_name_the_file_as_the_user_does(run: Path) -> None:
+    refused = {"id": "a", "state": "refused", "file": "mein_lauf.run", "errors": ["mein_lauf.run:3: bad", "label: bad"]}
+    with answering((202, refused)) as (address, _), pytest.raises(HarnessError) as raised:
+        remote.submit_to(address, "secret", Offer(run, ""))
+    assert list(raised.value.lines) == [f"{run}:3: bad", "label: bad"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((401, {"errors": ["the token is unknown"]}), "the token is unknown"),
+        ((200, b"<html>"), "is not a lab's server"),
+        ((200, [1]), "is not a lab's server"),
+        ((500, {}), "status 500"),
+        ((202, {"state": "done", "receipt": {"title": 3}}), "receipt: key 'title'"),
+        ((202, {"state": "failed"}), "gave no reason"),
+    ],
+)
+def test_answers_that_are_no_receipt(run: Path, answer: tuple[int, Any], said: str) -> None:
+    with answering(answer) as (address, _), pytest.raises(HarnessError, match=said):
+        remote.submit_to(address, "secret", Offer(run, ""))
+
+
+def test_mistakes_of_the_user(run: Path, tmp_path: Path) -> None:
+    for server, said in (
+        ("lab.example.org", "expected an address such as https"),
+        ("http://lab.example.org", "would send the token unencrypted"),
+        ("http://127.0.0.1:1", "cannot be reached"),
+    ):
+        with pytest.raises(HarnessError, match=said):
+            remote.submit_to(server, "secret", Offer(run, ""))
+    with pytest.raises(HarnessError, match="no such file"):
+        remote.submit_to("http://127.0.0.1:1", "secret", Offer(tmp_path / "none.run", ""))
