@@ -270,7 +270,7 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         errors=errors,
         counts=_counts(allowed),
         closed=closed(service),
-        spent=allowed.faults(who.name),
+        spent=_spent(allowed, who.name),
         frozen=service.frozen(),
         key=secrets.token_urlsafe(18),
         most=service.settings.most_upload,
@@ -278,6 +278,13 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         kinds=KINDS,
         require=lab.require,
     )
+
+
+def _spent(found: Allowance, team: str) -> list[str]:
+    """Returns why a team may submit nothing more at present; empty if it may."""
+    invalid = found.invalid_cap is not None and found.invalid >= found.invalid_cap
+    more = [f"team {team}: has sent {found.invalid} of {found.invalid_cap} invalid files"] if invalid else []
+    return found.faults(team) + more
 
 
 def _counts(found: Allowance) -> list[dict[str, object]]:

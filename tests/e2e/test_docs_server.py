@@ -10,7 +10,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 from tools import Place
+
+from harness.cli.main import app
+from harness.server.guard import OVERHEAD
+from harness.server.service import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 ADDRESS = "127.0.0.1:8000"
@@ -24,6 +29,19 @@ def free_port() -> int:
 def matches(shown: str, printed: str) -> bool:
     """Whether a text is the shown one, in which an ellipsis stands for anything on a line."""
     return re.fullmatch(".*".join(map(re.escape, shown.strip().split("…"))), printed.strip()) is not None
+
+
+def test_the_pages_name_the_options_that_there_are() -> None:
+    """The table of settings has all of them; units, the image and the examples use no other."""
+    command = typer.main.get_command(app).get_command(None, "serve")  # type: ignore[attr-defined]
+    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts} - {"lab"}
+    table = PAGE.read_text(encoding="utf-8").partition("## Settings")[2].partition("\n## ")[0]
+    rows = "".join(line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `"))
+    assert set(re.findall("--[a-z-]+", rows)) == {option for option in known if option.startswith("--")} - {"--help"}
+    shown = PAGE.with_name("deploying.md").read_text(encoding="utf-8")
+    lines = [line for line in shown.splitlines() if re.search(r'harness"?,? "?serve|"--url"', line)]
+    assert {option for line in lines for option in re.findall("--[a-z][a-z-]+", line)} <= known
+    assert f"{(Settings().most_upload + OVERHEAD) >> 20}m; " in shown and f"{(256 << 20) + OVERHEAD >> 20}MiB" in shown
 
 
 @pytest.mark.slow

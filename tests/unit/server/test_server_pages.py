@@ -49,7 +49,7 @@ class Visit:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    settings = {"title": "Lab <i>x</i>", "collection": "mini-task1", "cap": 3, "require": ["description"]}
+    settings = {"title": "Lab <i>x</i>", "collection": "mini-task1", "cap": 3, "invalid_cap": 2, "require": ["description"]}
     return new_lab(tmp_path / "lab", settings)
 
 
@@ -147,6 +147,10 @@ def test_an_upload_waits_is_refused_line_by_line_and_is_corrected(site: Served) 
     again = re.search(r'href="(/submit\?again=[^"]+)"', refused.text)[1]  # type: ignore[index]
     assert 'value="first"' in team.get(again).text and 'value="One."' in team.text
     assert 'value="first"' not in joined(site, "Other").get(again).text
+    assert "1 invalid file left 1 of 2 made" in team.get("/team").said
+    upload(team, run(2).replace(b" Q0 ", b" ", 1), "first")
+    site.score()
+    assert "has sent 2 of 2 invalid files" in team.get("/submit").said and 'type="file"' not in team.text
 
 
 def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab) -> None:
