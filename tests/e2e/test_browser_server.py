@@ -230,9 +230,10 @@ def crawl(address: str) -> dict[str, bytes]:
 def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Served, dict[str, str]]:
     """A lab with long names, names from right to left, runs in all states, requests and uploads; and its tokens."""
     long = "A-team-with-a-name-as-long-as-the-rules-allow-of-60-letters"
-    settings = {"title": "A lab with something on every page", "collection": "mini-task1", "cap": 9, "invalid_cap": 3}
+    settings = {"title": "A lab with something on every page", "collection": "mini-task1", "topic_pages": False}
     lab = new_lab(
-        tmp_path_factory.mktemp("labs") / "lab", {**settings, "about": "About.", "deadline": "2099-12-31T23:59:59Z"}
+        tmp_path_factory.mktemp("labs") / "lab",
+        {**settings, "cap": 9, "invalid_cap": 3, "about": "About.", "deadline": "2099-12-31T23:59:59Z"},
     )
     site = served(lab)
     tokens = {team: site.team(team) for team in ("DPRL", "فريق-البحث", long)}
@@ -265,7 +266,7 @@ def test_everyone_can_use_every_page(
     waits = site.service.accounts.ask("Waits", "")
     pages = {
         "": ("/", "/login", "/ask", f"/join/{code}", f"/join/{waits}", "/join/unknown", "/nothing"),
-        "DPRL": ("/", "/submit", "/team", "/organise", *(f"/submissions/{each}" for each in uploads)),
+        "DPRL": ("/", "/submit", "/team", *(f"/submissions/{each}" for each in uploads)),
         "organiser": ("/organise", "/organise/audit", "/organise?find=none"),
     }
     with listening(site) as address:

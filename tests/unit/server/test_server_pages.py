@@ -49,8 +49,8 @@ class Visit:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    settings = {"title": "Lab <i>x</i>", "collection": "mini-task1", "cap": 3, "invalid_cap": 2, "require": ["description"]}
-    return new_lab(tmp_path / "lab", settings)
+    rules = {"cap": 3, "invalid_cap": 2, "require": ["description"]}
+    return new_lab(tmp_path / "lab", {"title": "Lab <i>x</i>", "collection": "mini-task1", **rules})
 
 
 @pytest.fixture
