@@ -42,6 +42,9 @@ reports: $(VENV)/core.done
 # Each process begins with a part of the files, and takes tests from another one when it has done its own.
 PARALLEL = -n auto --maxprocesses 4 --dist worksteal
 
+# Tests start hundreds of processes; without compiled modules each would compile the program again.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 # All but what is marked slow.
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
@@ -73,7 +76,7 @@ models: $(VENV)/core.done
 
 # The versions the tests passed with; torch without the name of a build, so that each machine takes its own.
 lock: $(VENV)/dev.done
-	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[ray]'
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[ray,mteb,tira,wandb]'
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/^\(torch==[0-9.]*\)+.*/\1/' > requirements.lock
 
 clean:

@@ -20,9 +20,12 @@ pytest.register_assert_rewrite("browser_tools")
 # The models of the tests are too small for several threads, which wait for each other when other tests run beside them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Compiling ranx takes two minutes, and interpreting it a second.
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+
 # No deadlines: a busy machine must not fail a property. `make test-all` takes the profile `ci`.
 settings.register_profile("dev", deadline=None, max_examples=25)
-settings.register_profile("ci", deadline=None)
+settings.register_profile("ci", deadline=None, max_examples=50)
 settings.load_profile("dev")
 
 
@@ -106,6 +109,7 @@ def _own_cache(
     The folder is made by who writes to it first; `mktemp` would look through thousands of others for a free number.
     """
     monkeypatch.delenv("HARNESS_CONF", raising=False)
+    monkeypatch.setenv("HARNESS_TIREX", "off")  # it takes half a second to start, once a run
     if request.node.get_closest_marker("real") is None:
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_numbers))))
 

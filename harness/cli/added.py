@@ -22,8 +22,8 @@ _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemE
 
 
 _PANELS = {
-    "Runs and scores": ("run", "score", "compare", "reproduce", "rehearse"),
-    "Information and data": ("list", "show", "doctor", "fetch"),
+    "Runs and scores": ("run", "score", "compare", "check", "reproduce", "rehearse"),
+    "Information and data": ("list", "show", "doctor", "fetch", "export"),
     "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise", "site", "serve"),
     "Templates, builders, cache": ("new", "build", "store"),
     "Added by packages": (),  # what is left

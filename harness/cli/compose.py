@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
 from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError
-from harness.experiments import engines
+from harness.experiments import engines, trackers
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
 from harness.io.console import tell
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _MULTIRUN = {"-m", "--multirun"}
+_PASSING = ("hydra/launcher", "hydra.launcher", "hydra/callbacks", "hydra.callbacks")
 
 
 class _StoppedError(BaseException):
@@ -79,9 +80,10 @@ def main(command: str, arguments: Sequence[str]) -> None:
         raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run")
     if multirun or whole or launcher != engines.BASIC:
         engines.register()
+    trackers.check(arguments)
     words, added = _words(command, arguments, sweep) if sweep or multirun else checked
-    # Whatever runs them, results are the same: the launcher is no part of their names and reports.
-    lasting = [word for word in arguments if not word.lstrip("+~").startswith(("hydra/launcher", "hydra.launcher"))]
+    # Whatever runs and logs them, results are the same: these are no part of their names and reports.
+    lasting = [word for word in arguments if not word.lstrip("+~").startswith(_PASSING)]
     # The points of a sweep find each other by this.
     kept = content_key({"command": command, "arguments": sorted(lasting), "sweep": sweep})[:12]
     told = [f"harness {command}", *lasting]
@@ -173,8 +175,7 @@ def _task(command: str) -> Callable[[DictConfig], float | None]:
             return run(cfg)
         from harness.cli.experiment import experiment
 
-        experiment(cfg)
-        return None
+        return experiment(cfg)
 
     return one_or_many
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -33,8 +34,9 @@ from harness.experiments.experiment import Cell, Experiment, load_experiment
 from harness.experiments.forecast import Forecast, forecast_lines
 from harness.experiments.overrides import SETS, key_of
 from harness.experiments.produce import check_untrained
-from harness.experiments.results import Results
+from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task
+from harness.experiments.trackers import Finished, Record, record
 from harness.io.console import out, say, track
 from harness.render.model import Section
 from harness.render.write import first_page
@@ -52,8 +54,8 @@ if TYPE_CHECKING:
 _NOWHERE = ("blocked:", "not implemented:")  # what no machine has is lacking at every scale
 
 
-def experiment(cfg: DictConfig) -> None:
-    """Runs the unfinished cells of an experiment and reports all of them.
+def experiment(cfg: DictConfig) -> Finished | None:
+    """Runs the unfinished cells of an experiment and reports all of them; returns the records of its runs.
 
     Raises
     ------
@@ -80,7 +82,7 @@ def experiment(cfg: DictConfig) -> None:
                 out(line)
             for line in missing[:1]:
                 out(line)
-            return
+            return None
     if missing:
         raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
     made = outcomes(planned, found.measures, name)
@@ -107,6 +109,16 @@ def experiment(cfg: DictConfig) -> None:
     out(f"report: {first_page(written)}")
     if failed := [outcome for outcome in made if outcome.reason and not outcome.lacking]:
         raise HarnessError(f"experiment {name}: {len(failed)} of {len(made)} cells failed; see 'not run' above")
+    return Finished(math.nan, [_record(name, outcome) for outcome in made if outcome.scores is not None])
+
+
+def _record(name: str, outcome: Outcome) -> Record:
+    """Returns what a tracker logs of a cell."""
+    scores, bench = outcome.scores, outcome.task
+    assert scores is not None and outcome.run is not None  # noqa: S101  (for mypy)
+    private = bench is not None and bench.collection.edition(bench.scorer.qrels.edition).private
+    given = {"experiment": name, "cell": in_words(outcome.cell), "system": outcome.system}
+    return record(scores, outcome.run, given, private=private)
 
 
 def _function(named: str) -> Callable[[Results], Sequence[Section]]:

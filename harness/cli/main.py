@@ -12,8 +12,10 @@ import typer
 
 from harness.cli.added import Commands
 from harness.cli.build import build_app
+from harness.cli.check import check
 from harness.cli.complete import overrides
 from harness.cli.doctor import doctor
+from harness.cli.export import export_app
 from harness.cli.fetch import fetch
 from harness.cli.lab import lab_app, submit, withdraw
 from harness.cli.leaderboard import leaderboard
@@ -55,6 +57,7 @@ def run(
 
 app.command(cls=ScoreCommand)(score)
 app.command(cls=ScoreCommand)(compare)
+app.command()(check)
 
 
 @app.command(context_settings=_HYDRA)
@@ -81,6 +84,7 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(organise_app, name="organise")
 app.add_typer(site_app, name="site")
 app.add_typer(build_app, name="build")
+app.add_typer(export_app, name="export")
 
 
 @app.callback(invoke_without_command=True)

@@ -36,9 +36,11 @@ def gist(error: Exception) -> str:
 
 def check_alone(command: str) -> None:
     """Raises HarnessError if a configuration sets keys outside of its group."""
+    ours = config.folders()[0]
     for group in GROUPS[command]:
         for path in (*config.names(group).values(), *config.bases(group)):
-            _check_alone(group, path)
+            if path.parent.parent != ours:
+                _check_alone(group, path)
 
 
 def checked_overrides(
@@ -235,7 +237,7 @@ def _check_alone(group: str, path: Path) -> None:
 
     It could set keys of Hydra itself, some of which name code to be run. Sweeps do set keys outside of their group.
     """
-    if path.parent.parent == config.folders()[0] or group == "sweep":
+    if group == "sweep":
         return
     text = read_bytes(path)
     if re.search(rb"^\s*#+\s*@package\b", text, re.MULTILINE):

@@ -23,6 +23,7 @@ from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import Point, best_of, read_points, write_point
 from harness.experiments.task import Task, task, unjudged
+from harness.experiments.trackers import Finished, Record, record
 from harness.io import checks, config
 from harness.io.console import out, say
 from harness.render.write import first_page
@@ -55,8 +56,7 @@ def run(cfg: DictConfig) -> float | None:
     settings = with_corpus(settings)
     if overrides:
         return point(settings, overrides, unvaried(cfg), sweep_folder())
-    report(settings)
-    return None
+    return report(settings)
 
 
 def check(settings: RunSettings, sweeping: bool) -> None:
@@ -131,8 +131,8 @@ def _say_corpus(collection: str, corpus: str) -> None:
     say(f"corpus: {corpus}, which collection {collection} names; corpus=NAME takes another one")
 
 
-def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> None:
-    """Produces, scores and reports one run."""
+def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> Finished | None:
+    """Produces, scores and reports one run; returns its record, or None if its judgments are withheld."""
     # Before the task, whose files may have to be fetched: faults of the system's keys are found at once.
     system = build_system(settings.system or {}, "run: system")
     collection = load_collection(name_of(settings.collection))
@@ -143,7 +143,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
         out(f"run: {made.path}")
         private = f"the judgments of {collection.name}, edition {edition}, are private: the run is made and not scored"
         out(f"{private}; send it to the organisers, who submit it with 'harness submit'")
-        return
+        return None
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
     with _spread(settings):
         produced = produced_by(settings, system, found, suffix)
@@ -156,7 +156,23 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     out(headline(evaluation))
     out(f"run: {produced.path}")
     folder = Path(settings.output) / found.collection.name / produced.run.name
-    out(f"report: {first_page(write_changed(page, folder, settings.formats, say))}")
+    shown = first_page(write_changed(page, folder, settings.formats, say))
+    out(f"report: {shown}")
+    scores = evaluation.scores[0]
+    return Finished(scores.mean(scores.measures[0]), [_record(settings, found, scores, produced.path, shown)])
+
+
+def _record(settings: RunSettings, found: Task, scores: Scores, run: Path, page: Path | None = None) -> Record:
+    """Returns what a tracker logs of a run."""
+    private = found.collection.edition(found.scorer.qrels.edition).private
+    given = {
+        "corpus": None if found.corpus is None else found.corpus.name,
+        "system": settings.system,
+        "training": ", ".join(settings.training or ()) or None,
+        "rerank": settings.rerank or None,
+        "seed": settings.seed,
+    }
+    return record(scores, run, given, private=private, page=page)
 
 
 def _spread(settings: RunSettings) -> AbstractContextManager[None]:
@@ -190,12 +206,13 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
         named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings.tune)]
     scored: list[Scores] = []
     files: dict[str, str] = {}
-    basis, judged, protocols, said = [], [], [], []
+    basis, judged, protocols, said, records = [], [], [], [], []
     system = build_system(settings.system or {}, "run: system")
     for name, edition in named:
         found = task_of(settings, name, edition, _SHARED)
         produced = produced_by(settings, system, found, run_suffix(overrides, fixed()))
         scored.append(found.scorer(produced.run))
+        records.append(_record(settings, found, scored[-1], produced.path))
         files[str(produced.path)] = produced.run.sha256
         judged.append(found.scorer.qrels.sha256)
         # That of the scorer is another one where a corpus holds a part of the judgments.
@@ -222,7 +239,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
     where = ", ".join(name for name, _ in named)
     shown = "undefined" if first is None else f"{first:.4f}"
     out(f"{made.text()}: {protocol.label(scored[0].measures[0])} {shown} on {where} (n = {n})")
-    return float("nan") if first is None else first
+    return Finished(float("nan") if first is None else first, records)
 
 
 def _unvaried_digests(

@@ -26,11 +26,19 @@ def reader(name: str) -> Reader:
         return JSONL
     if foreign.named(name):
         return foreign.documents(name)
-    from harness.collections.readers import arqmath, lean, mse, ntcir, saber, stacks, tangent
+    from harness.collections.readers import arqmath, lean, mse, ntcir, saber, stacks, tangent, trec_documents
 
     formulas = (mse.FORMULAS, tangent.FORMULAS, ntcir.FORMULAS)
     problems = (saber.FULL, saber.STATEMENTS)
-    readers = (mse.PAGES, *arqmath.READERS, lean.DECLARATIONS, *formulas, *stacks.READERS, *problems)
+    readers = (
+        mse.PAGES,
+        *arqmath.READERS,
+        lean.DECLARATIONS,
+        *formulas,
+        *stacks.READERS,
+        *problems,
+        trec_documents.DOCUMENTS,
+    )
     known = {entry.name: entry for entry in readers}
     if name not in known:
         raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.data import preferences
+from harness.data.archives import is_packed, run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format
@@ -408,7 +410,8 @@ def read_run(
 ) -> Run:
     """Reads a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
 
-    A run that was made from stand-ins, by its metadata file, is refused outside of a rehearsal.
+    A folder or an archive of TIRA holds the file as `run.txt`. A run that was made from stand-ins, by its metadata
+    file, is refused outside of a rehearsal.
 
     Examples
     --------
@@ -416,12 +419,19 @@ def read_run(
     >>> run.name, len(run.topics)
     ('overlap', 42)
     """
-    rehearsal.refuse(Path(path))
-    return parse_run(read_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
+    return parse_run(run_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
+
+
+def run_bytes(path: Path) -> bytes:
+    """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`."""
+    rehearsal.refuse(path)
+    return run_content(path) if is_packed(path) else read_bytes(path)
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> Qrels:
     """Parses judgments from the bytes of a four-column file: topic, iteration, document, grade.
+
+    Preferences in five columns become grades, which need not be whole: see `harness.data.preferences`.
 
     Parameters
     ----------
@@ -433,6 +443,9 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
         The file has problems, all of which are listed: wrong numbers of columns, invalid grades, duplicates.
     """
     check_text(data, path)
+    if whole and preferences.is_five_columns(data):
+        found = [row for _, row in preferences.rows(data, path)]
+        return replace(Qrels.from_rows(edition, found), sha256=sha256(data))
     faults = Faults(path)
     columns = read_columns(data, JUDGMENTS, faults, whole=whole)
     topic, n = columns.topic, columns.rows

@@ -10,8 +10,10 @@ from typing import Any
 
 import yaml
 
+from harness.data.archives import is_packed
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.experiments.tira import metadata_of
 from harness.labs.journal import Kind
 from harness.labs.lab import Lab
 from harness.store import cost, sidecar
@@ -48,8 +50,15 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
 
     Parameters
     ----------
-    path : the run's file; its metadata file is written by `harness run` or is any other ir_metadata file.
+    path : the run's file; its metadata file is written by `harness run` or is any other ir_metadata file. A folder or
+        archive of TIRA has it inside.
     """
+    if is_packed(path):
+        try:
+            inside = metadata_of(path)
+        except HarnessError as error:
+            return {}, f"{error.lines[0]}; ignored"
+        return {name: inside[name] for name in _TAKEN if isinstance(inside.get(name), Mapping)}, ""
     file = sidecar.beside(path)
     if not file.is_file():
         return {}, ""

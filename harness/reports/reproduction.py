@@ -85,7 +85,7 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
         cells = [Cell(label(each.measure)), n, *(number_cell(x, 4) for x in (each.original, each.new))]
         cells.append(Cell(f"{each.difference:+.4f}", each.difference))
         if found.paired:
-            cells += [_number(each.rmse), _number(each.largest), Cell(each.topic or "")]
+            cells += [_number(each.rmse), _number(each.nrmse), _number(each.largest), Cell(each.topic or "")]
         cells.append(shown_p(each.p))
         if based:
             cells += [
@@ -99,7 +99,8 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
     columns = [Column("measure"), counted]
     columns += [Column(name, kind="number") for name in ("original mean", "new mean", "difference")]
     if found.paired:
-        columns += [Column("RMSE", kind="number"), Column("largest difference", kind="number"), Column("at topic")]
+        columns += [Column(name, kind="number") for name in ("RMSE", "nRMSE", "largest difference")]
+        columns.append(Column("at topic"))
     columns.append(Column("p", kind="number"))
     if based:
         columns += [Column(name, kind="number") for name in ("original baseline", "new baseline")]
@@ -107,7 +108,10 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
     test = "paired t-test" if found.paired else "t-test of independent samples, one variance"
     notes = [f"p: two-sided {test}, not corrected; a large p does not prove equality."]
     if found.paired:
-        notes.append("RMSE and largest difference: of the topics' differences; RMSE is their root mean square.")
+        notes.append(
+            "RMSE and largest difference: of the topics' differences; RMSE is their root mean square; "
+            "nRMSE divides it by the largest possible one."
+        )
     if based:
         notes.append(
             f"Baselines: {found.baseline_original}, {found.baseline_new}. Effect ratio: improvement over the baseline, "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -160,7 +161,7 @@ def studentized_range_sf(q: Floats, means: int, freedom: int) -> Floats:
     """
     from scipy import special, stats
 
-    nodes, weights = np.polynomial.legendre.leggauss(96)
+    nodes, weights = _gauss_legendre(96)
     spread = 9 / math.sqrt(2 * freedom)
     low, high = max(0.0, 1 - spread), 1 + spread
     s = low + (nodes + 1) * (high - low) / 2
@@ -172,6 +173,12 @@ def studentized_range_sf(q: Floats, means: int, freedom: int) -> Floats:
         inside = (below - special.ndtr(z - value * s[:, None])) ** (means - 1) @ density
         out[index] = weights @ (1 - inside)
     return np.clip(out, 0.0, 1.0)
+
+
+@cache  # takes as long as twenty of the sums above
+def _gauss_legendre(count: int) -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return nodes, weights
 
 
 def _critical(alpha: float, means: int, freedom: int) -> float:

@@ -59,6 +59,7 @@ class Effect:
     n, n_new : numbers of topics of the original and the new run; for a reproduction, of common topics.
     original, new : means over these; `difference` is new - original.
     rmse : root mean square of the topics' differences; None for a replication.
+    nrmse : `rmse` divided by the largest possible one, given the original values between 0 and 1, as in repro_eval.
     largest : largest absolute difference of a topic, at `topic`; None for a replication.
     p : p-value of the two-sided t-test, paired for a reproduction, else for independent samples with equal variance (as
         in repro_eval). None if the differences are constant but not 0.
@@ -77,6 +78,7 @@ class Effect:
     new: float
     difference: float
     rmse: float | None
+    nrmse: float | None
     largest: float | None
     topic: str | None
     p: float | None
@@ -303,6 +305,7 @@ def _effect(
         float(new.mean()),
         float(new.mean() - original.mean()),
         math.sqrt(float((differences**2).mean())) if paired else None,
+        math.sqrt(float((differences**2).sum() / (np.maximum(original, 1 - original) ** 2).sum())) if paired else None,
         float(abs(differences[at])) if paired else None,
         names[0][at] if paired else None,
         _p(_means(original, names[0], clusters[0]), _means(new, names[-1], clusters[1]), paired),

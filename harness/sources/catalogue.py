@@ -130,10 +130,15 @@ def resource(mapping: object, where: str, folder: Path | None = None) -> Resourc
     if wanted.path not in source.files:
         known = suggestion(wanted.path, source.files)
         raise HarnessError(f"{where}: {wanted.path!r} is not a file of source {wanted.source!r}; {known}")
-    entry = typed(_Entry, source.files[wanted.path], f"{source_path}: files: {wanted.path}")
+    return _listed(source, source_path, wanted.path)
+
+
+def _listed(source: _Source, source_path: str, path: str) -> Resource:
+    """Returns one of the files that a source lists."""
+    entry = typed(_Entry, source.files[path], f"{source_path}: files: {path}")
     about = (entry.sha256, entry.size, source.licence, source.url, source.by_hand, entry.package or source.package)
     try:
-        return Resource(source.repository, source.commit, wanted.path, *about, entry.hub)
+        return Resource(source.repository, source.commit, path, *about, entry.hub)
     except HarnessError as error:
         raise HarnessError(f"{source_path}: {error}") from None
 
@@ -154,9 +159,8 @@ def _beside(path: Path, folder: Path | None) -> Path:
 
 def source_files(name: str) -> list[Resource]:
     """Returns all files of a source."""
-    source, _ = _source(name)
-    files = [resource({"source": name, "path": path}, f"source {name}") for path in source.files]
-    return [file for file in files if isinstance(file, Resource)]
+    source, source_path = _source(name)
+    return [_listed(source, source_path, path) for path in source.files]
 
 
 def terms(name: str) -> str:

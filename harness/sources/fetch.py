@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
-from harness.io import console
-from harness.sources import archives, hub, packages
+from harness.io import archives, console
+from harness.sources import hub, packages
 from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, mirrored, one_line, put, reported
 from harness.sources.network import download
 from harness.sources.resource import Resource

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from harness.io import console
+from harness.io import archives, console
 from harness.io.files import sha256_file
 from harness.io.temporary import fetching
-from harness.sources import archives, cache, network
+from harness.sources import cache, network
 from harness.sources.resource import Folder
 
 

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.io import archives
 from harness.io.files import cache_root, sha256_file
 from harness.io.temporary import fetching
-from harness.sources import archives, cache, network
+from harness.sources import cache, network
 from harness.sources.resource import Resource
 
 _PROBE = 5  # time-out of package indexes in seconds

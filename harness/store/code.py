@@ -25,12 +25,14 @@ OURS = __name__.partition(".")[0]
 ROOT = Path(__file__).parents[1]
 TARGET = "_target_"
 
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # statements of a statement
 _SUFFIXES = tuple(suffix for suffix in all_suffixes() if suffix not in BYTECODE_SUFFIXES)
 _INSTALLED = {"site-packages", "dist-packages"}
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _WORDS = re.compile(r"[\w-]+")
 _WORD = re.compile(r"import(?!\w)")  # begins with letters, which is many times faster than `\b`
 _CALL = re.compile(r"""\b(?:import_module|__import__)\([ \t]*["']([\w.]+)["']""")
+_EXAMPLE = re.compile(r"^[ \t]*>>> .*", re.M)  # of a docstring; it is no Python
 _TYPING = re.compile(r"^([ \t]*)if (?:typing\.)?TYPE_CHECKING:.*\n(?:(?:\1[ \t]+\S.*|[ \t]*)\n)*", re.M)
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<base>\.*[\w.]*)[ \t]+import\b[ \t]*(?P<names>\([^()#]*\)[ \t]*|[^\n()#;\\]+)"
@@ -236,7 +238,7 @@ def imports(text: str, package: str = "") -> set[str]:
     package : package of the module, for relative imports.
     """
     text = text if text.endswith("\n") else f"{text}\n"
-    plain = _TYPING.sub("", text)
+    plain = _EXAMPLE.sub("", _TYPING.sub("", text))
     found = _scanned(plain)
     pairs = _parsed(text) if found is None else found
     if "import_module(" in plain or "__import__(" in plain:
@@ -289,8 +291,8 @@ def _parsed(text: str) -> set[tuple[str, str]]:
             out |= {(base, "" if alias.name == "*" else alias.name) for alias in node.names}
         elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             waiting += node.orelse
-        else:
-            waiting += ast.iter_child_nodes(node)
+        else:  # no expression holds an import
+            waiting += [inner for field in _BLOCKS for inner in getattr(node, field, ())]
     return out
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from harness.io.console import progress, track
+from harness.store.tracker import tracking
 
 
 class _HasId(Protocol):
@@ -69,6 +70,7 @@ class Meter:
     memory : peak memory in bytes of this process in the block, or of a child process that ended in the block; None if
         the operating system cannot reset the peak. If an earlier child was larger, its peak is used.
     gpu_memory : peak memory allocated by torch on one GPU; None without a GPU.
+    resources : energy, memory and time as in ir_metadata, by the package tirex-tracker; empty without it.
     """
 
     phases: dict[str, float] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class Meter:
     total: float = 0.0
     memory: int | None = None
     gpu_memory: int | None = None
+    resources: dict[str, Any] = field(default_factory=dict)
 
 
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
@@ -91,7 +94,9 @@ def measuring() -> Iterator[Meter]:
     own, children = _forget_peak(), resource.getrusage(resource.RUSAGE_CHILDREN)
     begin = time.perf_counter()
     try:
-        yield meter
+        with tracking(meter.resources):
+            begin = time.perf_counter()
+            yield meter
     finally:
         meter.total = time.perf_counter() - begin
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -105,6 +105,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
             "executable": {"cmd": made.provenance.command},
             "source": {"lang": ["python"], "package": f"mathir-harness {versions['mathir-harness']}"},
         },
+        **({"resources": meter.resources} if meter.resources else {}),
         "method": {"automatic": True, "retrieval": [{"name": name, **system}]},
         "data": {
             "test collection": {"name": collection},

@@ -90,7 +90,7 @@ def visit(browser: Browser) -> Iterator[Open]:
     assert seen == []
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs made of the judgments: `good` has the best grades first, `poor` the worst, and lacks topic M.42."""
     found = task("mini-task1")
@@ -116,7 +116,7 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from harness.papers.paper import load_paper
     from harness.papers.reproduce import reproduce

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import mmap
 import os
 import signal
 import socket
@@ -23,33 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process with threads is not forked
-_IMPORTS = (
-    "bm25s",
-    "hydra._internal.hydra",
-    "hydra._internal.instantiate._instantiate2",
-    "hydra.core.override_parser.overrides_parser",
-    "hydra_plugins.hydra_joblib_launcher.joblib_launcher",
-    "hydra_plugins.hydra_optuna_sweeper.optuna_sweeper",
-    "jinja2",
-    "latex2mathml.converter",
-    "harness.__main__",
-    "harness.cli.main",
-    "harness.cli.compose",
-    "harness.cli.run",
-    "harness.cli.experiment",
-    "harness.cli.reproduce",
-    "harness.experiments.produce",
-    "harness.experiments.sweep",
-    "harness.reports.comparison",
-    "harness.reports.experiment",
-    "harness.reports.organisers",
-    "harness.reports.sweep",
-    "harness.reports.topics",
-    "harness.systems.lexical.system",
-    "harness.systems.structural.tokens",
-    "harness.systems.fusion.system",
-)
-_PATIENCE = 180  # seconds for a command
+_PATIENCE = 900  # seconds for a command
 _LONGEST = 1 << 20  # bytes of a request
 
 
@@ -92,8 +67,10 @@ def _listening() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _child(arguments: list[str], folder: str, environment: dict[str, str], out: int, err: int) -> None:
-    """Become the program, and never return."""
+def _child(
+    arguments: list[str], folder: str, environment: dict[str, str], out: int, err: int, wanted: mmap.mmap
+) -> None:
+    """Become the program, and never return; `wanted` notes that it imported torch."""
     code: Any = 1
     try:
         for descriptor, place in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
@@ -124,23 +101,32 @@ def _child(arguments: list[str], folder: str, environment: dict[str, str], out: 
         with suppress(OSError, ValueError):
             sys.stderr.flush()
     finally:
+        wanted[0] = "torch" in sys.modules
         os._exit(code or 0)
 
 
 def serve(descriptor: int) -> None:
     """Fork a child for each request, wait for it, and answer with its status; until the other side is gone."""
-    for name in _IMPORTS:
-        with suppress(ImportError):
-            __import__(name)
+    sys.path[0] = str(Path(__file__).parents[1] / "tools")
+    from warm import warm
+
+    del sys.path[0]
+    warm()
+    wanted = mmap.mmap(-1, 1)
     listening = socket.socket(fileno=descriptor)
     while True:
         request, descriptors, _, _ = socket.recv_fds(listening, _LONGEST, 2)
         if not request:
             return
+        if wanted[0]:  # two seconds, which most commands do not need
+            with suppress(ImportError):
+                import torch  # noqa: F401
         child = os.fork()
         if child == 0:
             listening.close()
-            _child(*json.loads(request), *descriptors)
+            arguments, folder, environment = json.loads(request)
+            out, err = descriptors
+            _child(arguments, folder, environment, out, err, wanted)
         for one in descriptors:
             os.close(one)
         _, status = os.waitpid(child, 0)
@@ -148,5 +134,4 @@ def serve(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    del sys.path[0]
     serve(int(sys.argv[1]))

@@ -251,6 +251,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int
 # ---- the real thing
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_the_crossmath_report_in_a_browser(crossmath: Path, visit: Open, width: int, scheme: str) -> None:

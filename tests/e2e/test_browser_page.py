@@ -209,6 +209,7 @@ def test_crossmath_on_paper(crossmath: Path, visit: Open, tmp_path: Path) -> Non
     assert_printed_well(visit(crossmath), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_answers_of_crossmath_are_links(crossmath: Path, visit: Open) -> None:
     page = visit(crossmath, "#topic=arqmath-1/A.4")

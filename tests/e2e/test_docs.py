@@ -19,7 +19,10 @@ SHELL = ("mkdir", "tar")
 
 @pytest.mark.parametrize(
     "path",
-    sorted(DOCS / f"{name}.md" for name in ("collections", "labs", "measures", "private-judgments", "site")),
+    sorted(
+        DOCS / f"{name}.md"
+        for name in ("checking", "collections", "export", "labs", "measures", "private-judgments", "site")
+    ),
     ids=lambda path: path.stem,
 )
 def test_examples(tmp_path: Path, path: Path) -> None:

@@ -145,7 +145,7 @@ def test_what_is_finished_is_not_run_again(place: Place) -> None:
 
 @pytest.mark.slow
 def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path) -> None:
-    """Ten times, at random moments of all that it does: the same bytes of every table, and no finished run twice."""
+    """Four times, at random moments of all that it does: the same bytes of every table, and no finished run twice."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
     tuned = {"overrides": ["system=overlap"], "tune": {"system.depth": [5, 1000]}}
     for place in (calm, killed):
@@ -157,7 +157,7 @@ def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path)
     took = time.monotonic() - begin
     random = Random(17)
     stopped = 0
-    for _ in range(10):
+    for _ in range(4):
         process = killed.start(*words)
         time.sleep(random.uniform(0, took))
         stopped += process.poll() is None

@@ -24,4 +24,4 @@ def test_a_few_interleavings() -> None:
 
 @pytest.mark.slow
 def test_interleavings() -> None:
-    _ends_well(60, 2)
+    _ends_well(24, 2)

@@ -194,7 +194,7 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
         "topics: {reader: jsonl, file: ../../topics.jsonl}\n",
     )
     program = [sys.executable, "-m", "harness"] if module else [str(place.program)]
-    for command in LOOKING:
+    for command in LOOKING[:: 4 if module else 1]:  # they start alike
         done = subprocess.run(
             [*program, *command.split()],
             cwd=place.here,

@@ -21,15 +21,14 @@ REAL = ("runs", "experiments", "neural", "theorems", "crosslingual", "sweeps")
 
 def check(place: Place, command: list[str], shown: str) -> None:
     """Run a command; each line that is shown is printed, and if none is left out (`...`), the other way round too."""
-    process = place.start(*command)
-    out, said = process.communicate(timeout=900)
-    if process.returncode == 2 and "system=cross-lingual-apertium" in command and shutil.which("apertium") is None:
-        assert said.splitlines()[-1] == MISSING  # the page names what that command needs
+    done = place.run(*command)
+    if done.code == 2 and "system=cross-lingual-apertium" in command and shutil.which("apertium") is None:
+        assert done.err.splitlines()[-1] == MISSING  # the page names what that command needs
         return
-    assert process.returncode == 0, said
+    assert done.code == 0, done.err
     lines = [line for line in shown.splitlines() if line and line != "..."]
-    printed = [line for line in out.splitlines() if line]
-    assert [line for line in lines if line not in (*printed, *said.splitlines())] == []
+    printed = [line for line in done.out.splitlines() if line]
+    assert [line for line in lines if line not in (*printed, *done.err.splitlines())] == []
     if shown and "..." not in shown.splitlines():
         assert [line for line in printed if line not in lines] == []
 

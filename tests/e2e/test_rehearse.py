@@ -23,8 +23,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, mirror: Path) -> Place:
 @pytest.mark.parametrize(
     ("paper", "row"),
     [
-        ("mirmu-msm", "ens 9:*"),  # words and formulas of posts, fused
-        ("mirmu-msm", "msm 5*"),  # a bi-encoder in a folder
+        ("mirmu-msm", "ens 14:*"),  # words and formulas of posts, and a bi-encoder in a folder, fused
         ("mathlib4", "with query*OpenAI v3*/ formal corpus"),  # a service's vectors, queries augmented by a model
         ("saber-math", "*BGE-M3*"),  # an encoder of the hub
         ("mathamr-plus", "Sequential"),  # AMR graphs, a training, an experiment's part

@@ -18,7 +18,7 @@ from tools import Place, run_text
 from harness.io.files import sha256_file
 
 MINI = ("collection=mini-task1", "corpus=mini-answers")
-GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1,1.4,1.7,2,2.3,2.6,2.9", "system.b=0,0.2,0.4,0.6,0.8,1")
+GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1", "system.b=0,0.4,1")
 
 
 @pytest.fixture
@@ -164,17 +164,17 @@ def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    """Sixty points, killed five times at random moments."""
+    """Twelve points, killed three times at random moments."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
     # Hydra composes every point of a batch beforehand; in batches of one a killed sweep has not done so in vain.
     arguments = ("run", "-m", *MINI, *GRID, "formats=[json,md,csv]", "hydra.sweeper.max_batch_size=1")
     calm.good(*arguments)
     rng = random.Random(5)
     kills = 0
-    while kills < 5:
+    while kills < 3:
         before = made(killed)
         process = killed.start(*arguments)
-        target = before + rng.randrange(1, 10)
+        target = before + rng.randrange(1, 4)
         deadline = time.monotonic() + 60
         while made(killed) < target and process.poll() is None and time.monotonic() < deadline:
             time.sleep(rng.random() / 100)
@@ -186,7 +186,7 @@ def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> Non
     assert done.code == 0, done.err
     assert "reused, same configuration" in done.err
     assert runs(killed) == runs(calm)
-    assert len(runs(calm)) == 60
+    assert len(runs(calm)) == 12
     assert summary(killed) == summary(calm)
     # Nothing half-made lies about, but for what the kills left unfinished under hidden names.
     assert {Path(name).name for name in killed.files("runs") if not Path(name).name.startswith(".")} == {

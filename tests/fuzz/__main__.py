@@ -8,14 +8,12 @@ results are right.
 from __future__ import annotations
 
 import argparse
-import importlib
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -38,6 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "list": ("list", "--json"),
     "store": ("store", "ls"),
 }
+WRITING = ("make", "tree", "theirs")  # what the other commands leave, these leave too
 # Kind of damage -> the world it is done to, and which files it befalls, by the command that reads them.
 PACKED = ("judged.txt.gz", "topics.jsonl.xz")
 MINE = ("conf/*/mine.yaml",)
@@ -73,24 +72,19 @@ ONE_FAULT = ("copies", "stores")  # of a table or a configuration, all faults ar
 
 
 class Worlds:
-    """A world as it is written, and one in which every command was run; and what each command gives in them."""
+    """A world as it is written, and one in which commands have left files; and what each command gives in them."""
 
     def __init__(self, root: Path) -> None:
+        sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+        from warm import warm
+
         self.root = root
+        warm()
         build(root / "new")
-        shutil.copytree(root / "new", root / "used")
-        for command in COMMANDS.values():
-            modules = root / "modules"
-            self._good(root / "used", command, modules)
-            # Loaded here once, not in every child.
-            for name in modules.read_text().split():
-                if name != "__main__":
-                    with suppress(Exception):
-                        importlib.import_module(name)
         self._known: dict[tuple[str, str], Done] = {}
 
-    def _good(self, place: Path, command: tuple[str, ...], modules: Path | None = None) -> Done:
-        done = execute(place, command, modules)
+    def _good(self, place: Path, command: tuple[str, ...]) -> Done:
+        done = execute(place, command)
         if done.code:
             raise SystemExit(f"{' '.join(command)} fails before any damage:\n{done.err}")
         return done
@@ -105,6 +99,10 @@ class Worlds:
 
     def copy(self, world: str, name: str) -> Path:
         """A copy of a world, to do something in."""
+        if world == "used" and not (self.root / world).exists():
+            shutil.copytree(self.root / "new", self.root / world)
+            for command in WRITING:
+                self._good(self.root / world, COMMANDS[command])
         shutil.copytree(self.root / world, self.root / name)
         return self.root / name
 

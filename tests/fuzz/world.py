@@ -143,17 +143,14 @@ def environment(root: Path) -> dict[str, str]:
     }
 
 
-def execute(root: Path, arguments: tuple[str, ...], modules: Path | None = None) -> Done:
-    """A command in a child of this process, which has loaded the modules already.
-
-    `modules` : where the child writes the names of those that it has loaded in the end.
-    """
+def execute(root: Path, arguments: tuple[str, ...]) -> Done:
+    """A command in a child of this process, which has loaded the modules already."""
     out, err = root / "out.txt", root / "err.txt"
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if not child:
-        _become(root, arguments, out, err, modules)
+        _become(root, arguments, out, err)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     given = dict(argument.partition("=")[::2] for argument in arguments)
@@ -162,7 +159,7 @@ def execute(root: Path, arguments: tuple[str, ...], modules: Path | None = None)
     return Done(code, out.read_bytes(), err.read_text("utf-8", "replace"), made)
 
 
-def _become(root: Path, arguments: tuple[str, ...], out: Path, err: Path, modules: Path | None) -> None:
+def _become(root: Path, arguments: tuple[str, ...], out: Path, err: Path) -> None:
     code: object = 99
     try:
         signal.alarm(LONGEST)
@@ -186,7 +183,5 @@ def _become(root: Path, arguments: tuple[str, ...], out: Path, err: Path, module
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()
-        if modules is not None:
-            modules.write_text("\n".join(sys.modules))
     finally:
         os._exit(code if isinstance(code, int) else 1)

@@ -11,6 +11,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
@@ -77,7 +78,7 @@ def difference(lines: list[Line], visual: dict[str, str], judged: dict[str, dict
 
 @pytest.mark.slow
 @given(lines=RUNS, visual=VISUAL, first=JUDGED, second=JUDGED, depth=st.sampled_from((1, 3, 5, 1000)))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_scores_are_those_of_the_organisers(
     lines: list[Line], visual: dict[str, str], first: dict[str, int], second: dict[str, int], depth: int
 ) -> None:

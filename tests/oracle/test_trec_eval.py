@@ -15,6 +15,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
@@ -177,7 +178,7 @@ SCORES = st.one_of(st.sampled_from((*TIED, *NEAR, *ODD)), st.floats(allow_nan=Fa
     prime=st.booleans(),
     level=st.integers(1, 3),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_scores_are_those_of_trec_eval_on_generated_input(
     run: dict[str, dict[str, float]],
     qrels: dict[str, dict[str, int]],

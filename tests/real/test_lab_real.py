@@ -82,6 +82,7 @@ def held(lab: Path, collection: str, files: dict[str, Path], *settings: str) -> 
     return codes, "".join([*printed, said])
 
 
+@pytest.mark.slow
 def test_eight_teams_and_the_baseline(files: dict[str, Path], tmp_path: Path) -> None:
     lab = tmp_path / "lab"
     codes, printed = held(lab, "arqmath-1-task1", files)

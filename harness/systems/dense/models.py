@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import HarnessError, shortened, suggestion
-from harness.io import config
+from harness.io import archives, config
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file
-from harness.sources import archives, catalogue, fetch, network, packages
+from harness.sources import catalogue, fetch, network, packages
 from harness.sources.resource import Resource
 from harness.store import artefacts
 from harness.store.llm import load_endpoint

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.builders.saber.databank import (
     Balance,
@@ -37,7 +38,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=14).map("".join))
 @example(r"\begin{align*}\(\end{align*}f(x)")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_dollars_change_nothing_else_and_are_put_once(text: str) -> None:
     out, good = in_dollars(text)
     assert without_dollars(out) == without_dollars(text)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.builders.saber.ontology import Ontology, ancestors, information
 from harness.errors import HarnessError
@@ -38,7 +39,7 @@ def slow_lin(corpus: list[list[str]], one: str, other: str) -> float:
 
 @pytest.mark.slow
 @given(TAGS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_lin_is_a_likeness_and_equals_its_definition(corpus: list[list[str]]) -> None:
     info = information(corpus)
     nodes = sorted(info.frequency)

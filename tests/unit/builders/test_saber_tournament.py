@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.builders.saber.draws import draw
 from harness.builders.saber.judges import Comparison, Oracle
@@ -47,7 +48,7 @@ def oracle(n: int, noise: float = 0.0, seed: int = 0, bias: float = 0.0) -> tupl
 
 
 @given(st.integers(2, 25), st.data(), st.sampled_from([0.0, 0.3, 3.0]), st.integers(0, 99))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_every_round(n: int, data: st.DataObject, noise: float, seed: int) -> None:
     """No pair plays twice; everybody plays in each round, or sits out by rule."""
     rounds = data.draw(st.integers(1, n - 1 if n % 2 == 0 else n))

@@ -22,7 +22,10 @@ from harness.experiments.produce import check_untrained
 from harness.io import config
 from harness.systems.build import build_system
 
-SYSTEMS = [name for name in config.names("system") if "state" not in config.load("system", name)[0]]
+SYSTEMS = {
+    name: mapping for name in config.names("system") if "state" not in (mapping := config.load("system", name)[0])
+}
+FIRST = {str(mapping["_target_"]): name for name, mapping in reversed(SYSTEMS.items())}  # of each class
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +52,10 @@ def check_runnable(words: Sequence[str]) -> None:
     check_untrained(build_system(found.system or {}, "system"), collection.name, collection.edition(found.edition).name)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS],
+)
 def test_systems(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     check_runnable(example(capsys, "systems", name))
 

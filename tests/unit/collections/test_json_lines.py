@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
@@ -27,7 +28,7 @@ LINES = st.one_of(
 
 
 @given(line=LINES, cut=st.integers(0, 60))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_lines_are_read_as_json_loads_reads_them(line: bytes, cut: int) -> None:
     line = line[: len(line) - cut if cut < 20 else None].rstrip(b"\r\n")
     if not line.strip() or b"\n" in line:

@@ -12,6 +12,7 @@ import pytest
 from corpora_tools import corpus, mathml, message, span
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.collections.corpora import reader
 from harness.collections.corpus import Corpus, Document
@@ -418,7 +419,7 @@ def test_posts_cut_short_at_any_place_are_a_fault(tmp_path: Path) -> None:
 TEXT = st.text("ab<> é∑😀", max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.dictionaries(
         st.integers(1, 60), st.builds(Question, TEXT, TEXT, st.sampled_from(("", "7")), TEXT | st.just("long" * 999))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.data.columns import (
     BLOCK,
@@ -219,7 +220,7 @@ def lines_of(data: bytes, size: int) -> list[tuple[int, list[bytes]]]:
 
 
 @given(TABLES, st.integers(1, 200))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_blocks_of_any_size_give_the_fields_that_split_gives(data: bytes, size: int) -> None:
     wanted = [(number, line.split()) for number, line in enumerate(data.split(b"\n"), 1) if line.split()]
     assert lines_of(data, size) == wanted

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from trec_tools import lines, message, same
 
 from harness.data.layouts import FORMATS
@@ -298,8 +299,10 @@ def test_what_is_wrong_with_judgments(data: bytes, expected: list[str]) -> None:
 
 def test_files_that_cannot_be_read() -> None:
     Path("folder").mkdir()
+    packed = "folder: is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA"
+    assert message(partial(read_run, "folder")) == packed
+    assert message(partial(read_qrels, "folder")) == "folder: is a folder, expected a file"
     for read in (read_run, read_qrels):
-        assert message(partial(read, "folder")) == "folder: is a folder, expected a file"
         assert message(partial(read, "absent.txt")) == "absent.txt: no such file"
 
 
@@ -386,7 +389,7 @@ MESSY = st.one_of(
 
 
 @given(MESSY)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_no_input_gives_anything_but_a_value_or_an_error_of_ours(data: bytes) -> None:
     for asked in (None, *FORMATS):
         with suppress(HarnessError):

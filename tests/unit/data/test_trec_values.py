@@ -11,6 +11,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from trec_tools import lines, message, same
 
 from harness.data.layouts import FORMATS
@@ -73,7 +74,7 @@ def test_runs_come_back_from_dictionaries_and_json(rankings: dict[str, dict[str,
 
 
 @given(RANKINGS, st.sampled_from([*FORMATS]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_written_runs_are_sorted_and_read_back(rankings: dict[str, dict[str, float]], layout: str) -> None:
     run = Run.from_dict("r", rankings)
     if layout == "arqmath-task2":

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from page_tools import explored
 
 from harness.collections.corpus import Document
@@ -102,7 +103,7 @@ def test_a_run_without_a_judged_topic_is_an_error() -> None:
         Scorer(QRELS, PRIME).rankings(Run.from_dict("r", {"Z": {"a": 1}}))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=1),
     st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), min_size=1),
@@ -328,7 +329,7 @@ def test_no_text_ends_the_script_element() -> None:
     assert json.loads(explored(page))["collections"][0]["name"] == shown
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_can_be_written(text: str) -> None:
     json.loads(to_json(hostile(text)))

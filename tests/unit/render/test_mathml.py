@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.render import formulas
 from harness.render.formulas import ATTRIBUTES, ELEMENTS, Formula, segments, to_mathml
@@ -164,7 +165,7 @@ def test_long_formulas_are_refused() -> None:
     assert to_mathml("x" * (formulas.LONGEST + 1)) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from(TOKENS), max_size=60).map("".join) | st.text(max_size=80), st.booleans())
 def test_whatever_is_written_gives_harmless_mathml_or_nothing(latex: str, display: bool) -> None:
     element = to_mathml(latex, display)
@@ -198,7 +199,7 @@ def test_formulas_are_found_as_mathjax_finds_them(text: str, expected: tuple[obj
     assert segments(text) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from((*TOKENS, "$$", "\\(", "\\)", "\\[", "\\]", " ")), max_size=60).map("".join))
 def test_no_text_outside_formulas_is_lost(text: str) -> None:
     at = 0

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.errors import HarnessError
 from harness.render import figures, svg
@@ -99,7 +100,7 @@ def test_nothing_to_draw_is_still_a_drawing(name: str) -> None:
     parse(EMPTY[name])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(name=st.sampled_from(sorted(DRAWINGS)), label=st.text(max_size=30), value=st.floats())
 def test_no_value_or_label_breaks_a_drawing(name: str, label: str, value: float) -> None:
     root = parse(DRAWINGS[name](label, value))
@@ -108,7 +109,7 @@ def test_no_value_or_label_breaks_a_drawing(name: str, label: str, value: float)
             assert not re.search("nan|inf", node.attrib.get(key, "")), (node.tag, key)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.floats(-1e100, 1e100), st.floats(-1e100, 1e100))
 def test_ticks_rise_and_cover_the_values(a: float, b: float) -> None:
     low, high = min(a, b), max(a, b)
@@ -120,7 +121,7 @@ def test_ticks_rise_and_cover_the_values(a: float, b: float) -> None:
     assert marks[-1] >= high - slack
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
 def test_whole_ticks_have_no_fractions(a: int, b: int) -> None:
     low, high = min(a, b), max(a, b)

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.errors import HarnessError
 from harness.render import svg
@@ -108,7 +109,7 @@ def test_hostile_text_adds_no_element_and_no_attribute(text: str) -> None:
         assert any(visible(text) in content for content in hostile.inside[tag]), tag
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text())
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     page = Page(render_html(Report(text, "", (Section("s", (Text((text,)),)),))))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.scoring import randomization
 from harness.scoring.randomization import sign_flips
@@ -27,7 +28,7 @@ def share(thousandths: list[int]) -> float:
 
 
 @given(THOUSANDTHS, st.integers(0, 20), st.integers(1, 600))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_it_is_exact_where_the_patterns_are_no_more_than_the_permutations(
     differences: list[int], zeros: int, permutations: int
 ) -> None:

@@ -133,6 +133,7 @@ def test_effects_by_hand() -> None:
     assert (each.n, each.n_new, each.topic) == (3, 3, "c")
     assert (each.original, each.new, each.difference) == pytest.approx((0.7, 0.4, -0.3))
     assert (each.rmse, each.largest) == pytest.approx((math.sqrt((0.01 + 0.09 + 0.25) / 3), 0.5))
+    assert each.nrmse == pytest.approx(math.sqrt((0.01 + 0.09 + 0.25) / (0.25 + 0.49 + 0.81)))
     t = 1.5 * math.sqrt(3)  # differences .1 .3 .5: mean .3, sd .2
     assert each.p == pytest.approx(1 - t / math.sqrt(t * t + 2))
     assert (each.baseline_original, each.baseline_new) == pytest.approx((0.5, 0.3))

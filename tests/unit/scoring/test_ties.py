@@ -155,7 +155,7 @@ def bounds(
 def test_tie_bounds_are_the_extremes_over_all_orders() -> None:
     rng = random.Random(8)
     matters = dict.fromkeys(BOUNDED, 0)
-    for _ in range(800):
+    for _ in range(400):
         how = replace(random_protocol(rng), no_relevant="zero")
         rankings, judged, keys = random_case(rng, 6)
         (ranking, _), (grades, *_) = rankings.values(), judged.values()
@@ -168,7 +168,7 @@ def test_tie_bounds_are_the_extremes_over_all_orders() -> None:
                 continue  # the two cases of the next test
             assert (worst, best) == (min(given), max(given)), (measure, how, ranking, grades, keys)
             matters[measure] += len(given) > 1
-    assert min(matters.values()) > 15, matters  # cases where the order matters at all
+    assert min(matters.values()) > 7, matters  # cases where the order matters at all
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError, one_line
-from harness.sources import archives, cache
+from harness.io import archives
+from harness.sources import cache
 from harness.sources import fetch as module
 from harness.sources.fetch import fetch, fetch_one, state
 from harness.sources.resource import Resource

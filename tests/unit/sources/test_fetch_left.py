@@ -35,7 +35,8 @@ cache.put(Resource("owner/name", "0123456789abcdef0123456789abcdef01234567", "da
 UNPACK = """
 import io, sys, tarfile, time
 from pathlib import Path
-from harness.sources import archives, fetch, folder
+from harness.io import archives
+from harness.sources import fetch, folder
 class Slow:
     def __init__(self, content): self.content = content
     def read(self, size):

@@ -18,7 +18,8 @@ import pytest
 from fetch_tools import COMMIT, FOLDER, error_of, isolate, kept, member, mirrored_archive, pack, sha
 
 from harness.errors import HarnessError
-from harness.sources import archives, cache, resource
+from harness.io import archives
+from harness.sources import cache, resource
 from harness.sources import folder as folders
 from harness.sources.fetch import fetch, state
 from harness.sources.resource import Folder

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from spoken import Careless, check_accounted
 
 from harness.errors import HarnessError
@@ -209,7 +210,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(st.lists(st.sampled_from(PIECES)).map("".join) | st.text(), max_size=3),
     st.booleans(),
@@ -243,7 +244,7 @@ def test_whatever_is_done_to_ten_thousand_texts_every_formula_is_accounted_for(w
     assert min(sum(getattr(passage, name) > 0 for passage in passages) for name in ("lost", "duplicated")) > 1_000
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_every_formula_is_accounted_for(data: st.DataObject) -> None:
     """Whatever is done to the words of a translation: each formula stands in the restored text at least once."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from vector_tools import COUNTS, LENGTHS, agree, documents, queries, reference, sorted_rows, unit
 
 from harness.errors import HarnessError
@@ -43,7 +44,7 @@ def test_by_hand() -> None:
     assert maxsim.maxsim(query, vectors, mean=True).tolist() == pytest.approx([0.4, 0.2, -np.inf])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 20, 300, 1]), st.sampled_from([512, 5]))
 def test_reference(lengths: list[int], counts: list[int], seed: int, product: int, width: int) -> None:
     vectors = documents(lengths, seed=seed)

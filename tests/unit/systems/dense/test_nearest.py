@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from vector_tools import sorted_rows, unit
 
 from harness.errors import HarnessError
@@ -113,13 +114,13 @@ def check(case: Case) -> None:
         assert order.tolist() == list(range(len(order)))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.integers(0, 2**32))
 def test_random_cases(seed: int) -> None:
     check(drawn(seed))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 3), st.integers(0, 50))
 def test_neither_blocks_nor_company_change_a_byte(seed: int, block: int, together: int, pool: int) -> None:
     case = drawn(seed)

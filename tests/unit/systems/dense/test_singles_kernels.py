@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.io.kernels import kernel
 from harness.systems.dense import search
@@ -50,7 +51,7 @@ def asked(generator: np.random.Generator, count: int, dimensions: int) -> npt.ND
 CASE = (st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 300), st.sampled_from(["float32", "float16"]))
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(*CASE, st.integers(1, 40), st.integers(1, 60), st.integers(1, 5))
 def test_search(seed: int, count: int, dimensions: int, kind: str, queries: int, k: int, threads: int) -> None:
     generator = np.random.default_rng(seed)
@@ -73,7 +74,7 @@ def test_search(seed: int, count: int, dimensions: int, kind: str, queries: int,
         assert one.scores.tobytes() == other.scores.tobytes()
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(*CASE, st.sampled_from(["sum", "max"]))
 def test_exact_scores(seed: int, count: int, dimensions: int, kind: str, combine: str) -> None:
     generator = np.random.default_rng(seed)
@@ -84,7 +85,7 @@ def test_exact_scores(seed: int, count: int, dimensions: int, kind: str, combine
     assert compiled == plain
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(*CASE, st.integers(1, 40))
 def test_a_scan_keeps_what_reaches_the_floor(seed: int, count: int, dimensions: int, kind: str, queries: int) -> None:
     """Scores are those of float64 within the bound, and no pair is lost that reaches the floor by more than it."""
@@ -104,7 +105,7 @@ def test_a_scan_keeps_what_reaches_the_floor(seed: int, count: int, dimensions: 
     assert len(pairs) == len(set(pairs))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.integers(0, 30)), st.integers(31, 40))
 def test_candidates_are_grouped_by_their_query(numbers: list[int], queries: int) -> None:
     query, scores = np.array(numbers, np.uint16), np.arange(len(numbers), dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import signal
@@ -32,7 +33,8 @@ from harness.systems.dense.training.tuned import CARD, left_out, reads, tuned
 __all__ = ["courses", "one_thread"]  # fixtures
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra sentences)")
-st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
+if importlib.util.find_spec("sentence_transformers") is None:  # its import takes seconds
+    pytest.skip("sentence-transformers is not installed (extra sentences)", allow_module_level=True)
 
 pytestmark = pytest.mark.usefixtures("one_thread", "courses")
 
@@ -68,6 +70,7 @@ def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Pat
     assert list((tmp_path / "workspace").iterdir()) == []
     found = models.find(str(folder))
     assert found.engine == "transformers"
+    st = importlib.import_module("sentence_transformers")
     if kind == "cross":
         loaded = st.CrossEncoder(str(folder), device="cpu")
         scores = loaded.predict([("integral", "integralic"), ("integral", "groupoid")], show_progress_bar=False)
@@ -302,6 +305,7 @@ def test_folders_that_cannot_take_the_model_are_found_first(
     (tmp_path / "workspace").write_text("a file", encoding="utf-8")
     assert fault("cross", base, tmp_path) == f"{tmp_path / 'workspace'}: cannot be written: File exists"
     (tmp_path / "workspace").unlink()
+    st = importlib.import_module("sentence_transformers")
     size = sum(weight.numel() * 4 for weight in st.CrossEncoder(str(base), device="cpu").model.parameters())
     free = 7 * size - 1
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import random
@@ -27,7 +28,8 @@ from harness.systems.dense.training.data import Examples
 __all__ = ["courses", "one_thread"]  # fixtures
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra sentences)")
-st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
+if importlib.util.find_spec("sentence_transformers") is None:  # its import takes seconds
+    pytest.skip("sentence-transformers is not installed (extra sentences)", allow_module_level=True)
 
 from harness.systems.dense.training import checkpoint, loop, trainer  # noqa: E402
 from harness.systems.dense.training.trainer import Learner  # noqa: E402
@@ -358,6 +360,7 @@ def test_a_saved_cross_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_
     examples, numbers = learner.examples, np.arange(36)
     with torch.no_grad():
         expected = learner.scores(numbers)
+    st = importlib.import_module("sentence_transformers")
     loaded = st.CrossEncoder(str(tmp_path / "saved"), device="cpu")
     texts = [(examples.texts[q], examples.texts[d]) for q, d in zip(examples.query, examples.document, strict=True)]
     found = loaded.predict(texts, activation_fn=torch.nn.Identity(), show_progress_bar=False)
@@ -374,6 +377,7 @@ def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_pat
     examples, numbers = learner.examples, np.arange(36)
     with torch.no_grad():
         expected = learner.scores(numbers)
+    st = importlib.import_module("sentence_transformers")
     loaded = st.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     assert loaded.max_seq_length == 32
     queries = loaded.encode([f"what is {examples.texts[i]}" for i in examples.query])

@@ -14,6 +14,7 @@ import pytest
 from fusion_tools import message, order, pairs_of, ranked, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.data.columns import Floats
 from harness.data.trec import Run
@@ -247,7 +248,7 @@ ANY = st.floats(-9e37, 9e37)
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(NASTY | ANY, min_size=1, max_size=12), min_size=1, max_size=4))
 def test_trec_eval_sees_the_order_that_is_meant(values: list[list[float]]) -> None:
     """Scores that 32-bit floats cannot tell apart are moved, but their 64-bit order and ties stay as they are."""
@@ -292,7 +293,7 @@ def made(runs: Sequence[Scores]) -> list[Run]:
     return [Run.from_dict(f"r{n}", run) for n, run in enumerate(runs)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(RUNS, st.lists(st.integers(0, 4), min_size=5, max_size=5).filter(lambda weights: weights[0] > 0))
 def test_methods_agree_with_a_plain_reference(runs: list[Scores], weights: list[int]) -> None:
     candidates = gather(made(runs), depth=9)

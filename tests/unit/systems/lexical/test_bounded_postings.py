@@ -93,7 +93,7 @@ def folders() -> Iterator[Callable[[], Path]]:
     variant=st.sampled_from(weighting.VARIANTS),
     letters=st.tuples(*(st.sampled_from(each) for each in ("nbldaL", "nftp", "nc"))).map("".join),
 )
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_every_limit_gives_the_bytes_of_the_plain_way(
     seed: int, weights: dict[str, int], least: int, share: float, variant: str, letters: str
 ) -> None:
@@ -120,7 +120,7 @@ def test_every_limit_gives_the_bytes_of_the_plain_way(
 
 
 @given(seed=st.integers(0, 10**6), b=st.floats(0, 1), k1=st.floats(0, 3), weight=st.floats(0.1, 4))
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_bm25f_in_parts(seed: int, b: float, k1: float, weight: float) -> None:
     texts = texts_of(seed)
     weights, lengths = {"title": weight, "body": 1.0}, {"title": b, "body": 0.75}

@@ -7,6 +7,7 @@ import pytest
 from encoder_tools import SMALL, encoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch, collate
@@ -46,14 +47,14 @@ LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
 
 @given(q=LENGTHS, d=LENGTHS, seed=st.integers(0, 99), normalise=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_maxsim_by_hand(q: list[int], d: list[int], seed: int, normalise: bool) -> None:
     sides = (*vectors(*q, seed=seed), *vectors(*d, seed=seed + 1))
     torch.testing.assert_close(loss.maxsim(*sides, normalise), by_hand(*sides, normalise), atol=1e-12, rtol=0)
 
 
 @given(q=LENGTHS, d=LENGTHS, padding=st.floats(-9, 9), more=st.integers(0, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_padding_changes_no_score(q: list[int], d: list[int], padding: float, more: int) -> None:
     plain = loss.maxsim(*vectors(*q), *vectors(*d, seed=1))
     padded = loss.maxsim(*vectors(*q, padding=padding, more=more), *vectors(*d, seed=1, padding=padding, more=more))

@@ -11,6 +11,7 @@ import pytest
 from formula_tools import mutated
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from lexical_tools import corpus_of, found, message, topics_of
 
 from harness.systems.base import Request
@@ -62,7 +63,7 @@ def test_what_can_be_read_around_an_error_has_tokens() -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_tokens_are_printable_and_equal_no_word(some: str) -> None:
     check(some)
 

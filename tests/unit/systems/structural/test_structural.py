@@ -363,7 +363,11 @@ WIDE = "(" + ",".join(map(str, range(300))) + ")"
 
 @pytest.mark.parametrize(
     ("latex", "opt", "slt"),
-    [(WIDE, formulas.WIDE, ""), ("x" * 66_000, formulas.LARGE, formulas.LARGE), ("x\ud800", None, None)],
+    [
+        (WIDE, formulas.WIDE, ""),
+        pytest.param("x" * 66_000, formulas.LARGE, formulas.LARGE, marks=pytest.mark.slow),
+        ("x\ud800", None, None),
+    ],
 )
 def test_a_formula_that_cannot_be_stored_does_not_stop_the_others(
     latex: str, opt: str | None, slt: str | None, tmp_path: Path

@@ -16,6 +16,7 @@ import pytest
 from formula_tools import random_trees, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from lexical_tools import found, message
 from structural_tools import encode
 
@@ -211,7 +212,7 @@ def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(trees(), st.sampled_from([0.0, 0.5, 0.9]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_tree_covers_itself(tree: Tree, credit: float) -> None:
     assert shared(show(tree), show(tree), credit) == pytest.approx(1)
 

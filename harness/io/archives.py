@@ -38,7 +38,7 @@ def members(stream: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator
     stream.most = MAX_HEADERS
     for member in tar:
         said = f"{archive}: member {member.name!r}"
-        _check_inside(member.name, said)
+        check_inside(member.name, said)
         if member.offset_data + member.size > MAX_ARCHIVE:
             raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")
         # The headers of the next member are read into memory, so their size is limited.
@@ -54,7 +54,8 @@ def content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> I
     return stream
 
 
-def _check_inside(name: str, said: str) -> None:
+def check_inside(name: str, said: str) -> None:
+    """Raises HarnessError for the name of a member that leads out of the archive's folder; `said` names the member."""
     if name.startswith("/") or ".." in name.split("/"):
         raise HarnessError(f"{said} leads out of the archive's folder")
 
@@ -75,7 +76,7 @@ def unzip(archive: Path, into: Path) -> None:
     with unzipped(archive) as opened:
         for member in opened.infolist():
             said = f"{archive}: member {member.filename!r}"
-            _check_inside(member.filename, said)
+            check_inside(member.filename, said)
             total += member.file_size
             if total > MAX_ARCHIVE:
                 raise HarnessError(f"{said} reaches beyond the {MAX_ARCHIVE} bytes an archive may have")

@@ -1,0 +1,161 @@
+"""The command `check`: run files checked for faults, coverage, ties and suspicious scores."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import CollectionName, Edition, Judgments, Quiet, TopicFile, to_path
+from harness.errors import FormatError, HarnessError, printable, suggestion
+from harness.io.console import out, say
+
+if TYPE_CHECKING:
+    from harness.scoring.inspection import Against, Finding
+
+_FORMS = ("text", "sarif")
+_LEVELS = ("error", "warning", "note", "never")
+Place = tuple[str, int, "Finding"]  # file, line (0: the whole file), finding
+
+
+def check(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Run files (TREC or ARQMath; plain, gzip, xz or zstd).")
+    ],
+    collection: CollectionName = None,
+    qrels: Judgments = None,
+    topics: TopicFile = None,
+    edition: Edition = None,
+    corpus: Annotated[
+        str | None, typer.Option("--corpus", help="Report documents that this corpus lacks; reads all of it.")
+    ] = None,
+    run_format: Annotated[
+        str | None, typer.Option("--run-format", help="Format of the run files: trec, arqmath-task1, arqmath-task2.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="FORM", help="Form of the report: text or sarif.")] = "text",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", parser=to_path, metavar="FILE", help="Write the report here, and print text."),
+    ] = None,
+    fail_on: Annotated[
+        str, typer.Option(metavar="LEVEL", help="Exit with code 1 from this level on: error, warning, note or never.")
+    ] = "error",
+    quiet: Quiet = False,
+) -> None:
+    """Check run files: format, coverage, ties, suspicious scores; as text or SARIF."""
+    from harness.data.layouts import FORMATS
+    from harness.io.files import write_atomic
+
+    for option, given, known in (("--format", form, _FORMS), ("--fail-on", fail_on, _LEVELS)):
+        if given not in known:
+            raise HarnessError(f"{option} {given}: unknown; {suggestion(given, known)}")
+    paths = [to_path(text) for text in runs]
+    if run_format is not None and run_format not in FORMATS:
+        raise HarnessError(f"--run-format {run_format}: no such format; {suggestion(run_format, FORMATS)}")
+    for path in paths:
+        if not path.exists():
+            raise HarnessError(f"{path}: no such file")
+    against = _against(collection, qrels, topics, edition, corpus, quiet)
+    found = [place for path in paths for place in checked(path, against, run_format)]
+    lines = _text(found, len(paths))
+    report = "\n".join(lines) if form == "text" else json.dumps(_sarif(found), indent=1)
+    if output is not None:
+        write_atomic(output, f"{report}\n")
+    for line in lines if form == "text" or output is not None else [report]:
+        out(line)
+    fails = _LEVELS[: _LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
+    if any(finding.rule.level in fails for _, _, finding in found):
+        raise typer.Exit(1)
+
+
+def checked(path: Path, against: Against, run_format: str | None = None) -> list[Place]:
+    """Returns the findings on one file with their lines; a file that is no valid run has the rule `format`."""
+    from harness.data.trec import parse_run, run_bytes
+    from harness.scoring.inspection import RULES, Finding, inspect
+
+    try:
+        data = run_bytes(path)
+        run = parse_run(data, str(path), format=run_format)
+    except FormatError as error:
+        return [(str(path), each.line, Finding(RULES["format"], each.reason)) for each in error.problems]
+    except HarnessError as error:  # a damaged archive
+        reasons = [line.removeprefix(f"{path}: ") for line in error.lines]
+        return [(str(path), 0, Finding(RULES["format"], reason)) for reason in reasons]
+    found = inspect(run, against)
+    lines: list[int] = []
+    if any(finding.row is not None for finding in found):  # the lines of results, without blank ones
+        content = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        lines = [number for number, line in enumerate(content, 1) if line.strip()]
+    return [(str(path), 0 if finding.row is None else lines[finding.row], finding) for finding in found]
+
+
+def _text(found: Sequence[Place], runs: int) -> list[str]:
+    lines = []
+    for path, line, finding in found:
+        where = f"{path}:{line}" if line else path
+        lines.append(printable(f"{where}: {finding.rule.level}: {finding.message} [{finding.rule.name}]"))
+    counts: Counter[str] = Counter(finding.rule.level for _, _, finding in found)
+    said = ", ".join(f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in _LEVELS[:-1])
+    return [*lines, f"{runs} {'run' if runs == 1 else 'runs'} checked: {said}"]
+
+
+def _sarif(found: Sequence[Place]) -> dict[str, object]:
+    from harness.render.sarif import Result, Rule, sarif
+    from harness.scoring.inspection import RULES
+    from harness.version import __version__
+
+    results = [Result(finding.rule.name, finding.message, path, line) for path, line, finding in found]
+    rules = [Rule(rule.name, rule.level, rule.title, rule.help) for rule in RULES.values()]
+    return sarif(results, rules, "mathir-harness", __version__)
+
+
+def _against(
+    collection: str | None,
+    qrels: Path | None,
+    topics: Path | None,
+    edition: str | None,
+    corpus: str | None,
+    quiet: bool,
+) -> Against:
+    """Returns what the runs are checked against; private judgments are not read."""
+    from harness.cli.score import find_readers
+    from harness.collections.corpora import load_corpus
+    from harness.collections.load import load_collection, local_collection
+    from harness.scoring.inspection import Against
+    from harness.scoring.protocol import load_protocol
+
+    if collection is not None and qrels is not None:
+        raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
+    if topics is not None and qrels is None:
+        raise HarnessError("--topics: takes a file of topics, and goes with --qrels")
+    documents = None if corpus is None else load_corpus(corpus)
+    if collection is None and qrels is None:
+        if edition is not None:
+            raise HarnessError("--edition: goes with --collection")
+        return Against(documents=None if documents is None else frozenset(documents.ids()))
+    found = local_collection(qrels, topics) if qrels is not None else load_collection(str(collection))
+    find_readers(found, corpus)
+    protocol = load_protocol(found.protocol)
+    chosen = found.edition(edition)
+    judgments = None if chosen.private else found.qrels(chosen.name)
+    if judgments is None and not quiet:
+        say(f"edition {chosen.name} is private: nothing is checked against its judgments")
+    known = found.known_topics()
+    keys = None
+    if protocol.deduplicate and not (documents is not None and documents.ids_are_keys):
+        keys = (documents.keys() if documents is not None else None) or found.keys()
+    expected = known if judgments is None else frozenset(judgments.topics)
+    if protocol.deduplicate and keys is None and not (documents is not None and documents.ids_are_keys):
+        judgments = None  # of keys, to which nothing maps the documents
+    return Against(
+        known,
+        expected,
+        None if documents is None else frozenset(documents.ids()),
+        judgments,
+        keys,
+        protocol.depth,
+    )

@@ -1,0 +1,67 @@
+"""Reader of documents in TREC's form: `<DOC>`, `<DOCNO>`, and the fields that Anserini and ir_datasets take."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.readers.streams import lines
+from harness.data.markup import formulas_in
+from harness.data.topics import Formula
+from harness.errors import format_error
+
+LONGEST = 1 << 26  # bytes of a document
+_TITLES = ("title", "headline", "head", "hl", "ttl")
+_FIELD = re.compile(r"<(title|headline|head|hl|ttl|text|dd|date|lp|leadpara)>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
+_NAME = re.compile(r"<docno>\s*(.*?)\s*</docno>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+
+
+def _documents(corpus: Corpus, _: Remarks) -> Documents:
+    for path in corpus.paths:
+        begin, size, inside, found = 0, 0, list[bytes](), False
+        for number, line in lines(path):
+            mark = line.strip().upper()
+            if mark == b"<DOC>":
+                if begin:
+                    raise format_error(path, begin, f"<DOC> has no </DOC> before the next one on line {number}")
+                begin, size, inside = number, 0, []
+            elif mark == b"</DOC>":
+                if not begin:
+                    raise format_error(path, number, "</DOC> without <DOC>")
+                found = True
+                yield (path, begin), _document(b"\n".join(inside), path, begin)
+                begin = 0
+            elif begin:
+                inside.append(line)
+                size += len(line) + 1
+                if size > LONGEST:
+                    raise format_error(path, begin, f"the document that begins here is longer than {LONGEST:,} bytes")
+            elif line.removeprefix(b"\xef\xbb\xbf").strip():
+                raise format_error(
+                    path, number, f"text outside of <DOC> and </DOC>: {line[:40].decode('utf-8', 'replace')!r}"
+                )
+        if begin:
+            raise format_error(path, begin, "<DOC> has no </DOC>")
+        if not found:
+            raise format_error(path, 0, "holds no documents; expected <DOC> on a line of its own")
+
+
+def _document(data: bytes, path: object, line: int) -> Document:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        at = line + 1 + data.count(b"\n", 0, error.start)
+        raise format_error(path, at, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    name = _NAME.search(text)
+    if name is None:
+        raise format_error(path, line, "the document that begins here has no <DOCNO>")
+    fields = [(tag.lower(), unescape(_TAG.sub("", inner)).strip()) for tag, inner in _FIELD.findall(text)]
+    title = " ".join(inner for tag, inner in fields if tag in _TITLES and inner)
+    body = "\n".join(inner for tag, inner in fields if tag not in _TITLES and inner)
+    latex = formulas_in(f"{title}\n{body}")
+    return Document(name[1], title, body, (), tuple(Formula(f"{name[1]}.{n}", each) for n, each in enumerate(latex, 1)))
+
+
+DOCUMENTS = Reader("trec", _documents)

@@ -1,0 +1,87 @@
+"""Exports a collection to a folder, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.collections.collection import Collection
+from harness.collections.corpus import Corpus
+from harness.collections.writers import beir, mteb, trec
+from harness.collections.writers.card import card
+from harness.collections.writers.contents import Contents, Seen, contents
+from harness.errors import HarnessError, suggestion
+from harness.io import staged
+
+FORMS: Mapping[str, Callable[[Contents, Path], Seen]] = {"beir": beir.write, "trec": trec.write, "mteb": mteb.write}
+
+
+class Written(NamedTuple):
+    """Numbers of exported documents, topics and judgments (None without judgments)."""
+
+    documents: int
+    topics: int
+    judgments: int | None
+
+
+def export(
+    collection: Collection,
+    corpus: Corpus,
+    form: str,
+    folder: Path,
+    *,
+    edition: str | None = None,
+    judgments: bool = True,
+    rounded: bool = False,
+) -> Written:
+    """Writes a collection to a new folder, with a data card as `README.md`; documents are streamed.
+
+    Parameters
+    ----------
+    form : one of `FORMS`.
+    edition, judgments, rounded : see `harness.collections.writers.contents.contents`.
+
+    Raises
+    ------
+    HarnessError
+        The form is unknown, the folder exists and is not empty or cannot be written, something private would be
+        exported, the corpus holds none of the judged documents, or the data have faults.
+
+    Examples
+    --------
+    >>> from harness import load_collection, load_corpus
+    >>> export(load_collection("mini-task1"), load_corpus("mini-answers"), "beir", Path("reports/mini-beir"))
+    Written(documents=253, topics=42, judgments=320)
+    """
+    if form not in FORMS:
+        raise HarnessError(f"--as {form}: no such form; {suggestion(form, FORMS)}")
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise HarnessError(f"{folder}: exists already, and is left as it is; name another folder")
+    found = contents(collection, corpus, edition, judgments=judgments, rounded=rounded)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = staged.new_folder(folder)
+    except OSError as error:
+        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    try:
+        seen = FORMS[form](found, made)
+        if found.qrels is not None and not seen.judged:
+            raise HarnessError(
+                f"corpus {corpus.name}: holds none of the documents judged by {collection.name}; name the corpus of "
+                "the judgments with --corpus"
+            )
+        (made / "README.md").write_text(card(found, seen, form, made), encoding="utf-8")
+        umask = os.umask(0)
+        os.umask(umask)
+        made.chmod(0o777 & ~umask)  # a temporary folder is its owner's only
+        if folder.is_dir():
+            folder.rmdir()
+        made.rename(folder)
+    except OSError as error:
+        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return Written(seen.documents, len(found.topics), None if found.qrels is None else found.present(seen))

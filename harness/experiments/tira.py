@@ -1,0 +1,157 @@
+"""Runs as TIRA and TIREx take them: a folder or zip archive with `run.txt` and `ir-metadata.yml`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.data.archives import METADATA, RUNS, is_packed, metadata_content
+from harness.data.trec import Run, read_run
+from harness.data.written import run_text
+from harness.errors import HarnessError
+from harness.io import config, staged
+from harness.store import cost, sidecar
+
+# `training data` is a checksum of judgments, which would confirm guesses of private ones; `harness` has others.
+_TAKEN = ("schema version", "platform", "research goal", "implementation", "resources", "method", "data")
+_NEEDED = ("platform", "implementation", "resources")  # one of which TIRA requires
+
+
+def export_run(
+    path: Path,
+    target: Path,
+    *,
+    metadata: Path | None = None,
+    team: str = "",
+    description: str = "",
+    collection: str = "",
+    format: str | None = None,
+) -> Run:
+    """Writes a run and its metadata to a new folder, or to an archive if the name ends in `.zip`; returns the run.
+
+    Parameters
+    ----------
+    metadata : ir_metadata file; default: the one beside the run, which `harness run` writes.
+    team, description : of the participant, for `actor` and `research goal`.
+    collection : name of the test collection there; default: as in the metadata.
+    format : format of the run file; default: detected.
+
+    Raises
+    ------
+    HarnessError
+        The run has faults, there is no metadata file or it is of another run, or the target exists.
+
+    Examples
+    --------
+    >>> said = Path("reports/said.yml")
+    >>> said.parent.mkdir(exist_ok=True)
+    >>> _ = said.write_text("implementation: {source: {lang: [python]}}", encoding="utf-8")
+    >>> run = export_run(Path("runs/mini/mini-task1/overlap.run"), Path("reports/overlap.zip"), metadata=said)
+    >>> read_run("reports/overlap.zip").to_dict() == run.to_dict()
+    True
+    """
+    if os.path.lexists(target):
+        raise HarnessError(f"{target}: exists already, and is left as it is; name another file or folder")
+    run = replace(read_run(path, format=format), context=None)
+    document = _document(path, run, metadata)
+    _fill(document, run, team, description, collection)
+    files = {RUNS[0]: run_text(run), METADATA: yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)}
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with staged.folder(target.name, target.parent) as made:
+            place = made / target.name
+            if target.suffix.lower() == ".zip":
+                _zip(place, files)
+            else:
+                place.mkdir()
+                for name, text in files.items():
+                    (place / name).write_text(text, encoding="utf-8", newline="\n")
+            shutil.move(place, target)
+    except OSError as error:
+        raise HarnessError(f"{target}: cannot be written: {error.strerror or error}") from None
+    return run
+
+
+def metadata_of(path: Path) -> dict[str, Any]:
+    """Returns the metadata of a run, from the file beside it or from its folder or archive; empty without any.
+
+    Raises
+    ------
+    HarnessError
+        The file is not a YAML mapping, or the archive is damaged.
+    """
+    if is_packed(path):
+        data = metadata_content(path)
+        return {} if data is None else config.parse(data, f"{path}: {METADATA}", most=len(data))
+    file = sidecar.beside(path)
+    return sidecar.read(file) if file.is_file() else {}
+
+
+def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
+    """Returns the parts of the metadata that may leave this machine; of `harness`, the cost."""
+    found = metadata_of(path) if metadata is None else sidecar.read(metadata)
+    if not found:
+        raise HarnessError(
+            f"{sidecar.beside(path)}: no such file, and TIRA requires metadata; name an ir_metadata file with "
+            "--metadata"
+        )
+    ours = metadata is None and "harness" in found and not is_packed(path)
+    if ours and sidecar.claimed(sidecar.beside(path))[1] != run.sha256:
+        raise HarnessError(
+            f"{sidecar.beside(path)}: belongs to another run, or the run was changed; make the run again, or name its "
+            "metadata with --metadata"
+        )
+    out = {name: found[name] for name in _TAKEN if found.get(name)}
+    if "resources" not in out and isinstance(found.get("harness"), Mapping):
+        out |= _resources(found["harness"])
+    if isinstance(out.get("data"), Mapping):
+        out["data"] = {name: part for name, part in out["data"].items() if name != "training data"}
+    if not any(out.get(name) for name in _NEEDED):
+        raise HarnessError(
+            f"{metadata or path}: its metadata has none of {', '.join(_NEEDED)}, and TIRA requires one of them"
+        )
+    actor = found.get("actor")
+    return {"tag": run.name, **out, **({"actor": dict(actor)} if isinstance(actor, Mapping) else {})}
+
+
+def _resources(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the cost of a run in the terms of ir_metadata; unknown values are left out."""
+    out: dict[str, Any] = {}
+    seconds = said.get("seconds")
+    if isinstance(seconds, Mapping) and isinstance(seconds.get("in all"), int | float):
+        out["runtime"] = {"wallclock": f"{1000 * seconds['in all']:.0f} ms"}
+    for key, kind, unit, size in ((cost.MEMORY, "ram", "kB", 1024), (cost.GPU_MEMORY, "gpu", "MB", 1 << 20)):
+        if isinstance(said.get(key), int):
+            out[kind] = {
+                "used process" if kind == "ram" else "vram used process": {"max": f"{said[key] // size} {unit}"}
+            }
+    return {"resources": out} if out else {}
+
+
+def _fill(document: dict[str, Any], run: Run, team: str, description: str, collection: str) -> None:
+    """Puts the participant's own words into the metadata."""
+    document["tag"] = run.name
+    if team:
+        document["actor"] = {**document.get("actor", {}), "team": team}
+    elif not (document.get("actor") or {}).get("team"):
+        document.pop("actor", None)
+    if description:
+        document["research goal"] = {**document.get("research goal", {}), "description": description}
+    if collection:
+        document["data"] = {**document.get("data", {}), "test collection": {"name": collection}}
+
+
+def _zip(path: Path, files: Mapping[str, str]) -> None:
+    """Writes an archive whose bytes depend on the content alone."""
+    with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            member = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            member.external_attr = 0o100644 << 16
+            archive.writestr(member, text, zipfile.ZIP_DEFLATED)

@@ -1,0 +1,135 @@
+"""Runs in folders and archives of TIRA: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.data import archives
+from harness.data.archives import metadata_content, run_content
+from harness.data.trec import read_run
+from harness.errors import HarnessError
+
+RUN = b"q1 Q0 d1 1 2.5 mine\nq1 Q0 d2 2 1.5 mine\n"
+SAID = b"tag: mine\nplatform: {hardware: {ram: 1 GiB}}\n"
+
+
+def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+def tarred(path: Path, files: Mapping[str, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+def placed(path: Path, files: Mapping[str, bytes]) -> Path:
+    for name, data in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("place", ["", "output/", "2024-03-01/output/"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_runs_are_read(tmp_path: Path, place: str, packed: bool) -> None:
+    name, data = ("run.txt.gz", gzip.compress(RUN)) if packed else ("run.txt", RUN)
+    files = {f"{place}{name}": data, f"{place}ir-metadata.yml": SAID, f"{place}.tirex/other.yml": b"x: 1\n"}
+    made = [zipped(tmp_path / "a.zip", files), tarred(tmp_path / "a.tar.gz", files)]
+    made += [tarred(tmp_path / "a.tar", files, "w"), tarred(tmp_path / "a.tar.xz", files, "w:xz")]
+    if not place.startswith("2"):
+        made.append(placed(tmp_path / "folder", files))
+    for path in made:
+        run = read_run(path)
+        assert (run.name, run.to_dict(), run.source) == ("mine", {"q1": {"d1": 2.5, "d2": 1.5}}, str(path))
+        assert metadata_content(path) == SAID
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(HarnessError) as caught:
+        read_run(path)
+    (line,) = caught.value.lines
+    assert line.startswith(f"{path}: ")
+    return line.removeprefix(f"{path}: ")
+
+
+def test_none_or_several(tmp_path: Path) -> None:
+    none = {"README.md": b"x"}
+    says = "without run.txt or run.txt.gz, expected a file, or"
+    assert refused(zipped(tmp_path / "a.zip", none)) == f"is an archive {says} an archive of TIRA"
+    assert refused(placed(tmp_path / "a", none)) == f"is a folder {says} a folder of TIRA"
+    assert metadata_content(tmp_path / "a.zip") is None
+    two = {"x/run.txt": RUN, "y/run.txt": RUN}
+    assert refused(tarred(tmp_path / "b.tgz", two)) == "has x/run.txt and y/run.txt; expected one of them"
+    both = {"run.txt": RUN, "run.txt.gz": gzip.compress(RUN)}
+    assert refused(placed(tmp_path / "b", both)) == "has run.txt and run.txt.gz; expected one of them"
+    mac = {"output/run.txt": RUN, "__MACOSX/output/run.txt": b"\0\5\x16\7"}
+    assert len(read_run(zipped(tmp_path / "mac.zip", mac))) == 2
+
+
+@pytest.mark.parametrize("name", ["../run.txt", "/etc/run.txt", "a/../../run.txt"])
+def test_names_that_lead_out(tmp_path: Path, name: str) -> None:
+    for path in (zipped(tmp_path / "a.zip", {name: RUN}), tarred(tmp_path / "a.tar.gz", {name: RUN})):
+        assert refused(path) == f"member {name!r} leads out of the archive's folder"
+
+
+def test_links_and_devices(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE):
+            member = tarfile.TarInfo("run.txt")
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+            break
+    assert refused(tmp_path / "a.tar") == "member 'run.txt' is not a regular file"
+    link = zipfile.ZipInfo("run.txt")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.writestr(link, "/etc/passwd")
+    assert refused(tmp_path / "a.zip") == "member 'run.txt' is not a regular file"
+
+
+def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "SMALL", 1 << 16)
+    large = b"q1 Q0 d1 1 2.5 mine\n" * (1 << 17)
+    says = "member 'run.txt' unpacks to more than 100 times its size"
+    assert refused(zipped(tmp_path / "a.zip", {"run.txt": large})) == says
+    twice = {"run.txt.gz": gzip.compress(large)}
+    assert refused(zipped(tmp_path / "b.zip", twice)) == says.replace(".txt", ".txt.gz")
+    assert refused(tarred(tmp_path / "a.tar.gz", {"run.txt": large})) == says
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
+    many = {f"{n}": b"" for n in range(4)}
+    assert refused(zipped(tmp_path / "c.zip", many)) == "an archive of more than 3 members"
+    monkeypatch.setattr(archives, "MOST_BYTES", 30)
+    assert refused(zipped(tmp_path / "d.zip", {"run.txt": RUN})) == "member 'run.txt' unpacks to more than 30 bytes"
+
+
+@given(st.binary(max_size=40), st.integers(0, 300), st.sampled_from(["zip", "tar.gz", "tar"]))
+def test_damage_is_one_line(tmp_path_factory: pytest.TempPathFactory, junk: bytes, at: int, kind: str) -> None:
+    """An archive with some bytes replaced is read as it was, or refused in one line a fault."""
+    folder = tmp_path_factory.mktemp("damaged")
+    files = {"output/run.txt": RUN, "output/ir-metadata.yml": SAID}
+    path = folder / f"a.{kind}"
+    _ = zipped(path, files) if kind == "zip" else tarred(path, files, "w:gz" if kind == "tar.gz" else "w")
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + junk + data[at + len(junk) :])
+    try:
+        found = run_content(path)
+    except HarnessError as error:
+        assert all(line.startswith(str(path)) for line in error.lines)
+    else:
+        assert found == RUN or kind == "tar"  # which has no checksums of contents
