@@ -61,7 +61,9 @@ def organise(
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
-    if site.get("error"):
+    if not found:
+        said = "The pages are built after the first submission."
+    elif site.get("error"):
         said = f"The pages could not be built: {site['error']}"
     elif site.get("of") != changed(service.live.folder):
         said = f"{said} The lab has changed since; they are built again."

@@ -339,6 +339,7 @@ def _upload_page(request: Request) -> Response:
         receipt=receipt,
         headline="" if receipt is None else receipt.headline("the lab"),
         run_page="" if run is None else result_page(service, run),
+        standing="" if run is None else run_row(service.lab(), run)["state"],
         rank=rank,
         group=group,
         own=who is not None and who.role == "team",
