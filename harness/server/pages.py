@@ -357,10 +357,9 @@ def _upload_of(request: Request) -> tuple[Service, Caller | None, Upload]:
 
 def _version(service: Service, upload: Upload) -> str:
     """Returns by what a script tells that the page of an upload has changed: state, and whether its run has a page."""
-    if "receipt" not in upload.result:
+    if (receipt := upload.result.get("receipt")) is None:
         return upload.state
-    at = (str(upload.result["receipt"][name]) for name in ("team", "label"))
-    run = service.run(*at, int(upload.result["receipt"]["version"]))
+    run = service.run(str(receipt["team"]), str(receipt["label"]), int(receipt["version"]))
     return upload.state + (" with page" if run is not None and result_page(service, run) else "")
 
 

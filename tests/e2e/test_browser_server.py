@@ -53,7 +53,7 @@ def contexts(browser: Browser) -> Iterator[Contexts]:
         )
         found.set_default_timeout(PATIENCE)
         found.on("weberror", lambda error: wrong.append(str(error.error)))
-        found.on("request", lambda request: _local(request.url) or wrong.append(request.url))
+        found.on("request", lambda request: None if _local(request.url) else wrong.append(request.url))
         made.append(found)
         return found
 
