@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -89,8 +88,7 @@ def serve(
     if not made.accounts.organisers():
         token = made.accounts.add_organiser("organiser")
         out(f"organiser: log in with the token {token}")
-    os.environ["HARNESS_DATABASE"] = database  # it may hold a password, which a command line would show to all
-    common = [str(lab), "--state", str(place.state)]
+    common = [str(lab), "--state", str(place.state), *(["--database", database] if database else [])]
     limits = ["--seconds", str(seconds), "--memory", str(memory)]
     commands = [] if only == "web" else [["serve", *common, "--only", "pages"]]
     commands += [["serve", *common, *limits, "--only", "worker"]] * (0 if only == "web" else workers)
