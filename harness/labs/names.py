@@ -59,6 +59,19 @@ def one_line(reason: str) -> str:
     return found
 
 
+def zoned(time: datetime) -> str:
+    """Returns a time with its zone in words.
+
+    Examples
+    --------
+    >>> zoned(datetime.fromisoformat("2026-09-01T23:59:59-12:00"))
+    '2026-09-01 23:59:59 (anywhere on Earth)'
+    """
+    offset = time.strftime("%z")
+    zones = {"-1200": "anywhere on Earth", "+0000": "UTC"}
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({zones.get(offset, f'UTC{offset[:3]}:{offset[3:]}')})"
+
+
 def stamp(now: datetime) -> str:
     """Formats the time of an event, in UTC and to the second."""
     return now.astimezone(UTC).isoformat(timespec="seconds")

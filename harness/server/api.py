@@ -12,7 +12,6 @@ from starlette.routing import Route
 
 from harness.errors import HarnessError
 from harness.labs.receipts import Shown, shown_means_of
-from harness.labs.submissions import Submission
 from harness.server.actions import ACTIONS, Action, Done, parsed, perform
 from harness.server.guard import RefusedError
 from harness.server.live import SITE
@@ -151,7 +150,7 @@ def _leaderboard(request: Request) -> Response:
 
 async def _submit(request: Request) -> Response:
     who = await run_in_threadpool(needed, request, "team")
-    upload, _ = await take_upload(request, who, request.headers.get("idempotency-key", ""))
+    upload = await take_upload(request, who, request.headers.get("idempotency-key", ""))
     content = await run_in_threadpool(upload_json, service_of(request), upload)
     return _json(content, 202, {"location": f"{ROOT}/submissions/{upload.id}"})
 
@@ -197,16 +196,12 @@ def _run(request: Request) -> Response:
 
 def run_file(service: Service, team: str, label: str, version: str) -> Response:
     """Returns the stored file of a run."""
-    found: list[Submission] = [
-        each
-        for each in service.live.submissions()
-        if (each.team, each.label, str(each.version)) == (team, label, version)
-    ]
-    if not found:
+    found = service.run(team, label, version)
+    if found is None:
         raise RefusedError(404, "there is no such run of yours")
     # The name in the answer's header has no character of the team's.
-    name = f"run-{found[0].sha256[:12]}.txt"
-    return FileResponse(found[0].run, media_type="text/plain; charset=utf-8", filename=name)
+    name = f"run-{found.sha256[:12]}.txt"
+    return FileResponse(found.run, media_type="text/plain; charset=utf-8", filename=name)
 
 
 def _audit(request: Request) -> Response:

@@ -75,7 +75,8 @@ def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, RoleError):
         if error.who is None and request.method == "GET":
             return RedirectResponse(f"/login?next={request.url.path}", 303)
-        return message(request, "Not allowed", f"{error.line}.", 401 if error.who is None else 403, "/login")
+        status = 401 if error.who is None else 403
+        return message(request, "Not allowed", f"{error.line[:1].upper()}{error.line[1:]}.", status, "/login")
     lines = error.lines if isinstance(error, HarnessError) else ()
     return message(request, "Not possible", "; ".join(lines), 422)
 
@@ -100,4 +101,8 @@ def _broken(request: Request, error: Exception) -> Response:
     tell("".join(traceback.format_exception(error)))
     if _of_api(request):
         return api.error(request, error)
-    return RefusedError(500, "an error of the server; the organisers can see it in its log").response("")
+    line = "an error of the server; the organisers can see it in its log"
+    try:
+        return message(request, "Error of the server", f"{line[:1].upper()}{line[1:]}.", 500)
+    except Exception:  # the database may be what is broken
+        return RefusedError(500, line).response("")

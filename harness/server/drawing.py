@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from harness.labs.lab import Lab
+from harness.labs.names import zoned
 from harness.labs.submissions import Submission
 from harness.render import html
 from harness.scoring.protocol import load_protocol
@@ -35,16 +36,19 @@ def page(
     *,
     status: int = 200,
     errors: tuple[str, ...] = (),
+    heading: str = "",
     done: str = "",
     secret: str = "",
-    script: str = "",
     waits: bool = False,
     **values: object,
 ) -> Response:
-    """Draws a page from `templates/server/`."""
+    """Draws a page from `templates/server/`; its heading is its title unless given."""
     from markupsafe import Markup, escape
 
     service = service_of(request)
+    here = request.url.path
+    if here.startswith("/do/") and who is not None:
+        here = home_of(who)
     tabs = [("Home", "/"), *([("Results", f"/site/{service.base}/index.html")] if built(service) else [])]
     if who is None:
         tabs += [("Log in", "/login"), *([("Ask to join", "/ask")] if service.settings.asking else [])]
@@ -52,28 +56,28 @@ def page(
         tabs += [("Submit", "/submit"), ("Team", "/team")]
     else:
         tabs += [("Organise", "/organise"), ("Audit", "/organise/audit")]
-    code = html.read_template(script) if script else ""
+    code = html.read_template("server/server.js")
     csrf = who.csrf if who is not None else ""
     text = html.template(f"server/{template}.html.j2").render(
         title=title,
+        heading=heading or title,
         lab=_title(service),
         tabs=tabs,
-        here=request.url.path,
+        here=here,
         who=f"{who.role} {who.name}" if who is not None else "",
         secret_field=Markup(f'<input type="hidden" name="csrf" value="{escape(csrf)}">'),  # noqa: S704 - escaped
         errors=service.shown(errors),
         done=done,
         secret=secret,
         style=Markup(_style()),  # noqa: S704 - our own files
-        script=Markup(code) if code else "",  # noqa: S704 - our own file
+        script=Markup(code),  # noqa: S704 - our own file
         waits=waits,
         version=__version__,
         **values,
     )
-    scripts = f"script-src {html.source_hash(code)}; connect-src 'self'; " if code else ""
     policy = (
-        f"default-src 'none'; style-src {html.source_hash(_style())}; {scripts}img-src data:; "
-        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        f"default-src 'none'; style-src {html.source_hash(_style())}; script-src {html.source_hash(code)}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     return HTMLResponse(text, status, {"content-security-policy": policy})
 
@@ -83,6 +87,11 @@ def _title(service: Service) -> str:
         return service.lab().title
     except UnreadableError:  # a page that says so is drawn nevertheless
         return "Lab"
+
+
+def home_of(who: Caller) -> str:
+    """Returns the page on which a caller acts."""
+    return "/team" if who.role == "team" else "/organise"
 
 
 def built(service: Service) -> bool:
@@ -105,7 +114,7 @@ def known(request: Request) -> Caller | None:
 
 
 def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
-    """Returns facts about a lab: name, value."""
+    """Returns facts about a lab: name, value; a value may be an address of the web."""
     found = service.live.submissions()
     current = [each for each in found if each.current]
     state = "frozen" if service.frozen() else "open" if closed(service) == "" else "closed"
@@ -113,8 +122,8 @@ def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
         ("Collection", f"{lab.collection}, edition {lab.edition}"),
         ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
         ("State", state),
-        ("Deadline", "none" if lab.deadline is None else lab.deadline.isoformat(sep=" ")),
-        ("Runs", f"{len(current)} of {len({each.team for each in current})} teams"),
+        ("Deadline", "none" if lab.deadline is None else f"{zoned(lab.deadline)}{until(lab.deadline)}"),
+        ("Runs", f"{len(current):,} of {counted(len({each.team for each in current}), 'team')}"),
         *([("Contact", lab.contact)] if lab.contact else []),
     ]
 
@@ -125,25 +134,51 @@ def closed(service: Service) -> str:
     if service.frozen():
         return "The lab is frozen."
     if lab.deadline is not None and datetime.now(UTC) > lab.deadline:
-        return f"The deadline was {lab.deadline.isoformat(sep=' ')}; only post-hoc runs are accepted."
+        return f"The deadline was {zoned(lab.deadline)}; only post-hoc runs are accepted."
     return ""
+
+
+def until(time: datetime, now: datetime | None = None) -> str:
+    """Returns how far away a time is, to be put behind it; empty for an earlier one, or one after a year.
+
+    Examples
+    --------
+    >>> until(datetime(2026, 9, 3, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC))
+    ', in 2 days'
+    """
+    seconds = (time - (now or datetime.now(UTC))).total_seconds()
+    if not 0 <= seconds <= 366 * 86400:
+        return ""
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * size or name == "minute":
+            return f", in {counted(int(seconds // size), name)}"
+    raise AssertionError
+
+
+def counted(number: int, name: str) -> str:
+    """Returns a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "team"), counted(1000, "team")
+    ('1 team', '1,000 teams')
+    """
+    return f"{number:,} {plural(number, name)}"
+
+
+def plural(number: int, name: str) -> str:
+    """Returns the name of a number of things."""
+    return name if number == 1 else f"{name}s"
 
 
 def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
     """Returns the template's variables for a version of a run."""
-    parts = []
-    if run.withdrawn:
-        parts.append("withdrawn" + (f": {run.reason}" if run.reason else ""))
-    if run.disqualified:
-        parts.append("disqualified" + (f": {run.disqualified}" if run.disqualified != "-" else ""))
-    if run.appeal:
-        parts.append(f"appeal: {run.appeal}")
-    if run.refunded:
-        parts.append("refunded")
-    if run.primary:
-        parts.append("primary run")
-    if not parts:
-        parts.append("current" if run.current else "replaced by a later version")
+    marks = [("withdrawn", run.withdrawn), ("disqualified", bool(run.disqualified)), ("refunded", run.refunded)]
+    states = [name for name, holds in marks if holds]
+    states += ["primary run"] if run.primary else []
+    withdrawn = run.reason if run.withdrawn else ""
+    disqualified = "" if run.disqualified == "-" else run.disqualified
+    reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal)]
     return {
         "team": run.team,
         "label": run.label,
@@ -152,7 +187,9 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "kind": run.kind,
         "submitted": short(run.submitted),
         "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each]) for each in lab.measures],
-        "state": "; ".join(parts),
+        "state": ", ".join(states) or ("current" if run.current else "replaced by a later version"),
+        "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
+        "primary": run.primary,
         "may_be_primary": run.current and not run.primary and run.kind != "post-hoc" and not frozen,
         "may_withdraw": not run.withdrawn and not frozen,
         "may_appeal": bool(run.disqualified) and not run.appeal and not frozen,

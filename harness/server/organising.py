@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from harness.labs.journal import Revealed
 from harness.labs.roster import real_names, roster
-from harness.server.accounts import Caller
-from harness.server.drawing import built, facts_of, page, run_row, short
-from harness.server.live import HIDDEN, SITE
+from harness.server.accounts import Caller, Invitation
+from harness.server.drawing import built, facts_of, page, plural, run_row, short
+from harness.server.live import HIDDEN, SITE, changed
 from harness.server.web import needed, service_of
+
+_MOST_ROWS = 200  # submissions and invitations that the page shows
+_FEW = 15  # submissions that need no search
+_LONGEST_WANTED = 200  # characters
 
 
 def organise_page(request: Request) -> Response:
@@ -24,12 +32,24 @@ def organise_page(request: Request) -> Response:
 
 
 def organise(
-    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", secret: str = "", status: int = 200
+    request: Request,
+    who: Caller,
+    errors: tuple[str, ...] = (),
+    done: str = "",
+    secret: str = "",
+    status: int = 200,
+    kept: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Response:
-    """Draws the organisers' page, with the outcome of an action."""
+    """Draws the organisers' page, with the outcome of an action.
+
+    Parameters
+    ----------
+    kept : name of an action that was refused -> the fields of its form, to fill it in again.
+    """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
     known, names, found = roster(events), real_names(lab), service.live.submissions()
+    now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
             "team": team,
@@ -39,9 +59,16 @@ def organise(
         }
         for team in sorted({*known, *(each.team for each in found)})
     ]
+    wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
+    runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
-    if site.get("error"):
+    if not found:
+        said = "The pages are built after the first submission."
+    elif site.get("error"):
         said = f"The pages could not be built: {service.shown([site['error']])[0]}"
+    elif site.get("of") != changed(service.live.folder):
+        said = f"{said} The lab has changed since; they are built again."
+    requests = [each for each in invitations if each.state == "asked" and not each.expired(now)]
     return page(
         request,
         "organise",
@@ -51,26 +78,57 @@ def organise(
         errors=errors,
         done=done,
         secret=secret,
-        facts=[*facts_of(service, lab), ("Uploads that wait", str(service.queue.waiting()))],
+        kept=kept,
+        counts=[
+            _count(len(requests), "request", " to join"),
+            _count(len(known), "team"),
+            _count(len(found), "submission"),
+            _count(waiting, "upload", " waiting"),
+        ],
+        facts=facts_of(service, lab),
         deadline="" if lab.deadline is None else lab.deadline.isoformat(),
         frozen=service.frozen(),
+        held=bool(lab.held_out),
+        published=any(isinstance(each, Revealed) for each in events),
         site=said,
         built=built(service),
-        invitations=service.accounts.invitations()[:200],
+        requests=[_invitation(each, now) for each in requests],
+        invitations=[_invitation(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
         teams=teams,
-        runs=[run_row(lab, each) for each in found[::-1]],
+        pseudonyms=any(each["team"] != each["name"] for each in teams),
+        runs=[run_row(lab, each) for each in runs[:_MOST_ROWS]],
+        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(found):,}",
+        wanted=wanted,
+        searchable=len(found) > _FEW,
         organisers=service.accounts.organisers(),
     )
+
+
+def _count(number: int, name: str, more: str = "") -> dict[str, object]:
+    return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
+
+
+def _invitation(found: Invitation, now: datetime) -> dict[str, str]:
+    state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[found.state]
+    waits = found.state in ("asked", "open")
+    return {
+        "id": found.id,
+        "team": found.team,
+        "contact": found.contact,
+        "state": "expired" if waits and found.expired(now) else state,
+        "created": short(found.created),
+        "expires": short(found.expires) if waits else "",
+        "may_refuse": "yes" if waits and not found.expired(now) else "",
+    }
 
 
 def audit_page(request: Request) -> Response:
     """Returns the page of the audit trail."""
     who = needed(request, "organiser")
-    lines = service_of(request).accounts.trail()
-    shown = [
-        {**line, "details": ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)}
-        for line in lines
-    ]
+    shown = []
+    for line in service_of(request).accounts.trail():
+        details = ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)
+        shown.append({**line, "at": short(line["at"]), "details": details})
     return page(request, "audit", "Audit trail", who, lines=shown)
 
 

@@ -13,18 +13,23 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from harness.errors import HarnessError
+from harness.labs.allowance import Allowance
 from harness.labs.journal import KINDS, NAME_RULE
+from harness.labs.names import zoned
 from harness.labs.receipts import Shown
 from harness.labs.roster import add_team
 from harness.scoring.protocol import load_protocol
 from harness.server.accounts import SESSION_HOURS, Caller
 from harness.server.actions import ACTIONS, parsed, perform
 from harness.server.api import run_file
-from harness.server.drawing import built, closed, facts_of, known, page, run_row, short
+from harness.server.drawing import built, closed, counted, facts_of, home_of, known, page, plural, run_row, short
 from harness.server.guard import RefusedError
 from harness.server.organising import audit_page, organise, organise_page, site_zip
+from harness.server.queue import Upload
+from harness.server.results import leaders, place_of, result_page
 from harness.server.service import Service, upload_json
 from harness.server.web import (
+    FormError,
     address_of,
     attempt,
     caller,
@@ -66,6 +71,7 @@ def routes() -> list[Route]:
         Route("/organise", organise_page),
         Route("/organise/audit", audit_page),
         Route("/organise/site.zip", site_zip),
+        Route("/do/{action}", _back),
         Route("/do/{action}", _do, methods=["POST"]),
     ]
 
@@ -86,9 +92,11 @@ def _home(request: Request) -> Response:
         facts=facts_of(service, lab),
         built=built(service),
         problem=problem if service.live.submissions() else "",
+        leaders=leaders(service, lab),
+        closed=closed(service),
         base=service.base,
         asking=service.settings.asking,
-        team=who is not None and who.role == "team",
+        role="" if who is None else who.role,
         address=address_of(request),
     )
 
@@ -120,7 +128,7 @@ def _opened(request: Request, token: str, wanted: str) -> Response:
         return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted, asking=asking)
     secret, who = opened
     _end(request)
-    answer = RedirectResponse(wanted or ("/team" if who.role == "team" else "/organise"), 303)
+    answer = RedirectResponse(wanted or home_of(who), 303)
     _set_cookie(request, answer, secret)
     return answer
 
@@ -176,6 +184,9 @@ def _asked(request: Request, team: str, contact: str) -> Response:
     return RedirectResponse(f"/join/{code}", 303)
 
 
+_JOINING = {"open": "Join the lab", "asked": "Your request waits"}
+
+
 def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") -> Response:
     service = service_of(request)
     attempt(request, spend=False)
@@ -185,11 +196,11 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
     state = "unknown" if found is None else found.state
     if found is not None and state in ("asked", "open") and found.expired(datetime.now(UTC)):
         state = "expired"
-    until = service.lab().pseudonyms_until
+    hidden_until = service.lab().pseudonyms_until
     return page(
         request,
         "join",
-        "Join the lab",
+        _JOINING.get(state, "Invitation"),
         known(request),
         status=404 if found is None else 422 if errors else 200,
         errors=errors,
@@ -197,7 +208,9 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
         team="" if found is None else found.team,
         given=given,
         rule=_rule(),
-        pseudonyms="" if until is None or datetime.now(UTC) >= until else until.isoformat(sep=" "),
+        path=request.url.path,
+        address=f"{address_of(request)}{request.url.path}",
+        pseudonyms="" if hidden_until is None or datetime.now(UTC) >= hidden_until else zoned(hidden_until),
     )
 
 
@@ -232,15 +245,21 @@ def _joined(request: Request, chosen: str) -> Response:
 
 # ---- teams -----------------------------------------------------------------------------------------------------------
 
-_EMPTY = {"label": "", "description": "", "kind": KINDS[0], "code": "", "external_data": "", "primary": False}
+_EMPTY = {"label": "", "description": "", "kind": "", "code": "", "external_data": "", "primary": ""}
 
 
 def _submit_page(request: Request) -> Response:
-    return _form(request, needed(request, "team"), _EMPTY)
+    """Returns the form, filled in as for an earlier upload of the team if its id is given as `again`."""
+    service, who = service_of(request), needed(request, "team")
+    before = service.queue.find(request.query_params.get("again", ""))
+    given = before.fields if before is not None and before.team == who.name else {}
+    return _form(request, who, {**given, "primary": "true" if given.get("primary") else ""})
 
 
 def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
-    service = service_of(request)
+    service, lab = service_of(request), service_of(request).lab()
+    late = lab.deadline is not None and datetime.now(UTC) > lab.deadline
+    allowed = service.allowance(who.name)
     return page(
         request,
         "submit",
@@ -248,76 +267,111 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         who,
         status=422 if errors else 200,
         errors=errors,
-        allowed=_allowed(service, who.name),
+        counts=_counts(allowed),
         closed=closed(service),
+        spent=_spent(allowed, who.name),
+        frozen=service.frozen(),
         key=secrets.token_urlsafe(18),
-        most=f"{service.settings.most_upload / 2**20:,.0f} MiB",
-        given={**_EMPTY, **given},
+        most=service.settings.most_upload,
+        given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if late else KINDS[0])},
         kinds=KINDS,
-        require=service.lab().require,
+        require=lab.require,
     )
 
 
-def _allowed(service: Service, team: str) -> str:
-    found = service.allowance(team)
-    parts = [f"{found.made} of {found.cap} submissions" if found.cap is not None else f"{found.made} submissions"]
-    if found.cap_per_day is not None:
-        parts.append(f"{found.today} of {found.cap_per_day} today (UTC)")
-    if found.invalid_cap is not None:
-        parts.append(f"{found.invalid} of {found.invalid_cap} invalid files")
-    return f"Your team has made {', '.join(parts)}."
+def _spent(found: Allowance, team: str) -> list[str]:
+    """Returns why a team may submit nothing more at present; empty if it may."""
+    invalid = found.invalid_cap is not None and found.invalid >= found.invalid_cap
+    more = [f"team {team}: has sent {found.invalid} of {found.invalid_cap} invalid files"] if invalid else []
+    return found.faults(team) + more
+
+
+def _counts(found: Allowance) -> list[dict[str, object]]:
+    """Returns what a team has left: number, of what, and how many it has made."""
+    rows = [
+        ("submission", "left", found.made, found.cap),
+        ("submission", "left today (UTC)", found.today, found.cap_per_day),
+        ("invalid file", "left", found.invalid, found.invalid_cap),
+    ]
+    shown: list[dict[str, object]] = []
+    for name, left, made, most in rows:
+        if most is not None:
+            number = max(0, most - made)
+            more = f"{made:,} of {most:,} made"
+            text = f"{plural(number, name)} {left}"
+            shown.append({"number": f"{number:,}", "text": text, "more": more, "none": not number})
+    if found.cap is None:
+        text = f"{plural(found.made, 'submission')} made"
+        shown.insert(0, {"number": f"{found.made:,}", "text": text, "more": "no maximum", "none": False})
+    return shown
 
 
 async def _submit(request: Request) -> Response:
     who = await run_in_threadpool(needed, request, "team")
     try:
-        upload, _ = await take_upload(request, who)
-    except HarnessError as error:
-        return await run_in_threadpool(_form, request, who, {}, tuple(error.lines))
+        upload = await take_upload(request, who)
+    except FormError as error:
+        return await run_in_threadpool(_form, request, who, error.given, tuple(error.lines))
     return RedirectResponse(f"/submissions/{upload.id}", 303)
 
 
 def _upload_page(request: Request) -> Response:
+    service, who, upload = _upload_of(request)
+    facts = upload_json(service, upload)
+    receipt = None if facts["receipt"] is None else Shown(**facts["receipt"])
+    state = STATES[upload.state]
+    if upload.state == "queued":
+        state = f"waiting; {counted(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
+    run = None if receipt is None else service.run(receipt.team, receipt.label, receipt.version)
+    rank, group = (None, "") if run is None else place_of(service, run)
+    return page(
+        request,
+        "upload",
+        f"Submission {upload.file}: {STATES[upload.state]}",
+        who,
+        heading="Submission",
+        waits=upload.state in ("queued", "running"),
+        upload=facts,
+        received=short(upload.received),
+        state=state,
+        seen=_version(service, upload),
+        receipt=receipt,
+        headline="" if receipt is None else receipt.headline("the lab"),
+        run_page="" if run is None else result_page(service, run),
+        standing="" if run is None else run_row(service.lab(), run)["state"],
+        rank=rank,
+        group=group,
+        own=who is not None and who.role == "team",
+        counts=_counts(service.allowance(upload.team)),
+    )
+
+
+def _upload_of(request: Request) -> tuple[Service, Caller | None, Upload]:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
     if upload is None or not service.may_see(who, upload.team):
         raise RefusedError(404, "there is no such upload of yours; log in first")
-    waits = upload.state in ("queued", "running")
-    facts = upload_json(service, upload)
-    receipt = facts["receipt"]
-    state = STATES[upload.state]
-    if upload.state == "queued":
-        state = f"waiting; {facts['ahead']} uploads are ahead" if facts["ahead"] else "waiting; it is next"
-    return page(
-        request,
-        "upload",
-        "Submission",
-        who,
-        errors=tuple(facts["errors"]),
-        script="server/upload.js" if waits else "",
-        waits=waits,
-        upload=facts,
-        state=state,
-        receipt=receipt,
-        headline="" if receipt is None else Shown(**receipt).headline("the lab"),
-    )
+    return service, who, upload
+
+
+def _version(service: Service, upload: Upload) -> str:
+    """Returns by what a script tells that the page of an upload has changed: state, and whether its run has a page."""
+    if (receipt := upload.result.get("receipt")) is None:
+        return upload.state
+    run = service.run(str(receipt["team"]), str(receipt["label"]), str(receipt["version"]))
+    return upload.state + (" with page" if run is not None and result_page(service, run) else "")
 
 
 def _upload_state(request: Request) -> Response:
-    service = service_of(request)
-    upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(caller(request), upload.team):
-        raise RefusedError(404, "there is no such upload of yours")
-    return JSONResponse({"state": upload.state})
+    service, _, upload = _upload_of(request)
+    return JSONResponse({"state": upload.state, "version": _version(service, upload)})
 
 
 def _team_page(request: Request) -> Response:
     return _team(request, needed(request, "team"))
 
 
-def _team(
-    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", secret: str = "", status: int = 200
-) -> Response:
+def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", status: int = 200) -> Response:
     service = service_of(request)
     lab = service.lab()
     frozen = service.frozen()
@@ -329,11 +383,11 @@ def _team(
         status=status,
         errors=errors,
         done=done,
-        secret=secret,
-        allowed=_allowed(service, who.name),
+        counts=_counts(service.allowance(who.name)),
         closed=closed(service),
+        frozen=frozen,
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
-        runs=[run_row(lab, each, frozen) for each in service.of_team(who.name)],
+        runs=[{**run_row(lab, each, frozen), "page": result_page(service, each)} for each in service.of_team(who.name)],
         uploads=[
             {"id": each.id, "file": each.file, "received": short(each.received), "state": STATES[each.state]}
             for each in service.queue.of_team(who.name)
@@ -345,6 +399,12 @@ def _team_run(request: Request) -> Response:
     who = needed(request, "team")
     at = request.path_params
     return run_file(service_of(request), who.name, at["label"], at["version"])
+
+
+def _back(request: Request) -> Response:
+    """Leads whoever opens the address of an action again to the page with its form."""
+    who = caller(request)
+    return RedirectResponse("/login" if who is None else home_of(who), 303)
 
 
 async def _do(request: Request) -> Response:
@@ -360,9 +420,13 @@ async def _do(request: Request) -> Response:
 
 def _done(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
     action, service = ACTIONS[name], service_of(request)
-    draw = _team if who.role == "team" else organise
     try:
         done = perform(service, who, action, parsed(action, given), address_of(request))
     except HarnessError as error:
-        return draw(request, who, tuple(error.lines), status=422)
-    return draw(request, who, done=f"{done.done}.", secret=done.secret)
+        lines = tuple(error.lines)
+        if who.role == "team":
+            return _team(request, who, lines, status=422)
+        return organise(request, who, lines, status=422, kept={name: given})
+    if who.role == "team":
+        return _team(request, who, done=f"{done.done}.")
+    return organise(request, who, done=f"{done.done}.", secret=done.secret)

@@ -38,7 +38,8 @@ def publish(lab: Path, state: Path, stopped: Callable[[], bool], pause: float = 
         set_site_state(state, {"of": now, "at": at, "error": "" if ok else said})
         if not ok:
             failed = time.monotonic()
-            say(f"pages: {said}")
+            if said != found.get("error"):  # it is tried again and again
+                say(f"pages: {said}")
         until = time.monotonic() + pause
         while time.monotonic() < until and not stopped():
             time.sleep(POLL / 5)

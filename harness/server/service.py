@@ -99,6 +99,12 @@ class Service:
         """Returns the submissions of a team, the latest first."""
         return [each for each in self.live.submissions() if each.team == team][::-1]
 
+    def run(self, team: str, label: str, version: str) -> Submission | None:
+        """Returns a version of a run, whose number may be any text; None if there is none."""
+        wanted = (team, label, version)
+        found = (each for each in self.live.submissions() if (each.team, each.label, str(each.version)) == wanted)
+        return next(found, None)
+
     def frozen(self) -> bool:
         """Returns whether the lab is frozen."""
         return is_frozen(self.live.events())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import IO, Any, cast
 
@@ -34,6 +34,14 @@ class RoleError(Exception):
         if self.who is None:
             return f"log in as {'an organiser' if self.needed == 'organiser' else 'a team'}, or send a token"
         return "organisers only" if self.needed == "organiser" else "teams only; organisers use 'harness submit --lab'"
+
+
+class FormError(HarnessError):
+    """An upload was refused before it was taken; `given` are the texts that came with it, to fill in the form again."""
+
+    def __init__(self, lines: Sequence[str], given: Mapping[str, str]) -> None:
+        super().__init__(*lines)
+        self.given = given
 
 
 def service_of(request: Request) -> Service:
@@ -157,12 +165,12 @@ def upload_rate(request: Request, who: Caller) -> Iterator[None]:
         receiving[who.name] -= 1
 
 
-async def take_upload(request: Request, who: Caller, key: str = "") -> tuple[Upload, dict[str, str]]:
+async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
     """Reads an upload - the files `run` and `metadata`, and fields of text - and puts it into the queue.
 
     Raises
     ------
-    HarnessError
+    FormError
         A part is missing or unknown, or the upload is refused.
     RefusedError
         The form is not from a page of the caller's session.
@@ -177,17 +185,23 @@ async def _taken(request: Request, who: Caller, key: str) -> tuple[Upload, dict[
         files = {name: part for name, part in items if isinstance(part, UploadFile)}
         texts = {name: part for name, part in items if isinstance(part, str)}
         check_form(request, who, texts)
-        if unknown := sorted(files.keys() - {"run", "metadata"} | texts.keys() - {*FIELDS, "csrf", "key", "metadata"}):
-            raise HarnessError(f"field {unknown[0]!r} is unknown; expected run, metadata, {', '.join(FIELDS)}")
-        run, metadata = files.get("run"), files.get("metadata")
-        if run is None or not run.filename:
-            raise HarnessError("run: is missing; send the run file as the field 'run'")
-        given: dict[str, Any] = {name: text for name, text in texts.items() if name in FIELDS and text.strip()}
-        given["primary"] = _truth(given.get("primary", "false"))
-        beside = cast(IO[bytes], metadata.file) if metadata is not None and metadata.filename else None
-        sent = (run.filename, cast(IO[bytes], run.file))
-        key = key or texts.get("key", "")
-        return await run_in_threadpool(service_of(request).upload, who.name, sent, beside, given, key), texts
+        try:
+            return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
+        except HarnessError as error:
+            raise FormError(error.lines, texts) from None
+
+
+def _taken(service: Service, team: str, files: Mapping[str, UploadFile], texts: Mapping[str, str], key: str) -> Upload:
+    if unknown := sorted(files.keys() - {"run", "metadata"} | texts.keys() - {*FIELDS, "csrf", "key", "metadata"}):
+        raise HarnessError(f"field {unknown[0]!r} is unknown; expected run, metadata, {', '.join(FIELDS)}")
+    run, metadata = files.get("run"), files.get("metadata")
+    if run is None or not run.filename:
+        raise HarnessError("run: is missing; send the run file as the field 'run'")
+    given: dict[str, Any] = {name: text for name, text in texts.items() if name in FIELDS and text.strip()}
+    given["primary"] = _truth(given.get("primary", "false"))
+    beside = cast(IO[bytes], metadata.file) if metadata is not None and metadata.filename else None
+    sent = (run.filename, cast(IO[bytes], run.file))
+    return service.upload(team, sent, beside, given, key or texts.get("key", ""))
 
 
 def _truth(text: str) -> bool:

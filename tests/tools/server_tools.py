@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +18,7 @@ from typing import Any
 
 import httpx
 import scipy.stats  # noqa: F401  (else each child process would spend seconds on it)
+import uvicorn
 from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab
@@ -133,3 +136,18 @@ def stop(made: Program) -> None:
             os.killpg(made.process.pid, signal.SIGKILL)
         if made.process.stdout is not None:
             made.process.stdout.close()
+
+
+@contextmanager
+def listening(site: Served) -> Iterator[str]:
+    """Answers requests on a free port, in a thread of this process; yields the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(application(site.service), lifespan="off", log_level="warning", timeout_keep_alive=5)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()

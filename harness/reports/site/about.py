@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from harness.labs.journal import Extended
+from harness.labs.names import zoned
 from harness.render.latex import escape
 from harness.render.model import Facts, Text
 from harness.render.pages import Block, Code, Link, Part, Rich, is_web
@@ -52,24 +53,17 @@ def _notes(field: Field) -> Iterator[Block]:
 
 def _dates(field: Field) -> Iterator[tuple[str, str]]:
     deadline = field.lab.deadline
-    yield ("deadline", "none" if deadline is None else f"{_local(deadline)}; later runs are post-hoc")
+    yield ("deadline", "none" if deadline is None else f"{zoned(deadline)}; later runs are post-hoc")
     for act in field.acts:
         reason = f": {field.names.text(act.reason)}" if field.names.text(act.reason) else ""
         if isinstance(act, Extended):
-            until = _local(datetime.fromisoformat(act.deadline))
+            until = zoned(datetime.fromisoformat(act.deadline))
             yield ("deadline set", f"{utc(act.at)}, to {until}{reason}")
         else:
             yield (act.event, f"{utc(act.at)}{reason}")
     dates = [each.submitted for each in field.all_submissions]
     yield ("first submission", utc(min(dates)))
     yield ("latest submission", utc(max(dates)))
-
-
-def _local(time: datetime) -> str:
-    """Returns a time with its zone in words."""
-    offset = time.strftime("%z")
-    zones = {"-1200": "anywhere on Earth", "+0000": "UTC"}
-    return f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({zones.get(offset, f'UTC{offset[:3]}:{offset[3:]}')})"
 
 
 def _protocol(field: Field) -> Iterator[Block]:

@@ -1,0 +1,75 @@
+"""What pages show of the results that were built: the first runs of the leaderboard, and the page of a run."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from harness.labs.lab import Lab
+from harness.labs.submissions import Submission
+from harness.scoring.protocol import load_protocol
+from harness.server.live import SITE
+from harness.server.service import Service
+
+_FIRST = 5  # runs of the leaderboard that the first page shows
+
+
+def leaders(service: Service, lab: Lab) -> list[list[str]]:
+    """Returns the first rows of the leaderboard, below a heading: rank, run, group, mean and its interval.
+
+    Empty if the leaderboard is not built. It shows what the page of the leaderboard shows.
+    """
+    board = _json(service.state / SITE / service.base / "leaderboard.json")
+    ranked = [each for each in board.get("ranked", ()) if isinstance(each, dict)][:_FIRST]
+    if not ranked:
+        return []
+    measure = ranked[0]["means"][0]["measure"]
+    grouped, spans = any(each["group"] for each in ranked), any(_span(lab, each) for each in ranked)
+    label = load_protocol(lab.protocol).label(measure)
+    rows = [["rank", "run", *(["group"] if grouped else []), label, *(["interval"] if spans else [])]]
+    for each in ranked:
+        mean = each["means"][0]["value"]
+        group, span = [each["group"]] if grouped else [], [_span(lab, each)] if spans else []
+        rows.append([str(each["rank"]), each["name"], *group, "n/a" if mean is None else lab.text(mean), *span])
+    return rows
+
+
+def _span(lab: Lab, ranked: dict[str, Any]) -> str:
+    low, high = ranked["means"][0]["low"], ranked["means"][0]["high"]
+    return "" if low is None or high is None else f"{lab.text(low)} to {lab.text(high)}"
+
+
+def result_page(service: Service, run: Submission) -> str:
+    """Returns the address of a run's page; empty if it is not built yet."""
+    path = _path(service, run, "html")
+    inside = path.relative_to(service.state / SITE).as_posix()
+    return f"/site/{quote(inside)}" if path.is_file() else ""
+
+
+def place_of(service: Service, run: Submission) -> tuple[int | None, str]:
+    """Returns the rank and the group of a run on the leaderboard as built; None and empty if it is not ranked."""
+    found = _json(_path(service, run, "json"))
+    return found.get("rank"), str(found.get("group", ""))
+
+
+def _path(service: Service, run: Submission, ending: str) -> Path:
+    from harness.reports.site.field import key_of
+
+    return service.state / SITE / service.base / "runs" / f"{key_of(run)}.{ending}"
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Returns a JSON object of the site; empty if it is not there."""
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except (OSError, ValueError):
+        return {}
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, _: int) -> dict[str, Any]:
+    found = json.loads(path.read_bytes())
+    return found if isinstance(found, dict) else {}
