@@ -322,7 +322,7 @@ def _upload_page(request: Request) -> Response:
     state = STATES[upload.state]
     if upload.state == "queued":
         state = f"waiting; {counted(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
-    run = None if receipt is None else service.run(receipt.team, receipt.label, receipt.version)
+    run = None if receipt is None else service.run(receipt.team, receipt.label, str(receipt.version))
     rank, group = (None, "") if run is None else place_of(service, run)
     return page(
         request,

@@ -176,19 +176,15 @@ async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
         The form is not from a page of the caller's session.
     """
     with upload_rate(request, who):
-        return await _taken(request, who, key)
-
-
-async def _taken(request: Request, who: Caller, key: str) -> tuple[Upload, dict[str, str]]:
-    async with _form(request, files=2, texts=20) as form:
-        items = form.multi_items()
-        files = {name: part for name, part in items if isinstance(part, UploadFile)}
-        texts = {name: part for name, part in items if isinstance(part, str)}
-        check_form(request, who, texts)
-        try:
-            return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
-        except HarnessError as error:
-            raise FormError(error.lines, texts) from None
+        async with _form(request, files=2, texts=20) as form:
+            items = form.multi_items()
+            files = {name: part for name, part in items if isinstance(part, UploadFile)}
+            texts = {name: part for name, part in items if isinstance(part, str)}
+            check_form(request, who, texts)
+            try:
+                return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
+            except HarnessError as error:
+                raise FormError(error.lines, texts) from None
 
 
 def _taken(service: Service, team: str, files: Mapping[str, UploadFile], texts: Mapping[str, str], key: str) -> Upload:
