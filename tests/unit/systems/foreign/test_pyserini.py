@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def test_lucene_ranks_mini_as_the_jar_alone_does(tmp_path: Path) -> None:
 def test_feedback_and_query_likelihood_change_the_ranking(tmp_path: Path) -> None:
     topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     request = Request(topics, corpus, tmp_path)
-    settings: dict[str, dict[str, Any]] = {
+    settings: Mapping[str, dict[str, Any]] = {
         "bm25": {},
         "rm3": {"rm3": {"fb_terms": 5, "fb_docs": 3, "original_query_weight": 0.6}},
         "qld": {"similarity": "qld", "mu": 500},
@@ -73,7 +74,7 @@ def test_faiss_ranks_by_the_encoder(tmp_path: Path) -> None:
     model = str(save(tmp_path / "model"))
     texts = {f"d{n}": " ".join(f"w{(7 * n + k * k) % 100}" for k in range(1 + n % 9)) for n in range(40)}
     corpus, topics = corpus_of(tmp_path, texts), topics_of(A="w1 w2 w3", B="w50")
-    how: Mapping[str, Any] = {"searcher": "faiss", "encoder": model, "document": {"body": 1}, "depth": 7}
+    how: dict[str, Any] = {"searcher": "faiss", "encoder": model, "document": {"body": 1}, "depth": 7}
     run = Pyserini(**how)(Request(topics, corpus, tmp_path)).to_dict()
     tokenizer, network = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model)
 
@@ -94,7 +95,7 @@ def test_faiss_ranks_by_the_encoder(tmp_path: Path) -> None:
     pooled = Pyserini(**how)(Request(topics, corpus, tmp_path, pool=pool)).to_dict()
     assert {topic: set(docs) for topic, docs in pooled.items() if docs} == {"A": {"d3", "d39"}}
     folder = next(each.path for each in artefacts.artefacts() if each.kind == "pyserini-index")
-    again = Pyserini(**{**how, "index": str(folder)})
+    again = Pyserini(**how | {"index": str(folder)})
     assert again(Request(topics, None, tmp_path)).to_dict() == run
     assert {"docid", "index"} <= again.reads()["index"].keys()
 
@@ -107,12 +108,8 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM
 
     own = tokenizer("bert")
-    shape: dict[str, Any] = {
-        "hidden_size": 32,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-    }
+    shape: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+    shape["intermediate_size"] = 64
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         network: Any = BertForMaskedLM(BertConfig(vocab_size=WORDS + 4, max_position_embeddings=16, **shape))
@@ -120,7 +117,7 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
     own.save_pretrained(tmp_path / "model")
     texts = {f"d{n}": f"w{n} w{n + 1} w{2 * n}" for n in range(30)}
     corpus, topics = corpus_of(tmp_path, texts), topics_of(A="w1 w2 w3", B="w20")
-    how: Mapping[str, Any] = {"searcher": "impact", "encoder": str(tmp_path / "model"), "document": {"body": 1}}
+    how: dict[str, Any] = {"searcher": "impact", "encoder": str(tmp_path / "model"), "document": {"body": 1}}
     run = Pyserini(**how)(Request(topics, corpus, tmp_path)).to_dict()
     network.eval()
 
@@ -271,7 +268,7 @@ def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     has = {"pyserini", "pyyaml"}
     monkeypatch.setattr(pyserini, "_has", lambda name: name in has)
     requires = ["tqdm", "pyyaml", "torch>=2.9", 'faiss>1; extra == "optional"']
-    monkeypatch.setattr("harness.systems.foreign.pyserini.metadata.requires", lambda *_: requires)
+    monkeypatch.setattr(metadata, "requires", lambda *_: requires)
     find, package = importlib.util.find_spec, ModuleSpec("pyserini", None, is_package=True)
     known = {"pyserini": package, "faiss": None}
     monkeypatch.setattr(
