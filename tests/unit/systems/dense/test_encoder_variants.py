@@ -84,7 +84,7 @@ def test_a_run_says_what_its_variant_changes(tmp_path: Path, folder: Path) -> No
     system = BiEncoder("bi", str(folder), device="cpu", precision="bfloat16", dimensions=8)
     assert len(system(Request(Topics((Topic("T1", "w1"),)), corpus, tmp_path / "workspace"))) == 4
     first, second = system.notes()
-    assert first.startswith("Vectors are computed in bfloat16 instead of float32; bench/results/encoder-variants.md")
+    assert first.startswith("Vectors are computed in bfloat16 instead of float32, with 8 significant bits")
     assert second.startswith("Vectors are cut to their first 8 dimensions")
     reads = system.reads()
     assert (reads["arithmetic"], reads["model"]["dimensions"]) == (["cpu", "bfloat16"], 8)
