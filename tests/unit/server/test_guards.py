@@ -411,6 +411,19 @@ def sends_a_body_that_is_too_large_in_parts(world: World) -> bool:
     return 413 not in (refused.status_code, large.status_code)
 
 
+@attack((Guard._check, 'raise RefusedError(400, "the request has two lengths")', "pass"))
+def sends_a_body_of_two_lengths(world: World) -> bool:
+    heads = {"content-length": "1", "transfer-encoding": "chunked"}
+    return world.client().post("/login", content=b"x", headers=heads).status_code != 400
+
+
+@attack((web.upload_rate, "if receiving[who.name] >= _AT_ONCE:", "if False:"))
+def sends_many_uploads_at_once(world: World) -> bool:
+    client = world.client(world.b)
+    client.app.app.state.receiving["B"] = 4  # type: ignore[attr-defined]
+    return client.post("/api/v1/submissions", files={"other": b"x"}).status_code != 429
+
+
 def _received(world: World, receive: Callable[[], Any], **settings: float | str) -> int:
     """Sends a body to the guard alone; returns the status, 0 if it waits forever."""
     status: list[int] = []
