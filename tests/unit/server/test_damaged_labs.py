@@ -313,16 +313,17 @@ def test_the_address_of_a_database_is_not_in_the_list_of_processes(
 
     class Ended:
         returncode = 0
+        returned: int | None = None
 
         def __init__(self, command: list[str], env: dict[str, str], **_: object) -> None:
             begun.append((command, env))
             told.set()
 
         def poll(self) -> int | None:
-            return None
+            return self.returned
 
         def terminate(self) -> None:
-            Ended.poll = lambda _: 0  # type: ignore[method-assign]
+            Ended.returned = 0
 
         def wait(self) -> None:
             pass

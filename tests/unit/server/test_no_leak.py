@@ -153,8 +153,9 @@ def crawled(world: World, role: str) -> Iterator[tuple[str, str]]:
         ):
             wanted["team"] = "Nobody"
         if name in ("freeze", "publish"):
-            continue  # last, below
-        for body in (wanted, {}, {"label": 1}, [], {"team": "x" * 100}):
+            continue  # they would change what others get
+        bodies: list[object] = [wanted, {}, {"label": 1}, [], {"team": "x" * 100}]
+        for body in bodies:
             answer = client.post(f"/api/v1/{name}", json=body)
             yield f"{name} {json.dumps(body)[:40]} as {role}", answer.text
             if answer.status_code == 200 and name in ("invite", "issue", "add-organiser"):
@@ -293,3 +294,14 @@ def test_no_role_learns_what_it_must_not(world: World, tmp_path: Path) -> None:
     visitors_and_teams_learn_nothing_of_others(world)
     what_fails_while_scoring_says_nothing(world, tmp_path)
     held_out_topics_are_unknown_until_the_end(world)
+    # The scan is no blind one: it notices whatever is put into an answer.
+    lab = world.site.lab
+    planted = [exact(lab)[0], DOCS[3], TOPICS[0], world.secrets[1], sha256(world.secrets[1].encode()), str(lab.folder)]
+    for each in planted:
+        world.answers["visitor"]["/planted"] = f"<p>{each}</p>"
+        with pytest.raises(AssertionError):
+            nobody_learns_what_is_private(world)
+    for each in (REAL[0].lower(), UNPUBLISHED[0]):
+        world.answers["visitor"]["/planted"] = f"<p>{each}</p>"
+        with pytest.raises(AssertionError):
+            visitors_and_teams_learn_nothing_of_others(world)

@@ -209,12 +209,12 @@ def test_no_text_becomes_markup(site: Served) -> None:
         path for path in (site.service.state / SITE).rglob("*") if path.is_file() and not path.name.startswith(".")
     ]
     assert len(files) > 20
-    for path in files:
-        answer = site.client().get(f"/site/{path.relative_to(site.service.state / SITE).as_posix()}")
+    for file in files:
+        answer = site.client().get(f"/site/{file.relative_to(site.service.state / SITE).as_posix()}")
         assert answer.status_code == 200
-        if path.suffix == ".html":
+        if file.suffix == ".html":
             shown_harmlessly(answer.text)
-        elif path.suffix == ".xml":
+        elif file.suffix == ".xml":
             assert SCRIPT not in answer.text and "javascript:" not in answer.text
         else:
             assert answer.headers["content-type"].partition(";")[0] in (
@@ -226,7 +226,7 @@ def test_no_text_becomes_markup(site: Served) -> None:
                 "application/yaml",
                 "application/octet-stream",
                 "text/x-bibtex",
-            ), path
+            ), file
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
