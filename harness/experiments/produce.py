@@ -156,7 +156,7 @@ def make(
     read_back = parse_run(content.encode(), str(path), format=layout)
     if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
         raise HarnessError(f"system {built.name}: an id in its run is empty or contains blanks")
-    made = sidecar.Made(work.key, work.spec, meter, provenance.provenance({}))
+    made = sidecar.Made(work.key, work.spec, meter, provenance.provenance({}, libraries=built.libraries()))
     side = sidecar.text(made, name=name, sha256=read_back.sha256, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
     # Not read from the file, which another process may have replaced meanwhile.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from harness.render.svg import (
     FONT,
@@ -22,6 +23,7 @@ from harness.render.svg import (
 )
 
 _HEIGHT = 260.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def profile(rows: Sequence[tuple[str, float, float, float, float]], label: str, run: str, title: str = "") -> str:
@@ -124,6 +126,48 @@ def frontier(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: st
                 break
     described = "; ".join(f"{label}: {cost:.4g}, {_shown(value)}" for label, cost, value in drawn)
     return document(bottom + 46, title or f"{ylabel} against {xlabel}", described, body + names)
+
+
+def timeline(points: Sequence[tuple[str, datetime, float]], ylabel: str, title: str = "") -> str:
+    """Draws (label, time, value) by time, with a line for the best value so far; a diamond is a new best."""
+    drawn = sorted((time, -float(y), label) for label, time, y in points if drawable(y))
+    left, right, top, bottom = 60.0, WIDTH - 20, 12.0, 272.0
+    first, last = (drawn[0][0], drawn[-1][0]) if drawn else (_EPOCH, _EPOCH)
+    span = max((last - first).total_seconds(), 1.0)
+    marks = ticks(min((-y for _, y, _ in drawn), default=0.0), max((-y for _, y, _ in drawn), default=1.0))
+
+    def at(time: datetime, y: float) -> tuple[float, float]:
+        across = (time - first).total_seconds() / span
+        return left + 10 + across * (right - left - 20), bottom - (y - marks[0]) / (marks[-1] - marks[0]) * (
+            bottom - top
+        )
+
+    body = ""
+    for mark in marks:
+        _, y = at(first, mark)
+        body += line(left, y, right, y, "rule") + text(left - 7, y + 4.5, tick_label(mark, marks), "end", "soft")
+    for part, anchor in ((0.0, ""), (0.5, "middle"), (1.0, "end")):
+        time = first + (last - first) * part
+        x, _ = at(time, marks[0])
+        body += text(x, bottom + 17, time.strftime("%Y-%m-%d"), anchor, "soft")
+    body += text((left + right) / 2, bottom + 37, "time of submission", "middle")
+    body += text(13, (top + bottom) / 2, ylabel, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
+    best, steps, dots = -math.inf, [], ""
+    for time, below, label in drawn:
+        x, y = at(time, -below)
+        hint = tip(f"{label}: {ylabel} {_shown(-below)}, {time.strftime('%Y-%m-%d %H:%M')}")
+        if -below > best:
+            steps.append((x, y))
+            best = -below
+            outline = f"M{num(x - 6.5)} {num(y)}l6.5 -6.5 6.5 6.5 -6.5 6.5z"
+            dots += element("path", hint, d=outline, class_="f1")
+        else:
+            dots += element("circle", hint, cx=x, cy=y, r=4.0, class_="f0")
+    if steps:
+        path = f"M{num(steps[0][0])} {num(steps[0][1])}" + "".join(f"H{num(x)}V{num(y)}" for x, y in steps[1:])
+        body += element("path", d=f"{path}H{num(right)}", class_="s1", fill="none")
+    described = "; ".join(f"{label}: {time.strftime('%Y-%m-%d')}, {_shown(-below)}" for time, below, label in drawn)
+    return document(bottom + 46, title or f"{ylabel} by time of submission", described, body + dots)
 
 
 def _shown(value: float) -> str:

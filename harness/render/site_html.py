@@ -6,6 +6,7 @@ import json
 import math
 import posixpath
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -25,6 +26,7 @@ from harness.render.pages import (
     Listing,
     Page,
     Pairs,
+    Part,
     Passage,
     Rich,
     check_path,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _FRAGMENT = re.compile(r"[A-Za-z0-9._~=&/:-]*")
 _SCALE = 1_000_000  # values of pairs are whole numbers in units of 1/1,000,000
 _WIDE = 11  # columns above which a listing is set smaller
+_LONG = 15  # rows above which a table scrolls in a box of its own
 _STRIP = 120.0  # width of a strip in user units
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 
@@ -66,7 +69,15 @@ def render_page(page: Page) -> str:
     style, code = _style(), [html.read_template(name) for name in ("report.js", *scripts)]
     return html.template("site.html.j2").render(
         page=page,
-        parts=[(part, slug(part.title), [_block(block, page, labels) for block in part.blocks]) for part in page.parts],
+        parts=[
+            (
+                part,
+                _anchor(part, labels),
+                [_block(block, page, labels) for block in part.blocks],
+                at > 0 and _late(part),
+            )
+            for at, part in enumerate(page.parts)
+        ],
         link=lambda link: _link(link, page.path),
         address=lambda address: href(address, page.path),
         maths=mathematics,
@@ -94,6 +105,17 @@ def _labels(blocks: list[Block]) -> dict[str, str]:
             counts[kind] += 1
             labels[block.id] = f"{kind} {counts[kind]}"
     return labels
+
+
+def _anchor(part: Part, labels: Mapping[str, str]) -> str:
+    """Returns the id of a part; empty if it has no title, or if a figure or table of the page has that id."""
+    name = slug(part.title) if part.title else ""
+    return "" if name in labels else name
+
+
+def _late(part: Part) -> bool:
+    """Returns whether a part has a long table, whose layout can wait until the reader is near."""
+    return any(isinstance(block, Listing) and len(block.lines) > _LONG for block in part.blocks)
 
 
 def _link(link: Link, path: str) -> dict[str, str]:
@@ -187,7 +209,7 @@ def _listing(block: Listing, path: str, label: str) -> dict[str, Any]:
     return {
         "list": block,
         "label": label,
-        "long": len(block.lines) > 15,
+        "long": len(block.lines) > _LONG,
         "wide": sum(head.shown for head in block.heads) > _WIDE,
         "hidden": any(not head.shown for head in block.heads),
         "lookup": lookup,
@@ -214,7 +236,7 @@ def _cell(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict
     exact = "" if item.value is None or not math.isfinite(item.value) else repr(float(item.value)).removesuffix(".0")
     return {
         "item": item,
-        "text": mathematics(item.text) if item.maths else item.text,
+        "text": _isolated(mathematics(item.text) if item.maths else item.text),
         "class": " ".join([*(["t"] if is_text else []), *(["w"] if is_text and len(item.text) > 24 else [])]),
         "shown": shown,
         "header": index == 0,
@@ -224,6 +246,17 @@ def _cell(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict
             f"M{x} 3v10" for x in sorted({round(2 + at * (_STRIP - 4)) for at in item.strip if 0 <= at <= 1})
         ),
     }
+
+
+def _isolated(text: str) -> Markup:
+    """Returns a cell's text, in an element of its own if its letters may run from right to left.
+
+    Most cells are numbers; an element for each would make large tables slow to open.
+    """
+    from markupsafe import Markup, escape
+
+    shown = text if isinstance(text, Markup) else escape(visible(text))
+    return shown if shown.isascii() else Markup("<bdi>{}</bdi>").format(shown)
 
 
 def _pairs(block: Pairs, path: str) -> dict[str, Any]:

@@ -96,6 +96,7 @@ class System(Protocol):
     - `notes() -> tuple[str, ...]`: notes for readers of its results, one sentence each.
     - `trains_without() -> frozenset[str] | None`: if it trains on posts, the collections whose judged posts were left
       out of training.
+    - `libraries() -> tuple[str, ...]`: distributions whose versions the metadata file of a run records.
     - `searches() -> bool`: False if it reads no corpus, such as a system that reads a run file.
 
     Examples

@@ -43,8 +43,8 @@ class Built:
     >>> def nothing(request: Request) -> Run:
     ...     return Run.from_dict("nothing", {})
     >>> built = Built(nothing)
-    >>> built.name, built.reads(), built.notes(), built.trains_without(), built.searches()
-    ('nothing', {}, (), None, True)
+    >>> built.name, built.reads(), built.notes(), built.trains_without(), built.libraries(), built.searches()
+    ('nothing', {}, (), None, (), True)
     """
 
     system: System
@@ -78,6 +78,10 @@ class Built:
         """Returns the collections left out of the system's training; None if it does not train on posts."""
         left_out = self._optional("trains_without")
         return None if left_out is None else frozenset(left_out)
+
+    def libraries(self) -> tuple[str, ...]:
+        """Returns the distributions of other authors whose versions the metadata file of a run records."""
+        return tuple(dict.fromkeys(self._optional("libraries") or ()))
 
     def searches(self) -> bool:
         """Returns whether the system may read a corpus; True if it does not say."""

@@ -49,6 +49,10 @@ class RerankPool:
         """Returns the notes of the other system."""
         return self._system.notes()
 
+    def libraries(self) -> tuple[str, ...]:
+        """Returns the libraries of the other system."""
+        return self._system.libraries()
+
     def reads(self) -> dict[str, Any]:
         """Returns the configuration of the other system, if it is given by name, and its inputs."""
         return reads_of(self.system, self._system)

@@ -27,8 +27,8 @@ ARGUMENTS = [
 ]
 WIDTHS = (390, 1440)
 LOOKS = ((390, "dark"), (1440, "light"))
-AXE = """async (root) => (await axe.run(root ? document.querySelector(root) : document)).violations
-    .filter((found) => ["serious", "critical"].includes(found.impact))
+AXE = """async ([root, every]) => (await axe.run(root ? document.querySelector(root) : document)).violations
+    .filter((found) => every || ["serious", "critical"].includes(found.impact))
     .map((found) => `${found.id}: ${found.nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
 Open = Callable[..., "Page"]
 
@@ -37,11 +37,12 @@ def fits(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
 
 
-def violations(page: Page, root: str = "") -> list[str]:
+def violations(page: Page, root: str = "", *, every: bool = False) -> list[str]:
+    """Returns what axe finds: serious and critical findings, or `every` one."""
     if importlib.util.find_spec("axe_playwright_python") is None:
         pytest.skip("no axe: pip install 'mathir-harness[dev]'")
     page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
-    return list(page.evaluate(AXE, root))
+    return list(page.evaluate(AXE, [root, every]))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from harness.data.written import run_text
 from harness.labs.lab import Lab, new_lab
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import Offer, submit
+from harness.render.pages import Head, Item, Line, Listing, Page, Part
+from harness.render.site_html import render_page
 
 pytest_plugins = ("browser_tools",)
 METHODS = {"good": "BM25", "fair": "dense encoder", "poor": "operator trees"}
@@ -68,7 +70,31 @@ def test_everyone_can_use_every_page(site: Path, visit: Open, width: int, scheme
     for page in PAGES:
         opened = visit(site / page, width=width, scheme=scheme)
         assert fits(opened), page
-        assert violations(opened) == [], page
+        opened.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        assert violations(opened, every=True) == [], page
+
+
+@pytest.mark.slow
+def test_long_tables_wait_and_are_printed(tmp_path: Path, visit: Open) -> None:
+    """The layout of a long table below the window waits; it is there for links and on paper, and is marked if wide."""
+    heads = tuple(Head(f"column-{number}") for number in range(12))
+    lines = tuple(Line(tuple(Item(f"value-{row}-{column}") for column in range(12))) for row in range(60))
+    parts = [Part(f"part {name}", (Listing(name, "c", heads, lines, search=True),)) for name in ("a", "b", "c", "d")]
+    path = tmp_path / "page.html"
+    path.write_text(render_page(Page("page.html", "A page", "", tuple(parts))))
+    page = visit(path, width=390)
+    last = page.locator("#d .region")
+    page.wait_for_timeout(200)
+    assert "sideways" in str(page.locator("#a .region").get_attribute("class"))
+    assert "sideways" not in str(last.get_attribute("class"))  # not laid out yet
+    page.evaluate("location.hash = '#d'")
+    page.wait_for_function("document.querySelector('#d .region').classList.contains('sideways')")
+    page.locator("#d input[type=search]").fill("value-7-3")
+    assert page.locator("#d tbody tr:visible").count() == 1
+    page.emulate_media(media="print")
+    for part in page.locator(".late").all():
+        assert part.evaluate("part => getComputedStyle(part).contentVisibility") == "visible"
+    assert page.locator(".late").count() == 3
 
 
 @pytest.mark.slow

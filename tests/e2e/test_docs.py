@@ -19,10 +19,13 @@ SHELL = ("mkdir", "tar")
 
 @pytest.mark.parametrize(
     "path",
-    sorted(
-        DOCS / f"{name}.md"
-        for name in ("checking", "collections", "export", "labs", "measures", "private-judgments", "site")
-    ),
+    [
+        *sorted(
+            DOCS / f"{name}.md"
+            for name in ("checking", "collections", "export", "labs", "measures", "private-judgments", "site")
+        ),
+        pytest.param(DOCS / "late-and-sparse.md", marks=pytest.mark.slow),
+    ],
     ids=lambda path: path.stem,
 )
 def test_examples(tmp_path: Path, path: Path) -> None:
@@ -48,7 +51,14 @@ def test_examples(tmp_path: Path, path: Path) -> None:
                 assert ended.code == 0, ended.err
                 printed, said = ended.out, ended.err.splitlines()
             shown = [line for line in expected.splitlines() if line not in said]
-            assert not expected or shown == printed.splitlines()
+            assert expected in ("", "...\n") or shown == printed.splitlines()
+
+
+@pytest.mark.slow
+def test_examples_of_other_libraries(tmp_path: Path) -> None:
+    for name in ("pyterrier", "ranx"):
+        pytest.importorskip(name, reason=f"{name} is not installed (extra {name})")
+    test_examples(tmp_path, DOCS / "foreign.md")
 
 
 @pytest.mark.parametrize("page", ["experiments", "sweeps"])

@@ -184,12 +184,23 @@
     value.append(copying(value, [["Copy", () => command]]));
   });
 
-  // What is wider than its place says so. Parts that are drawn later, and a window of another size, are seen too.
-  const look = () => document.querySelectorAll(".region, .drawing").forEach((box) => {
-    box.classList.toggle("sideways", box.scrollWidth > box.clientWidth + 1);
+  // What is wider than its place says so. Sizes are observed, not asked for: asking would lay out the page at once, and
+  // parts that the browser leaves out of the layout until they are near. Parts that are drawn later are seen too.
+  const content = (box) => (box.matches(".region") ? box.querySelector("table") : box.firstElementChild);
+  const mark = (box) => box.classList.toggle("sideways", box.scrollWidth > box.clientWidth + 1);
+  const sizes = new ResizeObserver((entries) => {
+    const boxes = new Set(entries.map((entry) => entry.target.closest(".region, .drawing")));
+    requestAnimationFrame(() => boxes.forEach(mark));
   });
-  new MutationObserver(look).observe(document.querySelector("main"), { childList: true, subtree: true, attributeFilter: ["open", "hidden"] });
-  addEventListener("resize", look);
+  const seen = new WeakSet();
+  const look = () => document.querySelectorAll(".region, .drawing").forEach((box) => {
+    const inner = content(box);
+    if (!inner || seen.has(inner)) return;
+    seen.add(inner);
+    sizes.observe(box);
+    sizes.observe(inner);
+  });
+  new MutationObserver(look).observe(document.querySelector("main"), { childList: true, subtree: true });
   look();
 
   // A link to something inside a closed part opens it.

@@ -17,8 +17,7 @@
     const form = box.querySelector(".controls");
     if (!form) return;
     const rows = [...box.querySelectorAll("tbody tr")];
-    const texts = rows.map((row) => row.textContent.toLowerCase());
-    const facets = rows.map((row) => new Set((row.dataset.facets ?? "").split(" ")));
+    let read = null; // texts and values of the rows, once they are asked for
     const search = form.querySelector("input[type=search]");
     const selects = [...form.querySelectorAll("select[data-facet]")];
     const defaults = selects.map((select) => select.value);
@@ -37,11 +36,16 @@
     const apply = () => {
       const words = (search?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
       const wanted = selects.filter((select) => select.value !== "").map((select) => `${select.dataset.facet}:${select.value}`);
-      let shown = 0;
-      rows.forEach((row, index) => {
-        row.hidden = !(words.every((word) => texts[index].includes(word)) && wanted.every((key) => facets[index].has(key)));
-        shown += !row.hidden;
-      });
+      let shown = rows.length;
+      if (words.length || wanted.length || read) {
+        read ??= rows.map((row) => [row.textContent.toLowerCase(), new Set((row.dataset.facets ?? "").split(" "))]);
+        shown = 0;
+        rows.forEach((row, index) => {
+          const [text, values] = read[index];
+          row.hidden = !(words.every((word) => text.includes(word)) && wanted.every((key) => values.has(key)));
+          shown += !row.hidden;
+        });
+      }
       status.textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
     };
     const changed = () => {
@@ -100,13 +104,12 @@
 
   // A click anywhere in a row opens its page; its link is the way for the keyboard.
   function opening(box) {
-    box.querySelectorAll("tbody tr").forEach((row) => {
-      const link = row.cells[0]?.querySelector("a");
-      if (!link) return;
-      row.dataset.open = "";
-      row.addEventListener("click", (event) => {
-        if (!event.target.closest("a, button, input, select") && !String(getSelection())) link.click();
-      });
+    const body = box.querySelector("tbody");
+    if (!body.querySelector("tr > :first-child a")) return;
+    body.dataset.open = "";
+    body.addEventListener("click", (event) => {
+      if (event.target.closest("a, button, input, select") || String(getSelection())) return;
+      event.target.closest("tr")?.cells[0].querySelector("a")?.click();
     });
   }
 

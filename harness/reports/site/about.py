@@ -8,6 +8,7 @@ from datetime import datetime
 
 from harness.labs.journal import Extended
 from harness.labs.names import zoned
+from harness.render.latex import escape
 from harness.render.model import Facts, Text
 from harness.render.pages import Block, Code, Link, Part, Rich, is_web
 from harness.reports.leaderboard import PRIVATE
@@ -38,6 +39,7 @@ def about_page(field: Field) -> Made:
         Part("Submission", tuple(_submission(field))),
         Part("Rules", (Text(tuple(_rules(field))),)),
         Part("Contact", (_contact(lab.contact),)) if lab.contact else None,
+        Part("Citation", (Code("BibTeX", _bibtex(field)),)),
         Part("Links", (_links(field),)),
     ]
     page = lab_page(field, "about.html", f"About {lab.title}", "", parts, "about.html")
@@ -122,6 +124,15 @@ def _rules(field: Field) -> Iterator[str]:
         yield f"Teams may have pseudonyms until {field.names.until}."
     yield "A team is ranked by its primary run: its first one, until it chooses another."
     yield "The same rankings may be submitted only once. A label that is submitted again gets a new version."
+
+
+def _bibtex(field: Field) -> str:
+    """Returns a BibTeX entry for the lab; those of runs are on their pages."""
+    lab, latest = field.lab, max(each.submitted for each in field.all_submissions)
+    note = f"Lab on {lab.collection}, edition {lab.edition}, protocol {lab.protocol}; latest submission {latest[:10]}"
+    lines = [f"title = {{{{{escape(lab.title)}}}}}", f"year = {{{latest[:4]}}}", f"note = {{{escape(note)}}}"]
+    lines += [f"url = {{{lab.address}}}"] if lab.address else []
+    return f"@misc{{{field.base},\n  " + ",\n  ".join(lines) + "\n}"
 
 
 def _contact(text: str) -> Rich:

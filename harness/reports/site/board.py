@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import datetime
 
 from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
 from harness.render.model import Figure, Records, Text
 from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Listing, Part
-from harness.render.profiles import frontier
+from harness.render.profiles import frontier, timeline
 from harness.reports.leaderboard import PRIVATE, headline, incomplete, means_figure, reading, said_of
 from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field, FieldRun
@@ -74,6 +75,11 @@ def _pictures(field: Field) -> Iterator[Block]:
     yield from costs[:1]
     if costs[1:]:
         yield Folded("Further costs", tuple(costs[1:]))
+    times = [(run, datetime.fromisoformat(run.submission.submitted)) for run in field.runs]
+    if len({time.date() for _, time in times}) > 1:
+        dated = [(run.name, time, _value(run.standing, field.main)) for run, time in times]
+        caption = f"{label} by time of submission; diamonds: better than all runs before"
+        yield Folded("By time of submission", (Figure("time", caption, timeline(dated, label)),))
 
 
 def _value(standing: Standing, measure: str) -> float:
@@ -84,7 +90,8 @@ def _value(standing: Standing, measure: str) -> float:
 def runs_listing(field: Field) -> Listing:
     """Returns the table of all current runs."""
     board = field.board
-    exact = not board.private
+    exact, label = not board.private, field.label(field.main)
+    further = [measure for measure in board.measures if measure != field.main]
     kinds = tuple(dict.fromkeys(run.standing.kind for run in field.runs if run.standing.kind))
     resources = tuple(name for name in RESOURCES if any(name in run.resources for run in field.runs))
     costs = [cost for cost in COSTS if any(cost.name in run.costs for run in field.runs)]
@@ -92,9 +99,10 @@ def runs_listing(field: Field) -> Listing:
     heads = [
         Head("run"),
         Head("rank", "number"),
-        *([Head("rank interval", "number")] if exact else []),
+        Head(label, "number"),  # beside the rank, so that phones show both
         *([Head("group", about="Runs that share a letter do not differ significantly")] if field.tested else []),
-        *(Head(field.label(measure), "number") for measure in board.measures),
+        *([Head("rank interval", "number")] if exact else []),
+        *(Head(field.label(measure), "number") for measure in further),
         Head("kind"),
         Head("resources", shown=bool(resources)),
         Head("date"),
@@ -114,9 +122,10 @@ def runs_listing(field: Field) -> Listing:
         items = [
             Item(run.label, link=run.path, small=run.team + (" (baseline)" if each.baseline else "")),
             Item("–" if each.rank is None else str(each.rank), None if each.rank is None else float(each.rank)),
-            *([_interval(each)] if exact else []),
+            _mean(each.mean(field.main), field, best[field.main]),
             *([Item(each.group)] if field.tested else []),
-            *(_mean(mean, field, best[mean.measure]) for mean in each.means),
+            *([_interval(each)] if exact else []),
+            *(_mean(each.mean(measure), field, best[measure]) for measure in further),
             Item(each.kind),
             Item(", ".join(run.resources)),
             Item(run.submission.submitted[:10]),
@@ -137,7 +146,6 @@ def runs_listing(field: Field) -> Listing:
         *([Facet("kind", "Kind", kinds)] if len(kinds) > 1 else []),
         *([Facet("resource", "Resources", resources)] if resources else []),
     ]
-    label = field.label(field.main)
     notes = [
         f"{said_of(board)}. Bold: the best of the ranked runs; ±: half the 95% interval."
         if exact

@@ -19,6 +19,7 @@ from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 
 MOST_TEXTS = 60_000  # characters of documents on one page
 MOST_TEXT = 4_000  # characters of one document
+MOST_SCORED = 200  # runs in the table of scores; files and pages of runs have the others
 MOST_LISTED = 40  # documents that are not relevant and listed
 MOST_CHOICES = 40  # values of a filter
 TOP = 10  # ranks that count as the top
@@ -178,7 +179,7 @@ def _scores(field: Field, at: int, hard: Difficult) -> Iterator[Block]:
     means = [run.standing.mean(field.main).value for run in field.runs]
     order = sorted(range(len(field.runs)), key=lambda n: (-_or(values[n]), n))
     lines = []
-    for n in order:
+    for n in order[:MOST_SCORED]:
         run = field.runs[n]
         mean = means[n]
         items = [Item(run.label, link=run.path, small=run.team)]
@@ -190,8 +191,11 @@ def _scores(field: Field, at: int, hard: Difficult) -> Iterator[Block]:
         lines.append(Line(tuple(items)))
     heads = [Head("run"), *(Head(field.label(measure), "number") for measure in field.board.measures)]
     heads += [Head(f"mean {label}", "number"), Head("rank", "number")]
-    table = Listing("runs", "Scores of all runs on this topic", tuple(heads), tuple(lines), search=len(lines) > 15)
-    yield table if len(lines) <= 12 else Folded(f"Scores of all {len(lines)} runs", (table,))
+    which = f"all {len(order)}" if len(lines) == len(order) else f"the {len(lines)} best of {len(order):,}"
+    notes = () if len(lines) == len(order) else ("The JSON file of this page has the scores of all runs.",)
+    caption = f"Scores of {which} runs on this topic"
+    table = Listing("runs", caption, tuple(heads), tuple(lines), search=len(lines) > 15, notes=notes)
+    yield table if len(lines) <= 12 else Folded(f"Scores of {which} runs", (table,))
 
 
 def _or(value: float) -> float:

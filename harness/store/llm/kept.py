@@ -13,7 +13,7 @@ from time import sleep
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.io.files import cache_root, write_atomic
+from harness.io.files import cache_root, sha256, sha256_file, write_atomic
 from harness.io.leases import held
 from harness.store import artefacts
 
@@ -124,3 +124,9 @@ def _read(path: Path) -> tuple[dict[str, Any], Reply] | None:
         raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise HarnessError(f"{path}: altered since it was written; delete it to ask again, or restore it") from None
+
+
+def answers_digest(folder: Path) -> str:
+    """Returns a checksum of the answers in a folder, which may not exist yet."""
+    files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
+    return sha256("".join(f"{path.relative_to(folder)} {sha256_file(path)}\n" for path in files).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,13 +16,13 @@ from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import DryRunError, HarnessError
 from harness.io import checks, config
-from harness.io.console import say
-from harness.store.cost import answered, note, phase, queries
+from harness.store.cost import answered, phase, queries
 from harness.systems import hardware
-from harness.systems.base import MARK, Request
+from harness.systems.base import Request
 from harness.systems.build import Built
 from harness.systems.dense import (
     ann,
+    asking,
     chroma,
     documents,
     encoder,
@@ -32,6 +32,7 @@ from harness.systems.dense import (
     search,
     texts,
     topic_vectors,
+    variants,
     vectors,
 )
 from harness.systems.dense.documents import Source
@@ -42,7 +43,10 @@ from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.rerank import another, reads_of
 
-_SETTINGS = ("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows")
+_SETTINGS = (
+    *("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"),
+    *("dimensions", "backend", "devices"),
+)
 SEARCHES = (*search.SEARCHES, "chroma", "milvus")
 _MOST = 1e6  # the largest weight
 
@@ -63,7 +67,8 @@ class BiEncoder:
     query : fields of a topic (title, body, tags, formulas), joined.
     join : separator of the fields of a part.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
-    pooling, prefixes, normalise, length, eos, precision, windows : see `harness.systems.dense.engines.Settings`.
+    pooling, prefixes, normalise, length, eos, precision, windows, dimensions, backend, devices : see
+        `harness.systems.dense.engines.Settings`.
     characters : maximum characters of an input, prefix included; None for no limit.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size and changes cosines by at most
         0.0005.
@@ -92,6 +97,9 @@ class BiEncoder:
     eos: bool = False
     precision: str = "float32"
     windows: bool = False
+    dimensions: int | None = None
+    backend: str = "torch"
+    devices: Sequence[str] | None = None
     characters: int | None = None
     storage: str = "float32"
     search: str = "exact"
@@ -160,8 +168,9 @@ class BiEncoder:
         return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
-        """Returns the notes on the fine-tuning of the model, followed by those of the first system."""
+        """Returns the notes on fine-tuning and variants of the model, followed by those of the first system."""
         own = () if self.training is None else tuning("bi", self.training).notes()
+        own = (*own, *variants.notes(self.precision, self.backend, self.devices, self.dimensions))
         return own + (() if self._first is None else self._first.notes())
 
     def __call__(self, request: Request) -> Run:
@@ -251,22 +260,15 @@ class BiEncoder:
         worded = self._worded(request.topics)
         asked = self._asked_vectors(worded, source, loaded)
         row_of = {topic.id: row for row, (topic, _) in enumerate(worded)}
-        rows_of, weights = heads.ranked(run), [float(self.weights.get(name, 1.0)) for name in self.parts]
-        score = np.full(len(run), np.nan)
+        weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
+
+        def scores(topic: str, docs: Sequence[bytes]) -> dict[bytes, float]:
+            rows = parts[0].rows(doc.decode() for doc in docs)
+            (hits,) = search.nearest(asked[[row_of[topic]]], parts, weights, self.combine, k=len(docs), rows=rows)
+            return hits.by_doc(parts[0])
+
         with phase("search"):
-            for topic in queries([topic for topic in request.topics if topic.id in rows_of]):
-                lines = rows_of[topic.id]
-                new = np.full(lines.size, np.nan)
-                if topic.id in row_of:
-                    docs = run.doc[lines[: self._k]].tolist()
-                    rows = parts[0].rows(doc.decode() for doc in docs)
-                    row = asked[[row_of[topic.id]]]
-                    (hits,) = search.nearest(row, parts, weights, self.combine, k=len(docs), rows=rows)
-                    found_score = dict(zip(parts[0].ids[hits.rows].tolist(), hits.scores.tolist(), strict=True))
-                    new[: len(docs)] = [found_score.get(doc, np.nan) for doc in docs]
-                score[lines] = heads.filled(new)
-        run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
-        return heads.only(run, ~np.isnan(score))
+            return heads.rescored(self.name, run, request.topics.topics, row_of, self._k, scores)
 
     def _search(
         self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.Made]
@@ -307,22 +309,11 @@ class BiEncoder:
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
         """Returns the topics that have a text, with their texts; prints how many have none."""
-        worded = [(topic, text) for topic in topics if (text := self._asked(topic))]
-        if without := [topic.id for topic in topics if not self._asked(topic)]:
-            fate = "are left out" if self.first is None else "keep the order of the first ranking"
-            say(f"{self.name}: {len(without)} topics have no text and {fate}, such as {without[0]}")
-        if not worded:
-            raise HarnessError(f"system {self.name}: no topic has a text in the fields {', '.join(self.query)}")
-        return worded
+        return asking.worded(self.name, topics, self._asked, self.query, reranks=self.first is not None)
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: Encoder) -> None:
         """Prints and records how many texts are truncated."""
-        limits = {"word pieces": loaded.length, "characters": self.characters}
-        said = {"word pieces": loaded.length or "all"} | {key: value for key, value in limits.items() if value}
-        note(f"{self.name}: texts cut, {what}", {"cut": cut, "texts": count} | said)
-        if cut:
-            read = " and ".join(f"{value:,} {key}" for key, value in limits.items() if value)
-            say(f"{self.name}: {cut:,} of {count:,} texts ({what}) are longer than the {read} read")
+        asking.note_cut(self.name, what, cut, count, {"word pieces": loaded.length, "characters": self.characters or 0})
 
     def _source(self, model: str, device: str) -> Source:
         return Source(model, self._settings, device, self.tokens, self.characters or 0, self._calls)

@@ -28,13 +28,13 @@ from harness.store.cost import note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
-from harness.systems.dense import encoder, heads, models, pairs, texts
+from harness.systems.dense import encoder, heads, models, pairs, sequence_pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.rerank import another, reads_of
 
 KIND = "cross-encoder-scores"
-ACTIVATIONS = ("none", "sigmoid", "softmax")
+ACTIVATIONS = ("none", "sigmoid", "softmax", "log-softmax")
 _FILE = "scores.json"
 SHARE = 50  # documents of a topic scored and stored together, so that runs with another k or other tiers reuse most
 _LARGEST = 2.0**23  # float32 represents all integers down to -2 * _LARGEST, so scores below an output stay distinct
@@ -58,7 +58,10 @@ class CrossEncoder:
     query, document : fields of a topic (title, body, tags) and of a document, joined: see `texts.of_document`.
     view : `latex`, `text` or `mathberta`: see `texts.of_document`.
     label : name or number of the label whose output is the score, if the model has several.
-    activation : function applied to logits: `none`, `sigmoid`, or `softmax` over the labels.
+    activation : function applied to logits: `none`, `sigmoid`, `softmax` over the labels, or its logarithm
+        (`log-softmax`).
+    template, words : for sequence models such as monoT5, the text that the model reads and the two words whose logits
+        are the labels: see `harness.systems.dense.sequence_pairs.Reading`. None for models of sequence classification.
     length, truncation, precision : see `pairs.Settings`.
     training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
@@ -87,6 +90,8 @@ class CrossEncoder:
     view: str = "latex"
     label: str | int | None = None
     activation: str = "none"
+    template: str | None = None
+    words: Sequence[str] | None = None
     length: int | None = None
     truncation: str = "longest_first"
     precision: str = "float32"
@@ -114,9 +119,13 @@ class CrossEncoder:
                 raise HarnessError(f"key {key!r} cuts a first ranking; give the key 'first' as well")
         if self.k is not None and self.tiers is not None:
             raise HarnessError("key 'k' cannot be used with 'tiers', whose last bound it is; leave one of them out")
+        if self.template is not None and self.training is not None:
+            raise HarnessError("key 'training' cannot be used with 'template': sequence models are not fine-tuned here")
         if self.training is not None:
             tuning("cross", self.training)
-        self._settings, self._first  # noqa: B018  (validates them at once)
+        if self.template is None and self.words is not None:
+            raise HarnessError("key 'words' names outputs of a sequence model; give the key 'template' as well")
+        self._settings, self._reading, self._first  # noqa: B018  (validates them at once)
 
     def trains_without(self) -> frozenset[str] | None:
         """Returns the collections that both the model and the first system left out of training; None if untuned."""
@@ -152,7 +161,7 @@ class CrossEncoder:
         on = hardware.device(self.device)
         model = models.find(tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on, self._try))
         spec = self._spec(model)
-        scorer = cache(lambda: pairs.load(model, self._settings, spec["arithmetic"][0], self.tokens))
+        scorer = cache(lambda: self._load(model, spec["arithmetic"][0]))
         run = self._ranking(request)
         with phase("read documents"):
             run, text = heads.read(self.name, run, corpus, self._depth, self._text)
@@ -180,7 +189,18 @@ class CrossEncoder:
 
     def _try(self, folder: str) -> None:
         """Loads a model folder in the way the tuned model will be loaded, and checks that it has the score label."""
-        self._label(pairs.load(models.find(folder), self._settings, "cpu", self.tokens).labels)
+        self._label(self._load(models.find(folder), "cpu").labels)
+
+    def _load(self, model: models.Model, device: str) -> pairs.PairScorer:
+        if self._reading is not None:
+            return sequence_pairs.load(model, self._reading, self._settings, device, self.tokens)
+        return pairs.load(model, self._settings, device, self.tokens)
+
+    @cached_property
+    def _reading(self) -> sequence_pairs.Reading | None:
+        if self.template is None:
+            return None
+        return sequence_pairs.Reading(self.template, **({} if self.words is None else {"words": self.words}))
 
     @cached_property
     def _settings(self) -> pairs.Settings:
@@ -188,8 +208,12 @@ class CrossEncoder:
 
     def _spec(self, model: models.Model) -> dict[str, Any]:
         """Returns all inputs of the logits besides the texts: model, settings and arithmetic."""
-        arithmetic = hardware.arithmetic(hardware.device(self.device), self.precision == "bfloat16")
-        return {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
+        arithmetic = [hardware.device(self.device), self.precision]
+        spec = {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
+        if self._reading is None:
+            return spec
+        read = [self._reading.template, *self._reading.words, code.of(sequence_pairs.__name__)]
+        return spec | {"sequence": read}
 
     # ---- first ranking ------------------------------------------------------------------------------------------
 
@@ -228,13 +252,17 @@ class CrossEncoder:
                 column = 1 / (1 + np.exp(-column))
             elif self.activation == "softmax":
                 column = 1 / np.exp(logits - column[:, None]).sum(axis=1)
+            elif self.activation == "log-softmax":
+                column = column - np.logaddexp.reduce(logits, axis=1)
         outputs = column.astype(np.float32)
         return whole(outputs, count) if self.tiers is None else tiered(outputs, self.tiers, count)
 
     def _label(self, labels: Sequence[str]) -> int:
         """Returns the index of the label whose output is the score."""
-        if len(labels) == 1 and self.activation == "softmax":
-            raise HarnessError(f"key 'activation' is 'softmax', and model {self.model} has a single label; say sigmoid")
+        if len(labels) == 1 and self.activation in ("softmax", "log-softmax"):
+            raise HarnessError(
+                f"key 'activation' is {self.activation!r}, and model {self.model} has a single label; say sigmoid"
+            )
         if self.label is None and len(labels) == 1:
             return 0
         named = [*labels, *map(str, range(len(labels)))]

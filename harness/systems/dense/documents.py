@@ -50,7 +50,15 @@ class Source(NamedTuple):
 
     def arithmetic(self) -> list[str]:
         """Returns the device and number format of the computation."""
-        return hardware.arithmetic(self.device, self.settings.precision == "bfloat16")
+        return [self.device, self.settings.precision]
+
+    def code(self) -> str:
+        """Returns the fingerprint of the code that computes vectors."""
+        return code.of(engines.__name__)
+
+    def single(self) -> bool:
+        """Returns whether a text has a single vector, which stands for all of it."""
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +162,10 @@ def vectors_of(
         "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
-        "versions": [code.of(engines.__name__, texts.__name__), hardware.torch_version()],
+        "versions": [source.code(), code.of(texts.__name__), hardware.torch_version()],
     }
     spec |= {} if join == " " else {"join": join}
-    return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage)
+    return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage, single=source.single())
 
 
 def vectors_of_texts(
@@ -179,6 +187,7 @@ def vectors_of_texts(
         "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
-        "versions": [code.of(engines.__name__), hardware.torch_version()],
+        "versions": [source.code(), hardware.torch_version()],
     }
-    return vectors.made(lambda: named, Encoding(source, "document", lambda: loaded), spec, storage=storage)
+    encoding = Encoding(source, "document", lambda: loaded)
+    return vectors.made(lambda: named, encoding, spec, storage=storage, single=source.single())

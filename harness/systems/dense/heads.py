@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from harness.collections.corpus import Corpus, Document
 from harness.data.columns import Bools, Floats, Index
+from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io.console import say
-from harness.store.cost import note
-from harness.systems.base import Request
+from harness.store.cost import note, queries
+from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.ranking import permitted, places
 
@@ -73,6 +74,36 @@ def ranked(run: Run) -> dict[str, Index]:
         order = np.lexsort((-places(run.doc), -run.score.astype(np.float32), run.topic))
     parts = np.split(order, np.searchsorted(run.topic[order], np.arange(1, len(run.topics))))
     return {topic: rows for topic, rows in zip(run.topics, parts, strict=False) if rows.size}
+
+
+def rescored(
+    name: str,
+    run: Run,
+    topics: Sequence[Topic],
+    asked: Container[str],
+    k: int,
+    scores: Callable[[str, Sequence[bytes]], Mapping[bytes, float]],
+) -> Run:
+    """Returns a run whose top documents have new scores; the others keep their order below them.
+
+    Parameters
+    ----------
+    name : name of the new run.
+    asked : topics that are re-ranked; others keep their order.
+    k : number of documents re-ranked for each topic.
+    scores : topic, its top documents -> new scores; a document without one is ranked with the others.
+    """
+    rows_of, score = ranked(run), np.full(len(run), np.nan)
+    for topic in queries([topic for topic in topics if topic.id in rows_of]):
+        lines = rows_of[topic.id]
+        new = np.full(lines.size, np.nan)
+        if topic.id in asked:
+            docs = run.doc[lines[:k]].tolist()
+            found = scores(topic.id, docs)
+            new[: len(docs)] = [found.get(doc, np.nan) for doc in docs]
+        score[lines] = filled(new)
+    run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK), sha256="")
+    return only(run, ~np.isnan(score))
 
 
 def only(run: Run, rows: Bools) -> Run:

@@ -255,13 +255,30 @@ def transformer_folder(folder: Path) -> Path:
 
 
 def _modules(folder: Path) -> dict[str, Path]:
-    """Maps the sentence-transformers modules of a model to their folders; empty for a plain transformer."""
+    """Maps the sentence-transformers modules of a model to their folders; empty for a plain transformer.
+
+    The modules of a router, which has one sequence of modules for queries and one for documents, count as well.
+    """
     listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
+    found = [
+        (module.get("type"), folder / str(module.get("path", ""))) for module in listed if isinstance(module, dict)
+    ]
+    for kind, place in list(found):
+        if str(kind).endswith(".Router"):
+            routed = _json(place / "router_config.json", dict).get("types")
+            if not isinstance(routed, dict):
+                raise HarnessError(f"{place / 'router_config.json'}: key 'types' is missing or names no modules")
+            found += [(inner, place / str(name)) for name, inner in routed.items()]
     places: dict[str, Path] = {}
-    for module in listed:
-        if isinstance(module, dict):
-            places.setdefault(str(module.get("type")).rpartition(".")[2], folder / str(module.get("path", "")))
+    for kind, place in found:
+        # A transformer with a head that predicts word pieces, as in SPLADE, is stored as any other.
+        places.setdefault(str(kind).rpartition(".")[2].replace("MLMTransformer", "Transformer"), place)
     return places
+
+
+def module_kinds(folder: Path) -> frozenset[str]:
+    """Returns the names of the classes of a model's sentence-transformers modules; none for a plain transformer."""
+    return frozenset(_modules(folder))
 
 
 def _check_transformer(folder: Path) -> None:

@@ -39,7 +39,7 @@ class Settings:
     length : maximum word pieces of a pair, special tokens included; None for the model's maximum.
     truncation : how longer pairs are truncated: `longest_first` removes word pieces from the end of the currently
         longer text; `only_second` shortens the second text.
-    precision : number format of the model except its classification head, whose scores would tie in `bfloat16`.
+    precision : number format of the model except its classification head, whose scores would tie in 16 bits.
 
     Raises
     ------
@@ -127,8 +127,8 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
     classifier, tokenizer = _loaded(model)
     special = int(tokenizer.num_special_tokens_to_add(pair=True))
     length = _length(classifier, tokenizer, settings, model.name, special)
-    if settings.precision == "bfloat16":
-        _halve(classifier)
+    if settings.precision != "float32":
+        _halve(classifier, settings.precision)
     classifier.to(device).eval()
     labels = tuple(str(classifier.config.id2label[number]) for number in range(classifier.config.num_labels))
 
@@ -138,12 +138,12 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
         if settings.truncation == "only_second" and (first + special >= length).any():
             worst = int(first.argmax())
             raise HarnessError(
-                f"key 'truncation' is 'only_second', and the text {_shown(queries[worst])} has {first[worst]} word "
+                f"key 'truncation' is 'only_second', and the text {shown(queries[worst])} has {first[worst]} word "
                 f"pieces, which leaves no room in {length}; say longest_first"
             )
         out = np.empty((len(size), len(labels)), np.float32)
         with progress("scoring pairs", len(size)) as bar, torch.inference_mode():
-            for part in _batches(np.minimum(size, length), tokens or TOKENS[device]):
+            for part in batches_of(np.minimum(size, length), tokens or TOKENS[device]):
                 pairs = [queries[row] for row in part], [documents[row] for row in part]
                 features = tokenizer(
                     *pairs, truncation=settings.truncation, max_length=length, padding=True, return_tensors="pt"
@@ -158,7 +158,7 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
                 bar.add(len(part))
         if not (good := np.isfinite(out).all(axis=1)).all():
             row = int(good.argmin())
-            pair = f"{_shown(queries[row])}, {_shown(documents[row])}"
+            pair = f"{shown(queries[row])}, {shown(documents[row])}"
             raise HarnessError(f"model {model.name}: the score of the pair {pair} is not finite")
         return Scored(out, size > length)
 
@@ -213,8 +213,8 @@ def _positions(classifier: Any) -> int:  # noqa: ANN401
     return most
 
 
-def _halve(classifier: Any) -> None:  # noqa: ANN401
-    """Converts a model to bfloat16 except its classification head: logits with 8 significant bits would often tie."""
+def _halve(classifier: Any, precision: str) -> None:  # noqa: ANN401
+    """Converts a model to 16 bits except its classification head: logits with 8 significant bits would often tie."""
     import torch
 
     def widened(_: object, __: object, out: Any) -> Any:  # noqa: ANN401
@@ -223,7 +223,7 @@ def _halve(classifier: Any) -> None:  # noqa: ANN401
                 out[key] = value.float()
         return out
 
-    classifier.base_model.to(torch.bfloat16)
+    classifier.base_model.to(getattr(torch, precision))
     classifier.base_model.register_forward_hook(widened)
 
 
@@ -237,7 +237,7 @@ def _sizes(tokenizer: Any, texts: Sequence[str]) -> Index:  # noqa: ANN401
     return np.array([size[text] for text in texts], dtype=np.int64)
 
 
-def _batches(size: Index, most: int) -> Iterator[Index]:
+def batches_of(size: Index, most: int) -> Iterator[Index]:
     """Yields batches of pairs by descending length, each with at most `most` word pieces including padding."""
     order = np.argsort(-size, kind="stable")
     begin = 0
@@ -247,5 +247,6 @@ def _batches(size: Index, most: int) -> Iterator[Index]:
         begin += count
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Returns the beginning of a text, quoted, for messages."""
     return repr(" ".join(text.split())[:40])

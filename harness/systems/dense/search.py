@@ -31,7 +31,8 @@ SEARCHES = ("exact", "approximate")
 COMBINATIONS = ("sum", "max")  # ways to combine the inner products of a document's parts
 CANDIDATES = 1000  # minimum candidates of the first stage
 EF = 128  # minimum `ef` of an approximate search, as in the thesis
-QUERIES = 32  # queries that share a pass over the documents in exact MaxSim
+QUERIES = 32  # queries that share a pass over the documents in exact MaxSim, at most
+SCORES = 1 << 28  # scores of a pass in exact MaxSim: 1 GiB in float32, or those of a single query
 TOGETHER = 256  # queries that share a pass in exact search by single vectors
 BLOCK = 4096  # documents in one matrix product of exact search by single vectors
 FEW = 256  # documents in the first one
@@ -80,6 +81,15 @@ class Hits:
         if not some.all():
             rows, scores = rows[some], scores[some]
         return Hits(*top(rows, scores.astype(np.float32, copy=False), place, k))
+
+    def without(self, gone: Bools, k: int) -> Hits:
+        """Removes documents, given by a mask of shape (documents,), and returns the top k of the others."""
+        stay = np.flatnonzero(~gone[self.rows])[:k]
+        return Hits(self.rows[stay], self.scores[stay])
+
+    def by_doc(self, vectors: Vectors) -> dict[bytes, float]:
+        """Returns id -> score of the documents."""
+        return dict(zip(vectors.ids[self.rows].tolist(), self.scores.tolist(), strict=True))
 
 
 class Index(Protocol):
@@ -158,8 +168,9 @@ def search(
         pairs = zip(queries, firsts, strict=True)
         return [best_among(query, vectors, first.rows, k, mean=mean) for query, first in pairs]
     found: list[Hits] = []
-    for begin in range(0, len(queries), QUERIES):
-        part = queries[begin : begin + QUERIES]
+    size = min(QUERIES, max(1, SCORES // max(len(vectors), 1)))
+    for begin in range(0, len(queries), size):
+        part = queries[begin : begin + size]
         if near is None:
             values = [query.values for query in part]
             every = rough(values) if rough else scores_many(values, vectors, mean=mean, workers=workers)

@@ -9,18 +9,29 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.io.files import sha256
-from harness.store import code
 from harness.systems import hardware
-from harness.systems.dense import engines, vectors
+from harness.systems.dense import vectors
 from harness.systems.dense.documents import Encoding, Source
 from harness.systems.dense.engines import Encoder
 
 
 class Queries(NamedTuple):
-    """Vectors of texts, float32, shape (texts, dimensions), and the number of truncated texts."""
+    """Vectors of texts.
+
+    Attributes
+    ----------
+    values : float32, shape (vectors, dimensions).
+    cut : number of truncated texts.
+    start : int64, shape (texts + 1,). Where each text's vectors begin in `values`, and their end.
+    """
 
     values: npt.NDArray[np.float32]
     cut: int
+    start: npt.NDArray[np.int64]
+
+    def sizes(self) -> list[int]:
+        """Returns the number of vectors of each text."""
+        return [int(size) for size in np.diff(self.start)]
 
 
 def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder) -> Queries:
@@ -40,12 +51,13 @@ def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder) -> Queries
         "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
-        "versions": [code.of(engines.__name__), hardware.torch_version()],
+        "versions": [source.code(), hardware.torch_version()],
     }
     made = vectors.made(
         lambda: ((str(number), text) for number, text in enumerate(texts)),
         Encoding(source, "query", lambda: loaded),
         spec,
         kind="query-vectors",
+        single=source.single(),
     )
-    return Queries(np.asarray(made.vectors.values), made.cut)
+    return Queries(np.asarray(made.vectors.values), made.cut, made.vectors.start)

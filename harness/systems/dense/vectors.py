@@ -31,7 +31,7 @@ Texts = Iterable[tuple[str, str]]  # id, text
 
 
 class Made(NamedTuple):
-    """Stored vectors of texts, one for each text.
+    """Stored vectors of texts, one for each text, or several for each.
 
     Attributes
     ----------
@@ -53,6 +53,7 @@ def made(
     storage: str = "float32",
     kind: str = "vectors",
     context: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    single: bool = True,
 ) -> Made:
     """Returns the vectors of texts, from the store or computed.
 
@@ -60,6 +61,7 @@ def made(
     ----------
     texts : returns ids and texts; called only if the store lacks their vectors.
     encode : texts -> vectors; pickled for other processes. Called once for each shard, with its distinct texts.
+    single : whether a text's only vector stands for the whole text; False for token vectors.
     spec : all inputs of ids, texts and vectors besides the code of this module.
     storage : format of the stored vectors, `float32` or `float16`.
     context : ids -> the post of each, if the texts are formulas.
@@ -84,9 +86,8 @@ def made(
                 yield [text for _, text in part]
 
         files = shards.mapped(task(of), groups(), "encoding texts")
-        cut = _assemble(
-            folder, ids, np.array(there, bool), files, storage, context(ids) if context is not None else None
-        )
+        of_posts = None if context is None else context(ids)
+        cut = _assemble(folder, ids, np.array(there, bool), files, storage, of_posts, single)
         (folder / _CUT).write_text(json.dumps({"cut": cut}), encoding="utf-8")
         return files
 
@@ -96,7 +97,7 @@ def made(
 
 @dataclass(frozen=True, eq=False)
 class _Encode:
-    """Content of a shard in NumPy's format: the number of truncated texts, and the vectors of non-empty ones."""
+    """Content of a shard in NumPy format: number of truncated texts; number of vectors of each other text; vectors."""
 
     encode: Callable[[Sequence[str]], Encoded]
     storage: str
@@ -105,12 +106,15 @@ class _Encode:
         content, worded = io.BytesIO(), [text for text in texts if text.strip()]
         different = list(dict.fromkeys(worded))
         number = {text: row for row, text in enumerate(different)}
-        rows = [number[text] for text in worded]
-        vectors, long = self.encode(different)
-        values = vectors[rows].astype(self.storage)
+        rows = np.array([number[text] for text in worded], np.int64)
+        vectors, long, start = self.encode(different)
+        start = np.arange(len(different) + 1) if start is None else start
+        lengths = np.diff(start)[rows]
+        at = np.repeat(start[rows] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        values = vectors[at].astype(self.storage)
         finite(values, f"vectors in {self.storage}")
-        np.save(content, long[rows].sum())
-        np.save(content, values)
+        for array in (long[rows].sum(), lengths, values):
+            np.save(content, array)
         return content.getvalue()
 
 
@@ -121,35 +125,42 @@ def _assemble(
     files: Sequence[Path],
     storage: str,
     context: Sequence[str] | None,
+    single: bool,
 ) -> int:
     """Writes the files that `Vectors.load` reads; holds the values of one shard at a time in memory.
 
     Returns the number of truncated texts.
     """
-    count = int(there.sum())
-    if not count:
+    cut, numbers = 0, []
+    for path in files:
+        with path.open("rb") as shard:
+            cut += int(np.load(shard))
+            numbers.append(np.load(shard))
+    lengths = np.zeros(len(ids), np.int64)
+    lengths[there] = np.concatenate([np.zeros(0, np.int64), *numbers])
+    if not lengths.any():
         raise HarnessError("no document has a text to encode; which of its fields are read is set by the key 'parts'")
-    start = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(there, out=start[1:])
+    start = np.concatenate(([0], np.cumsum(lengths)))
     arrays: dict[str, npt.NDArray[Any]] = {
         "ids": np.array([name.encode() for name in ids], np.bytes_),
         "start": start,
-        "document": np.where(there, start[:-1], -1),
+        "document": np.where(there if single else False, start[:-1], -1),
     }
     if context is not None:
         arrays["context"] = np.array([post.encode() for post in context], np.bytes_)
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    written, cut = None, 0
+    written = None
     with (folder / "values.npy").open("wb") as stream:
         for path in files:
             with path.open("rb") as shard:
-                cut += int(np.load(shard))
+                np.load(shard)
+                np.load(shard)
                 values = np.ascontiguousarray(np.load(shard), storage)
             if not len(values):
                 continue
             if written is None:
-                written = (count, values.shape[1])
+                written = (int(start[-1]), values.shape[1])
                 header = {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": written}
                 np.lib.format.write_array_header_1_0(stream, header)
             stream.write(values.tobytes())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Ids, Index
+from harness.data.columns import Bools, Floats, Ids, Index
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 
@@ -107,7 +107,7 @@ def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
     order = order[positions(candidates.topic[order]) < candidates.depth]
     topic = candidates.topic[order]
     doc = candidates.docs[candidates.doc[order]]
-    return Run(name, candidates.topics, topic.astype(np.int32), doc, _distinct(topic, score[order]))
+    return Run(name, candidates.topics, topic.astype(np.int32), doc, distinct(topic, score[order]))
 
 
 def fuse(runs: Sequence[Run], score: Score, name: str, depth: int = DEPTH) -> Run:
@@ -123,15 +123,25 @@ def positions(topic: Index) -> Index:
     return np.asarray(np.arange(topic.size) - heads[np.cumsum(new) - 1])
 
 
-def _distinct(topic: Index, score: Floats) -> Floats:
+def distinct(topic: Index, score: Floats, below: Bools | None = None) -> Floats:
     """Makes different scores different in float32 as well; scores are sorted by topic, then descending.
 
     A float32 is represented by its number of steps from 0. Each score becomes the minimum of its own number and that of
     the score above it minus one.
+
+    Parameters
+    ----------
+    below : shape of the scores. Whether a score must be below the one above it; None where it is lower already.
+
+    Examples
+    --------
+    >>> distinct(np.array([0, 0, 0]), np.array([1.0, 1.0 - 1e-12, 0.5])).astype(np.float32).tolist()
+    [1.0, 0.9999999403953552, 0.5]
     """
     bits = score.astype(np.float32).view(np.int32).astype(np.int64)
     steps = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
-    below = np.concatenate(([False], score[1:] < score[:-1]))
+    if below is None:
+        below = np.concatenate(([False], score[1:] < score[:-1]))
     # An offset moves each topic below the previous one, so that one running minimum serves all topics.
     offset = np.cumsum(below) - topic * 2**34
     lowered = np.minimum.accumulate(steps + offset) - offset

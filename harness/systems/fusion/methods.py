@@ -168,7 +168,8 @@ def combsum(candidates: Candidates, normalization: str = "min-max", missing: str
 
 def combmnz(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
     """Returns CombSUM times the number of runs that retrieved the document (Fox and Shaw, TREC-2)."""
-    return np.asarray(combsum(candidates, normalization, missing) * np.isfinite(candidates.rank).sum(axis=1))
+    retrieved = np.isfinite(candidates.rank).sum(axis=1, keepdims=True)
+    return _sum(normalize(candidates, normalization, missing) * retrieved)  # rounded last, so that equal products tie
 
 
 def interpolation(
@@ -378,11 +379,17 @@ _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
 
 
 def _sum(values: Floats) -> Floats:
-    """Sums over runs, independently of their order. Shape (pairs,).
-
-    Sums are rounded to 44 bits after the leading one, so that sums that differ only by rounding errors are equal, such
-    as 1/78 and 1/117 + 1/234.
-    """
+    """Sums over runs, independently of their order; see `rounded`. Shape (pairs,)."""
     with np.errstate(over="ignore"):
-        total = np.asarray(np.sort(values, axis=1).sum(axis=1), dtype=np.float64)
-    return ((total.view(np.int64) + 128) & -256).view(np.float64)
+        return rounded(np.asarray(np.sort(values, axis=1).sum(axis=1), dtype=np.float64))
+
+
+def rounded(scores: Floats) -> Floats:
+    """Rounds scores to 44 bits after the leading one; sums that differ only by rounding errors become equal.
+
+    Examples
+    --------
+    >>> 1 / 78 == 1 / 117 + 1 / 234, len(set(rounded(np.array([1 / 78, 1 / 117 + 1 / 234])).tolist()))
+    (False, 1)
+    """
+    return ((scores.view(np.int64) + 128) & -256).view(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,8 +23,119 @@ from harness.systems.fusion.candidates import DEPTH, fuse
 from harness.systems.fusion.methods import METHODS, Learn, check_known, files_of, given, texts
 from harness.systems.ranking import permitted
 
+Training = tuple[Sequence[Run], Qrels]  # runs of the same systems on other topics, and the judgments of these
 
-class Fusion:
+
+class FusedRuns(ABC):
+    """Base of systems that fuse runs: run files, and systems that are run first.
+
+    Parameters
+    ----------
+    runs, depth, name : as in `Fusion`.
+
+    Attributes
+    ----------
+    training_files : for each of `runs`, the run files of the same system on the topics of the training judgments.
+
+    Raises
+    ------
+    HarnessError
+        The runs are not two or more distinct names, or the depth is not a whole number from 1.
+    """
+
+    training_files: Sequence[Sequence[str]] = ()
+
+    def __init__(self, runs: Sequence[str] | None, depth: int, name: str) -> None:
+        if runs is None:
+            raise HarnessError("key 'runs' is missing")
+        self.runs, self.depth, self.name = runs, depth, name
+        n = len(runs) if texts(runs) else 0
+        if n < 2 or len(set(runs)) < n:
+            raise HarnessError(f"key 'runs' is {runs!r}, expected a list of two runs or more, each once")
+        if depth < 1:
+            raise HarnessError(f"key 'depth' is {depth!r}, expected a whole number from 1")
+
+    @abstractmethod
+    def fused(self, runs: Sequence[Run], training: Training | None = None, name: str = "") -> Run:
+        """Fuses given runs, one for each entry of the key `runs`, in that order."""
+
+    @abstractmethod
+    def needs_training(self) -> str:
+        """Returns a message on a missing resource `{}` if the method learns from training judgments; else empty."""
+
+    def searches(self) -> bool:
+        """Returns whether any of the systems to run reads a corpus; run files need none."""
+        return any(system.searches() for system in self._systems())
+
+    def trains_without(self) -> frozenset[str] | None:
+        """Returns the collections that all trained systems left out of training; None if no system is trained."""
+        asked = [system.trains_without() for system in self._systems()]
+        left_out = [names for names in asked if names is not None]
+        return frozenset.intersection(*left_out) if left_out else None
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns the notes of the systems to run, without duplicates."""
+        return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
+
+    def libraries(self) -> tuple[str, ...]:
+        """Returns the libraries of the systems to run."""
+        return tuple(dict.fromkeys(each for system in self._systems() for each in system.libraries()))
+
+    def _systems(self) -> list[Built]:
+        """Returns the systems among `runs`; the other runs are files."""
+        for run in self.runs:
+            check_cycle(run)
+        return [load_system(run) for run in self.runs if run in config.names("system")]
+
+    def reads(self) -> dict[str, Any]:
+        """Returns the checksums of the run files, and the configurations and inputs of the systems."""
+        for run in self.runs:
+            check_cycle(run)
+        files = [*self.runs, *(file for entry in self.training_files for file in entry)]
+        systems = config.names("system")
+        return {
+            file: [config.load("system", file)[0], load_system(file).reads()]
+            if file in systems
+            else sha256(read_bytes(Path(file).expanduser()))
+            for file in files
+        }
+
+    def __call__(self, request: Request) -> Run:
+        """Reads or makes the runs and fuses them; with a pool, only its documents are ranked and fused.
+
+        The name of the run ends with `MARK` if the training judgments hold a topic that is ranked. Raises HarnessError
+        if a run is neither a file nor a system, or is fused from itself; or if a method that learns lacks training
+        judgments or training runs.
+        """
+        training: Training | None = None
+        leaked: frozenset[str] = frozenset()
+        if learner := self.needs_training():
+            if request.training is None or not self.training_files:
+                lacking = "training judgments" if request.training is None else "the key 'training_runs'"
+                raise HarnessError(f"system {self.name}: {learner.format(lacking)}")
+            training = (self._training_runs(), request.training)
+            leaked = request.topics.ids() & set(request.training.topics)
+        for run in self.runs:
+            check_cycle(run)
+        systems = config.names("system")
+        runs = []
+        for run in self.runs:
+            if run in systems:
+                with cost.part(run):
+                    runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
+            elif (path := Path(run).expanduser()).exists():
+                runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
+            else:
+                raise HarnessError(f"system {self.name}: {run}: no such file or system; {suggestion(run, systems)}")
+        marked = leaked or any(run.name.endswith(MARK) for run in runs)
+        return self.fused(runs, training, self.name + (MARK if marked else ""))
+
+    def _training_runs(self) -> list[Run]:
+        files = [[Path(file).expanduser() for file in entry] for entry in self.training_files]
+        return [_joined([read_run(file, name="training") for file in entry]) for entry in files]
+
+
+class Fusion(FusedRuns):
     """Fusion of runs of other systems.
 
     Parameters
@@ -61,88 +173,21 @@ class Fusion:
     ) -> None:
         checks.choice("method", method, METHODS)
         check_known(method, parameters)
-        if runs is None:
-            raise HarnessError("key 'runs' is missing")
-        self.runs, self.method, self.depth, self.name = runs, method, depth, name
-        n = len(runs) if texts(runs) else 0
-        if n < 2 or len(set(runs)) < n:
-            raise HarnessError(f"key 'runs' is {runs!r}, expected a list of two runs or more, each once")
-        if depth < 1:
-            raise HarnessError(f"key 'depth' is {depth!r}, expected a whole number from 1")
-        self.parameters = given(method, parameters, n)
-        self._training: Sequence[Sequence[str]] = [files_of(e) for e in self.parameters.pop("training_runs", ())]
-
-    def searches(self) -> bool:
-        """Returns whether any of the systems to run reads a corpus; run files need none."""
-        return any(system.searches() for system in self._systems())
-
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that all trained systems left out of training; None if no system is trained."""
-        asked = [system.trains_without() for system in self._systems()]
-        left_out = [names for names in asked if names is not None]
-        return frozenset.intersection(*left_out) if left_out else None
-
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes of the systems to run, without duplicates."""
-        return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
-
-    def _systems(self) -> list[Built]:
-        """Returns the systems among `runs`; the other runs are files."""
-        for run in self.runs:
-            check_cycle(run)
-        return [load_system(run) for run in self.runs if run in config.names("system")]
-
-    def reads(self) -> dict[str, Any]:
-        """Returns the checksums of the run files, and the configurations and inputs of the systems."""
-        for run in self.runs:
-            check_cycle(run)
-        files = [*self.runs, *(file for entry in self._training for file in entry)]
-        systems = config.names("system")
-        return {
-            file: [config.load("system", file)[0], load_system(file).reads()]
-            if file in systems
-            else sha256(read_bytes(Path(file).expanduser()))
-            for file in files
-        }
-
-    def __call__(self, request: Request) -> Run:
-        """Reads or makes the runs and fuses them; with a pool, only its documents are ranked and fused.
-
-        The name of the run ends with `MARK` if the training judgments hold a topic that is ranked. Raises HarnessError
-        if a run is neither a file nor a system, or is fused from itself; or if a method that learns lacks training
-        judgments or training runs.
-        """
-        method = METHODS[self.method]
-        training: tuple[Sequence[Run], Qrels] | None = None
-        leaked: frozenset[str] = frozenset()
-        if self.learns:
-            if request.training is None or not self._training:
-                lacking = "training judgments" if request.training is None else "the key 'training_runs'"
-                instead = " (or the key 'weights')" if "weights" in method.parameters else ""
-                raise HarnessError(f"system {self.name}: {self.method} needs {lacking}{instead}")
-            training = (self._training_runs(), request.training)
-            leaked = request.topics.ids() & set(request.training.topics)
-        for run in self.runs:
-            check_cycle(run)
-        systems = config.names("system")
-        runs = []
-        for run in self.runs:
-            if run in systems:
-                with cost.part(run):
-                    runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
-            elif (path := Path(run).expanduser()).exists():
-                runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
-            else:
-                raise HarnessError(f"system {self.name}: {run}: no such file or system; {suggestion(run, systems)}")
-        marked = leaked or any(run.name.endswith(MARK) for run in runs)
-        return self.fused(runs, training, self.name + (MARK if marked else ""))
+        super().__init__(runs, depth, name)
+        self.method, self.parameters = method, given(method, parameters, len(self.runs))
+        self.training_files = [files_of(entry) for entry in self.parameters.pop("training_runs", ())]
 
     @property
     def learns(self) -> bool:
         """Whether the method must learn parameters from training judgments."""
         return METHODS[self.method].learn is not None and "weights" not in self.parameters
 
-    def fused(self, runs: Sequence[Run], training: tuple[Sequence[Run], Qrels] | None = None, name: str = "") -> Run:
+    def needs_training(self) -> str:
+        """Returns a message on a missing resource `{}` if the method learns; else empty."""
+        instead = " (or the key 'weights')" if "weights" in METHODS[self.method].parameters else ""
+        return f"{self.method} needs {{}}{instead}" if self.learns else ""
+
+    def fused(self, runs: Sequence[Run], training: Training | None = None, name: str = "") -> Run:
         """Fuses given runs.
 
         Parameters
@@ -170,10 +215,6 @@ class Fusion:
             values |= self._learned(method.learn, *training)
         fused = fuse(runs, partial(method.score, **values), name or self.name, self.depth)
         return Run.from_dict(fused.name, fused.to_dict())  # applies the checks of a run file
-
-    def _training_runs(self) -> list[Run]:
-        files = [[Path(file).expanduser() for file in entry] for entry in self._training]
-        return [_joined([read_run(file, name="training") for file in entry]) for entry in files]
 
     def _learned(self, learn: Learn, runs: Sequence[Run], training: Qrels) -> dict[str, Any]:
         """Returns the parameters that the method learns from training judgments."""

@@ -142,7 +142,13 @@ INDEX = "index"
 
 
 def build(
-    engine: Engine, documents: Iterable[tuple[str, str]], folder: Path, *, tokens: bool, exact_lengths: bool = False
+    engine: Engine,
+    documents: Iterable[tuple[str, str]],
+    folder: Path,
+    *,
+    tokens: bool,
+    exact_lengths: bool = False,
+    vectors: bool = False,
 ) -> None:
     """Indexes documents; writes Lucene's index and the document ids to a folder.
 
@@ -151,6 +157,7 @@ def build(
     documents : pairs of id and text; ids are unique and contain no whitespace.
     tokens : whether texts are tokens separated by spaces, indexed unchanged; otherwise they are English text, which
         Lucene tokenises, stems (Porter) and filters by stop words.
+    vectors : whether the index holds the words of each document as well, which relevance feedback needs.
 
     Raises
     ------
@@ -169,6 +176,7 @@ def build(
         arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-memoryBuffer", "256"]
         arguments += ["-pretokenized"] if tokens else []
         arguments += ["-bm25.accurate"] if exact_lengths else []
+        arguments += ["-storeDocvectors"] if vectors else []
         with progress(f"Anserini indexes {count:,} documents"):
             log = _java(engine, "io.anserini.index.IndexCollection", arguments, work)
         done = _counted(log, r"indexed: +([\d,]+)") + _counted(log, r"empty: +([\d,]+)")
@@ -281,9 +289,9 @@ class Anserini:
         corpus = request.corpus_for(self.name)
         found = engine(self.java, self.jar, self.jar_sha256)
         pool = request.pool
-        asked = {topic.id: self._query(topic) for topic in request.topics if pool is None or pool.get(topic.id)}
+        asked = {topic.id: self.topic_text(topic) for topic in request.topics if pool is None or pool.get(topic.id)}
         queries = {name: query for name, query in asked.items() if query.strip()}
-        with self._index(found, corpus) as folder:
+        with self.index(found, corpus) as folder:
             ids = [json.loads(line) for line in (folder / IDS).read_text().splitlines()]
             with phase("search"):
                 ranked = search(
@@ -304,12 +312,18 @@ class Anserini:
         return Run.from_dict(self.name, {topic: ranked[topic] for topic in asked if topic in ranked})
 
     @contextmanager
-    def _index(self, found: Engine, corpus: Corpus) -> Iterator[Path]:
-        """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint."""
+    def index(self, found: Engine, corpus: Corpus, *, vectors: bool = False) -> Iterator[Path]:
+        """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint.
+
+        Parameters
+        ----------
+        vectors : see `build`.
+        """
 
         def make(folder: Path) -> None:
-            documents = self._texts(corpus) if self.view is None else self._tokens(corpus, self.view)
-            build(found, documents, folder, tokens=self.view is not None, exact_lengths=self.exact_lengths)
+            documents = self.document_texts(corpus) if self.view is None else self._tokens(corpus, self.view)
+            tokens = self.view is not None
+            build(found, documents, folder, tokens=tokens, exact_lengths=self.exact_lengths, vectors=vectors)
 
         versions = [] if self.view is None else text.version(self.view)
         if versions is None:
@@ -327,12 +341,14 @@ class Anserini:
             "code": [*versions, code.of(__name__)],
             "jar": found.sha256,
             "exact_lengths": self.exact_lengths,
+            **({"vectors": True} if vectors else {}),
         }
         with phase("index"):
             folder = artefacts.get_or_build("anserini-index", spec, make)
         yield folder
 
-    def _texts(self, corpus: Corpus) -> Iterator[tuple[str, str]]:
+    def document_texts(self, corpus: Corpus) -> Iterator[tuple[str, str]]:
+        """Yields the ids and texts of documents: fields on lines of their own, repeated by their weights."""
         fields = checks.weights("document", self.document)
         seen, count = set[str](), 0
         for count, document in enumerate(corpus, 1):  # noqa: B007
@@ -351,7 +367,8 @@ class Anserini:
                 numbers = token[start[row] : start[row + 1]].tolist()
                 yield name.decode(), " ".join([known.words[number] for number in numbers])
 
-    def _query(self, topic: Topic) -> str:
+    def topic_text(self, topic: Topic) -> str:
+        """Returns the text of a topic, or its words if there is a view."""
         fields = topic_weights(self.query)
         if self.view is not None:
             return " ".join(query_words(topic, fields, text.configured(self.view)).elements())

@@ -27,7 +27,7 @@ from harness.systems import hardware
 from harness.systems.dense import encoder
 from harness.systems.dense.engines import Settings as Plain
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
-from harness.systems.mathamr.encoder.settings import Settings
+from harness.systems.mathamr.encoder.settings import Settings, check_package, package_version
 from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
 from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, MOST_RELATIONS, SIZE, VIRTUAL, Vocabulary
 from harness.systems.mathamr.graphs import data, parsers
@@ -212,6 +212,7 @@ class Recipe:
         from harness.systems.mathamr.training import checkpoint, options
         from harness.systems.mathamr.training import trainer as training
 
+        check_package(self.settings(self.vocabulary))
         spec = self.made_from()
         key = artefacts.key(spec)
         work = workspace / f"training-{key[:16]}"
@@ -305,7 +306,7 @@ class Recipe:
                 None if name is None else encoder.identity(name, Plain()) for name in (self.tokens, self.teacher)
             ],
             "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
-            "model": dict(self.model),
+            "model": {**self.model, **package_version(self.settings(self.vocabulary))},
             "training": None if self.training is None else dict(self.training),
             "versions": [code.of(__name__), data.made_by(self.sentences), hardware.torch_version()],
             "arithmetic": hardware.arithmetic(self.runs_on, self.training is not None and self.schedule().autocast),

@@ -19,10 +19,11 @@ from harness.data.trec import Run
 from harness.errors import DryRunError, HarnessError, suggestion
 from harness.io import checks
 from harness.io.console import say
-from harness.io.files import sha256, sha256_file
+from harness.io.files import sha256
 from harness.sources import catalogue
 from harness.store import cost, prompts
 from harness.store.llm import Client, Endpoint, load_endpoint
+from harness.store.llm.kept import answers_digest
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.rerank import another, reads_of
@@ -109,7 +110,7 @@ class Pipeline:
             for what, one in self._used.items()
         }
         asked = {name: prompts.digest(name) for name in (INFORMALISE, AUGMENT)}
-        kept = {} if self._folder is None else {"answers": _digest(self._folder)}
+        kept = {} if self._folder is None else {"answers": answers_digest(self._folder)}
         return {"models": models, "prompts": asked, **kept, "searcher": reads_of(self.system, self._system)}
 
     def trains_without(self) -> frozenset[str] | None:
@@ -269,9 +270,3 @@ def _document(document: Document, columns: Columns, view: str, prose: Informal |
     text = viewed(view, formal, prose)
     more = {"formal": formal, "informal": "" if prose is None else prose.text}
     return replace(document, title="", body=text, columns={**document.columns, **more})
-
-
-def _digest(folder: Path) -> str:
-    """Returns a checksum of the answers in a folder, which may not exist yet."""
-    files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
-    return sha256("".join(f"{path.relative_to(folder)} {sha256_file(path)}\n" for path in files).encode())

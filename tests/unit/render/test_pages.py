@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from harness.errors import HarnessError
 from harness.render.folder import MANIFEST, PARTIAL, Folder
 from harness.render.pages import Head, Item, Line, Link, Listing, Page, Part, Passage, Rich, check_path, place
+from harness.render.profiles import timeline
 from harness.render.site_html import href, render_page
 
 
@@ -57,6 +61,41 @@ def test_formulas_in_passages_become_mathml_and_the_rest_is_escaped() -> None:
     )
     assert "<p>&lt;i&gt;second&lt;/i&gt; " in text
     assert "<b>" not in text.split("<h1")[1].split("</h1>")[0]
+
+
+def test_cells_are_escaped_and_isolated_only_if_they_may_run_from_right_to_left() -> None:
+    texts = ("0.5", "<b>&", "שלום", "a\u202eb", "$x$ é")
+    lines = tuple(Line((Item(text, small=text, maths=True), Item(text))) for text in texts)
+    page = render_page(Page("a.html", "t", "", (Part("", (Listing("l", "c", (Head("x"), Head("y")), lines),)),)))
+    body = page.split("<tbody>")[1].split("</tbody>")[0]
+    assert body.count("<bdi>שלום</bdi>") == 2
+    assert body.count('<span class="small" dir="auto">שלום</span>') == 1
+    assert '>0.5<span class="small">0.5</span></th>' in body
+    assert "<b>" not in body
+    assert body.count("&lt;b&gt;&amp;") == 3
+    assert "\u202e" not in page
+    assert body.count("a[U+202E]b") == 3
+    assert "<bdi><math>" in body
+
+
+@pytest.mark.parametrize(("rows", "late"), [(15, False), (16, True)])
+def test_parts_with_long_tables_wait_but_the_first(rows: int, late: bool) -> None:
+    lines = tuple(Line((Item(str(number)),)) for number in range(rows))
+    first, second = (Part(name, (Listing(name, "c", (Head("x"),), lines),)) for name in ("a", "b"))
+    page = render_page(Page("a.html", "t", "", (first, second)))
+    assert page.count("<section>") == (1 if late else 2)  # ids are those of the tables
+    assert page.count('<section class="late">') == (1 if late else 0)
+
+
+def test_a_timeline_marks_each_new_best() -> None:
+    day = [datetime(2026, 1, number, tzinfo=UTC) for number in range(1, 6)]
+    points = [("c", day[2], 0.5), ("a", day[0], 0.2), ("d", day[3], 0.4), ("b", day[1], 0.2), ("e", day[4], math.nan)]
+    drawing = timeline(points, "nDCG")
+    marks = re.findall(r"<(path|circle)[^>]*>.*?<title>(.): nDCG", drawing)
+    assert marks == [("path", "a"), ("circle", "b"), ("path", "c"), ("circle", "d")]
+    assert "2026-01-01" in drawing
+    assert "<svg" in timeline([], "nDCG")
+    assert "<svg" in timeline(points[:1], "nDCG")
 
 
 def test_a_row_with_another_number_of_cells_is_refused() -> None:

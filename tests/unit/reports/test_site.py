@@ -116,6 +116,23 @@ def test_a_topic_says_where_each_run_put_each_judged_document(site: Path) -> Non
             assert rank == (ranked.index(each["document"]) + 1 if each["document"] in ranked else 0)
 
 
+def test_a_topic_of_many_runs_lists_the_best_and_has_all_as_data(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.reports.site.topic.MOST_SCORED", 2)
+    build(lab.folder, "-o", tmp_path / "site")
+    page = read(tmp_path / "site/lab/topics/t.3.html")
+    table = page.split('id="runs"')[1].split("</table>")[0]
+    scores = {
+        run: each["nDCG"] for run, each in json.loads(read(tmp_path / "site/lab/topics/t.3.json"))["scores"].items()
+    }
+    best = sorted(scores, key=lambda run: -scores[run])
+    assert len(best) == 3
+    assert re.findall(r"<tr><th[^>]*><a[^>]*>([^<]*)</a>", table) == [run.split(" / ")[1] for run in best[:2]]
+    assert "Scores of the 2 best of 3 runs on this topic" in table
+    assert "has the scores of all runs" in page
+
+
 def test_runs_say_what_they_use_cost_and_how_they_are_recomputed(site: Path, lab: Lab) -> None:
     run = json.loads(read(site / "lab/runs/b/only.v1.json"))
     assert (run["resources"], run["costs"], run["kind"]) == (["lexical"], {"latency (s per topic)": 0.01}, "manual")
@@ -144,7 +161,15 @@ def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) 
         assert link is not None
         assert (site / "lab" / link.attrib["href"]).is_file()
     assert "Be fair." in read(site / "lab/about.html")
+    assert "@misc{lab,\n  title = {{A lab}}," in read(site / "lab/about.html")
     assert 'href="https://example.org/ask"' in read(site / "lab/about.html")
+
+
+def test_ids_of_a_page_are_unique(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        ids = [value for _, name, value in Seen(read(path)).attributes if name == "id"]
+        assert len(ids) == len(set(ids)), path
+        assert "" not in ids, path
 
 
 def test_all_links_inside_the_site_lead_to_files(site: Path) -> None:

@@ -87,13 +87,22 @@ class Virtual(nn.Module):
         return torch.zeros_like(x).index_add(0, above, x.index_select(0, member)) / number[:, None]
 
 
+def _convolution(settings: Settings) -> nn.Module:
+    shape = (settings.dim, settings.dim, settings.directed, settings.bases)
+    if settings.convolution == "own":
+        return RelationalConv(*shape)
+    from harness.systems.mathamr.encoder import pyg
+
+    return pyg.convolution(*shape)
+
+
 class Layer(nn.Module):
     """Residual convolution layer (equation 3.1)."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(settings.dim)
-        self.conv = RelationalConv(settings.dim, settings.dim, settings.directed, settings.bases)
+        self.conv = _convolution(settings)
 
     def forward(self, h: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
         """Applies the layer to node vectors `h`, shape (n, d); returns those of the nodes of the plan."""

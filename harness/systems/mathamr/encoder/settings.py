@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
+from importlib import metadata
 
 from harness.errors import HarnessError
 from harness.io import checks
 
 INITS = ("zero", "zero-embedding", "random-embedding", "mean", "mean-projection", "mean-typed-projection")
+CONVOLUTIONS = ("own", "pyg")
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.01, 100.0
 
 
@@ -28,6 +31,8 @@ class Settings:
     edge_vectors : learned vectors of the relations, shared by all layers (section 3.3.2).
     temperature : temperature of the untrained model.
     normalise : divide MaxSim by the number of query vectors (equation 3.7).
+    convolution : code of the relational convolutions: `own`, or `pyg` (PyTorch Geometric's FastRGCNConv). Values and
+        gradients are equal up to rounding, and so are names, shapes and initial values of the weights.
 
     Raises
     ------
@@ -46,6 +51,7 @@ class Settings:
     edge_vectors: bool = False
     temperature: float = 0.05
     normalise: bool = True
+    convolution: str = "own"
 
     def __post_init__(self) -> None:
         for name in ("nodes", "relations", "dim", "out", "layers", "bases"):
@@ -54,9 +60,23 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")
         checks.choice("init", self.init, INITS)
+        checks.choice("model.convolution", self.convolution, CONVOLUTIONS)
         checks.number("temperature", self.temperature, low=LEAST_TEMPERATURE, high=MOST_TEMPERATURE)
 
     @property
     def directed(self) -> int:
         """R, the number of directed relations: forward relations, their inverses, and the reserved pair if any."""
         return 2 * (self.relations + self.reserved)
+
+
+def check_package(settings: Settings) -> None:
+    """Raises HarnessError if the package of the convolution is not installed."""
+    if settings.convolution == "pyg" and importlib.util.find_spec("torch_geometric") is None:
+        raise HarnessError(
+            "torch-geometric is not installed: pip install 'mathir-harness[pyg]', or say convolution=own"
+        )
+
+
+def package_version(settings: Settings) -> dict[str, str]:
+    """Returns the version of the package of the convolution; empty for our own code."""
+    return {} if settings.convolution == "own" else {"torch-geometric": metadata.version("torch-geometric")}

@@ -165,7 +165,7 @@ def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_p
         with torch.inference_mode():
             expected.append(model(torch.tensor([pieces])).last_hidden_state[0, -1].numpy())
     loaded = encoder.load(str(folder), Settings(pooling="last", eos=True, normalise=False))
-    vectors, cut = loaded.encoded(some, "document")
+    vectors, cut, _ = loaded.encoded(some, "document")
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert cut.tolist() == [False, False, False, True]
     without = encoder.load(str(folder), Settings(pooling="last", normalise=False)).encode(some[:3])
@@ -184,7 +184,7 @@ def test_cut_texts_are_counted(bert: Path) -> None:
     some = [" ".join(["w5"] * count) for count in (0, 1, LENGTH - 3, LENGTH - 2, LENGTH - 1, 40)]
     loaded = encoder.load(str(bert))
     assert (loaded.length, loaded.dimensions) == (LENGTH, 32)
-    vectors, cut = loaded.encoded(some, "document")
+    vectors, cut, _ = loaded.encoded(some, "document")
     # With the two tokens that the model puts around a text, 14 words are all that it reads.
     assert cut.tolist() == [False] * 4 + [True] * 2
     np.testing.assert_array_equal(vectors[4], vectors[5])
@@ -197,7 +197,7 @@ def test_a_long_text_is_the_mean_of_its_windows(tmp_path: Path, own: bool, said:
     folder = save(tmp_path / "model", normalise=own)
     words = [f"w{number % 50}" for number in range(2 * LENGTH)]
     short, long = " ".join(words[:3]), " ".join(words)
-    found, cut = encoder.load(str(folder), Settings(windows=True, normalise=said)).encoded([long, short], "document")
+    found, cut, _ = encoder.load(str(folder), Settings(windows=True, normalise=said)).encoded([long, short], "document")
     step = LENGTH - 2  # word pieces beside the two that the model puts around a text
     windows = [" ".join(words[at : at + step]) for at in range(0, len(words), step)]
     expected = np.array([library(folder, windows).mean(axis=0), library(folder, [short])[0]])
@@ -226,7 +226,7 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
         ({"prefixes": {"passage": "x"}}, "key 'prefixes.passage' is unknown; "),
         ({"prefixes": "x"}, "key 'prefixes' is 'x', expected query and document"),
         ({"length": 2}, "key 'length' is 2, expected a whole number from 3 up"),
-        ({"precision": "float16"}, "key 'precision' is 'float16'; "),
+        ({"precision": "int8"}, "key 'precision' is 'int8'; "),
         ({"normalise": "no"}, "key 'normalise' is 'no', expected true, false or null"),
         ({"windows": "mean"}, "key 'windows' is 'mean', expected true or false"),
     ],
@@ -317,7 +317,7 @@ def test_halves_of_surrogate_pairs_are_read_as_question_marks(bert: Path) -> Non
 @pytest.mark.slow
 def test_minilm_as_its_library_has_it() -> None:
     some = ["A group of prime order is cyclic.", "Let $G$ be a group. " * 60, "", "$\\int_0^1 x^2 dx$"]
-    found, cut = encoder.load("all-minilm-l6-v2").encoded(some, "document")
+    found, cut, _ = encoder.load("all-minilm-l6-v2").encoded(some, "document")
     assert (found.shape, cut.sum()) == ((4, 384), 1)
     np.testing.assert_allclose(found, library(models.find("all-minilm-l6-v2").folder, some), atol=1e-5)
 

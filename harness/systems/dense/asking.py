@@ -1,0 +1,52 @@
+"""What encoders of topics and documents report: topics without text, truncated texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from harness.data.topics import Topic
+from harness.errors import HarnessError
+from harness.io.console import say
+from harness.store.cost import note
+
+
+def worded(
+    name: str, topics: Iterable[Topic], text: Callable[[Topic], str], fields: Sequence[str], *, reranks: bool = False
+) -> list[tuple[Topic, str]]:
+    """Returns the topics that have a text, with their texts; prints how many have none.
+
+    Parameters
+    ----------
+    name : name of the system, for messages.
+    fields : fields of a topic that are read, for messages.
+    reranks : whether topics without a text keep the order of a first ranking instead of being left out.
+
+    Raises
+    ------
+    HarnessError
+        No topic has a text.
+    """
+    read = [(topic, text(topic)) for topic in topics]
+    if without := [topic.id for topic, found in read if not found]:
+        fate = "keep the order of the first ranking" if reranks else "are left out"
+        say(f"{name}: {len(without)} topics have no text and {fate}, such as {without[0]}")
+    if len(without) == len(read):
+        raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
+    return [(topic, found) for topic, found in read if found]
+
+
+def note_cut(name: str, what: str, cut: int, count: int, limits: Mapping[str, int]) -> None:
+    """Prints and records how many texts are truncated.
+
+    Parameters
+    ----------
+    name, what : name of the system, and kind of the texts.
+    limits : unit -> maximum of a text in it, such as `word pieces`; 0 for no limit.
+    """
+    said: dict[str, Any] = {"word pieces": limits.get("word pieces") or "all"}
+    said |= {key: value for key, value in limits.items() if value}
+    note(f"{name}: texts cut, {what}", {"cut": cut, "texts": count} | said)
+    if cut:
+        read = " and ".join(f"{value:,} {key}" for key, value in limits.items() if value)
+        say(f"{name}: {cut:,} of {count:,} texts ({what}) are longer than the {read} read")

@@ -1,0 +1,288 @@
+"""Late interaction: documents and topics are encoded as token vectors and ranked by MaxSim, as by ColBERT."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from harness.collections.corpus import Document
+from harness.data.topics import Topic
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.io import checks
+from harness.store import cost
+from harness.store.cost import answered, note, phase, queries
+from harness.systems import hardware
+from harness.systems.base import Request
+from harness.systems.build import Built
+from harness.systems.dense import (
+    ann,
+    asking,
+    documents,
+    heads,
+    plaid,
+    search,
+    texts,
+    topic_vectors,
+    vectors,
+)
+from harness.systems.dense.engines import Encoder
+from harness.systems.dense.maxsim import Vectors
+from harness.systems.dense.search import Hits, Query, Rough
+from harness.systems.dense.token_encoder import Settings, Source
+from harness.systems.rerank import another, reads_of
+
+SEARCHES = (*search.SEARCHES, "plaid")
+Find = Callable[[Sequence[Query], int], list[Hits]]  # queries, number of documents -> their hits
+
+
+@dataclass(frozen=True)
+class LateInteraction:
+    """Ranks documents by MaxSim: the sum, over a topic's token vectors, of the best cosine with a document's.
+
+    Memory: exact search maps the stored vectors from their file; besides, it takes 4 MiB of products, the vectors of a
+    block of documents, and 4 bytes for each document and topic of a pass, at most 1 GiB, or a single topic's.
+
+    Parameters
+    ----------
+    name : name of the run.
+    model : a ColBERT-like model: see `harness.systems.dense.token_encoder`.
+    document, query : fields of a document (title, body, tags, columns of the corpus) and of a topic, joined.
+    join : separator of the fields of a document.
+    view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
+    length, query_length, prefixes, precision, projection : see `harness.systems.dense.token_encoder.Settings`.
+    storage : format of stored vectors: `float32`, or `float16`, which halves the size.
+    search : `exact`; `approximate`: MaxSim of documents with a vector near a topic's vectors, by FAISS; `plaid`: MaxSim
+        of the candidates of a PLAID index. Final scores are exact, and the recall of the others is measured.
+    candidates, ef : of approximate search: see `harness.systems.dense.search.first_stage`. With `plaid`, `candidates`
+        is the number of documents that PLAID ranks.
+    maxsim : library that computes exact search, `numpy`, or `torch` on the `device`; the run is the same.
+    first, k : ranking to re-rank (the name of a system, the configuration of one, or a run file), and how many of its
+        top documents are re-ranked for each topic (100 by default). None ranks the whole corpus.
+    together : topics searched in one batch; the latency of each is an equal share of the batch's time.
+    tokens : maximum word pieces in one forward pass; 0 for the default of the device.
+
+    Raises
+    ------
+    HarnessError
+        A key has an invalid value, or the first system is invalid.
+
+    Examples
+    --------
+    >>> LateInteraction("colbert", "lightonai/GTE-ModernColBERT-v1", search="plaid").depth
+    1000
+    >>> LateInteraction("colbert", "lightonai/GTE-ModernColBERT-v1", k=10)
+    Traceback (most recent call last):
+    harness.errors.HarnessError: key 'k' cuts a first ranking; give the key 'first' as well
+    """
+
+    name: str
+    model: str
+    document: Sequence[str] = ("body",)
+    query: Sequence[str] = ("title", "body")
+    join: str = " "
+    view: str = "latex"
+    length: int | None = None
+    query_length: int | None = None
+    prefixes: Mapping[str, str] | None = None
+    precision: str = "float32"
+    projection: str = "model"
+    storage: str = "float32"
+    search: str = "exact"
+    candidates: int | None = None
+    ef: int | None = None
+    maxsim: str = "numpy"
+    depth: int = 1000
+    first: str | Mapping[str, Any] | None = None
+    k: int | None = None
+    together: int = 32
+    device: str = "auto"
+    tokens: int = 0
+
+    def __post_init__(self) -> None:
+        checks.text("model", self.model)
+        texts.check("document", self.document, self.view)
+        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
+        for key, known in (
+            ("storage", vectors.STORAGES),
+            ("search", SEARCHES),
+            ("maxsim", ("numpy", "torch")),
+            ("device", hardware.DEVICES),
+        ):
+            checks.choice(key, getattr(self, key), known)
+        for key in ("depth", "together"):
+            checks.whole(key, getattr(self, key), low=1)
+        for key in ("candidates", "ef", "k"):
+            if getattr(self, key) is not None:
+                checks.whole(key, getattr(self, key), low=1)
+        checks.whole("tokens", self.tokens)
+        if not isinstance(self.join, str) or not self.join:
+            raise HarnessError(f"key 'join' is {self.join!r}, expected the separator of fields, such as a blank")
+        if self.k is not None and self.first is None:
+            raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        if self.first is not None and self.search != "exact":
+            raise HarnessError(f"key 'search' is {self.search!r}, and the first of another ranking are all looked at")
+        self._settings, self._first  # noqa: B018  (validates them at once)
+
+    def reads(self) -> dict[str, Any]:
+        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
+        source = self._source(hardware.device(self.device))
+        own = {"model": source.identity(), "arithmetic": source.arithmetic()}
+        if self.first is None or self._first is None:
+            return own
+        return {**own, "first": reads_of(self.first, self._first)}
+
+    def trains_without(self) -> frozenset[str] | None:
+        """Returns the collections that the first system left out of training; None if nothing is trained."""
+        return None if self._first is None else self._first.trains_without()
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns the notes on the token vectors and those of the first system."""
+        plain = ("Token vectors are those of a transformer that was not trained for late interaction.",)
+        own = plain if self.projection == "none" else ()
+        return own + (() if self._first is None else self._first.notes())
+
+    def __call__(self, request: Request) -> Run:
+        """Ranks the corpus, each topic's pool, or the first ranking's top documents.
+
+        Topics without text are excluded, or keep the order of the first ranking.
+
+        Raises
+        ------
+        HarnessError
+            There is no corpus; the model, a package or a GPU is missing; no topic has a text.
+        """
+        corpus = request.corpus_for(self.name)
+        if self.search != "exact":  # fail before the documents are encoded
+            (plaid if self.search == "plaid" else ann).check(self.search)
+        request.workspace.mkdir(parents=True, exist_ok=True)
+        source = self._source(hardware.device(self.device))
+        loaded = source.load()
+        if self._first is not None:
+            return self._reranked(heads.first(self._first, request), request, source, loaded)
+        with phase("index"):
+            made = documents.vectors_of(
+                corpus, self.document, self.view, source, lambda: loaded, storage=self.storage, join=self.join
+            )
+            self._note_cut("documents", made.cut, len(made.vectors), loaded.length)
+        worded, asked = self._asked(request.topics, source, loaded)
+        found = self._found(request, [topic for topic, _ in worded], asked, made)
+        note(cost.VECTORS, len(made.vectors.values))
+        return search.as_run(self.name, [topic.id for topic, _ in worded], found, made.vectors)
+
+    def _asked(
+        self, topics: Iterable[Topic], source: Source, loaded: Encoder
+    ) -> tuple[list[tuple[Topic, str]], list[Query]]:
+        """Returns the topics with their texts, and their token vectors."""
+        worded = asking.worded(
+            self.name,
+            topics,
+            lambda topic: texts.of_topic(topic, self.query, self.view).strip(),
+            self.query,
+            reranks=self.first is not None,
+        )
+        with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
+            made = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
+            self._note_cut("topics", made.cut, len(worded), loaded.query_length)
+        if empty := [topic.id for (topic, _), size in zip(worded, made.sizes(), strict=True) if not size]:
+            raise HarnessError(f"model {loaded.name}: the text of topic {empty[0]} has no token vectors")
+        return worded, [Query(made.values[begin:end]) for begin, end in pairwise(made.start.tolist())]
+
+    def _reranked(self, run: Run, request: Request, source: Source, loaded: Encoder) -> Run:
+        """Re-ranks the top documents of the first ranking; topics without text keep their order."""
+        k = self.k or heads.K
+        with phase("read documents"):
+            run, read = heads.read(self.name, run, request.corpus_for(self.name), k, self._text)
+        with phase("index"):
+            named = [(name.decode(), read[name]) for name in sorted(read)]
+            made = documents.vectors_of_texts(named, source, loaded, storage=self.storage)
+            self._note_cut("documents", made.cut, len(named), loaded.length)
+        worded, asked = self._asked(request.topics, source, loaded)
+        query = {topic.id: one for (topic, _), one in zip(worded, asked, strict=True)}
+
+        def scores(topic: str, docs: Sequence[bytes]) -> dict[bytes, float]:
+            rows = made.vectors.rows(doc.decode() for doc in docs)
+            return search.best_among(query[topic], made.vectors, rows, len(docs)).by_doc(made.vectors)
+
+        with phase("search"):
+            return heads.rescored(self.name, run, request.topics.topics, query, k, scores)
+
+    # ---- search -------------------------------------------------------------------------------------------------
+
+    def _found(
+        self, request: Request, topics: Sequence[Topic], asked: Sequence[Query], made: vectors.Made
+    ) -> list[Hits]:
+        """Returns the hits of each topic. If documents come from a pool, all of it is scored, topic by topic."""
+        kept = made.vectors
+        if request.pool is not None:
+            with phase("search"):
+                pools = [(kept.rows(request.allowed(topic) or ()), at) for at, topic in enumerate(queries(topics))]
+                return [search.best_among(asked[at], kept, rows, self.depth) for rows, at in pools]
+        rough = self._rough(kept)
+
+        def exact(some: Sequence[Query], k: int) -> list[Hits]:
+            return search.search(some, kept, k=k, rough=rough)
+
+        out = None if request.excluded is None else request.excluded.among(kept.ids)
+        found: list[Hits] = []
+        with ExitStack() as stack:
+            find = self._find(made, exact, stack)
+            with phase("search"):
+                for begin in range(0, len(asked), self.together):
+                    part = range(begin, min(begin + self.together, len(asked)))
+                    started = time.perf_counter()
+                    gone = None if out is None else [out(topics[at].id) for at in part]
+                    # Documents that are excluded afterwards do not shorten the ranking.
+                    more = 0 if gone is None else max(int(each.sum()) for each in gone)
+                    hits = find([asked[at] for at in part], self.depth + more)
+                    if gone is not None:
+                        hits = [one.without(each, self.depth) for one, each in zip(hits, gone, strict=True)]
+                    found += hits
+                    answered({topics[at].id: (time.perf_counter() - started) / len(part) for at in part})
+        if self.search != "exact":
+            search.note_recall(
+                self.name, self.search, found, lambda few: exact([asked[at] for at in few], self.depth), self.depth
+            )
+        return found
+
+    def _find(self, made: vectors.Made, exact: Find, stack: ExitStack) -> Find:
+        """Returns the search that the configuration names; the stack closes its index."""
+        kept = made.vectors
+        if self.search == "exact":
+            return exact
+        if self.search == "plaid":
+            index = stack.enter_context(plaid.kept(kept, made.folder))
+            note(cost.INDEX, index.size)
+            return lambda some, k: index.search(some, kept, k, self.candidates)
+        near = ann.kept_index(kept, made.folder)
+        more: dict[str, Any] = {"depth": self.candidates, "ef": self.ef, "index": near}
+        return lambda some, k: search.search(some, kept, "colbert", "approximate", k=k, **more)
+
+    def _rough(self, kept: Vectors) -> Rough | None:
+        if self.maxsim == "numpy":
+            return None
+        from harness.systems.dense import maxsim_torch
+
+        return maxsim_torch.rough(kept, hardware.device(self.device))
+
+    def _text(self, document: Document) -> str:
+        return documents.text_of(document, self.document, self.view, self.join)
+
+    def _note_cut(self, what: str, cut: int, count: int, length: int) -> None:
+        asking.note_cut(self.name, what, cut, count, {"word pieces": length})
+
+    def _source(self, device: str) -> Source:
+        return Source(self.model, self._settings, device, self.tokens)  # type: ignore[arg-type]
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return Settings(self.length, self.query_length, self.prefixes, self.precision, self.projection)
+
+    @cached_property
+    def _first(self) -> Built | None:
+        return None if self.first is None else another("first", self.first, files=True)

@@ -1,0 +1,156 @@
+"""Variants of local encoders: other number formats, back ends of sentence-transformers, and several devices.
+
+A variant's vectors differ from the plain ones by rounding; bench/results/encoder-variants.md has by how much.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import HarnessError
+from harness.io import checks
+
+PRECISIONS = ("float32", "float16", "bfloat16")
+BACKENDS = ("torch", "onnx", "openvino")
+# Modules that a back end needs, and the distributions whose versions decide its results.
+_NEEDS = {"onnx": ("optimum.onnxruntime", "onnxruntime"), "openvino": ("optimum.intel", "openvino")}
+_DISTRIBUTIONS = {"onnx": ("optimum-onnx", "onnxruntime"), "openvino": ("optimum-intel", "openvino")}
+
+
+Together = Callable[[Sequence[str], str | None, int], npt.NDArray[np.float32]]  # texts, prompt, texts of a batch
+
+
+def check(precision: str, backend: str, devices: Sequence[str] | None, dimensions: int | None) -> None:
+    """Checks the keys of variants.
+
+    Raises
+    ------
+    HarnessError
+        A value is invalid, or does not go with another one.
+
+    Examples
+    --------
+    >>> check("float16", "onnx", None, None)
+    Traceback (most recent call last):
+    harness.errors.HarnessError: key 'precision' is 'float16', and backend 'onnx' computes as its file says; say float32
+    """
+    checks.choice("precision", precision, PRECISIONS)
+    checks.choice("backend", backend, BACKENDS)
+    if dimensions is not None:
+        checks.whole("dimensions", dimensions, low=1)
+    if backend != "torch" and precision != "float32":
+        raise HarnessError(
+            f"key 'precision' is {precision!r}, and backend {backend!r} computes as its file says; say float32"
+        )
+    if devices is None:
+        return
+    named = isinstance(devices, list | tuple) and bool(devices) and all(isinstance(one, str) and one for one in devices)
+    if not named:
+        raise HarnessError(f"key 'devices' is {devices!r}, expected a list of devices, such as [cuda:0, cuda:1]")
+    if backend != "torch":
+        raise HarnessError(f"key 'devices' needs backend 'torch', and backend is {backend!r}")
+
+
+def missing(backend: str) -> list[str]:
+    """Returns what a back end lacks, one line each."""
+    for module in _NEEDS.get(backend, ()):
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            return [f"backend {backend}: {module} is not installed: pip install 'mathir-harness[{backend}]'"]
+    return []
+
+
+def versions(backend: str) -> dict[str, str]:
+    """Returns the versions that decide the results of a back end; empty for torch."""
+    found = {}
+    for name in _DISTRIBUTIONS.get(backend, ()):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+def arguments(precision: str, backend: str) -> dict[str, Any]:
+    """Returns arguments of `SentenceTransformer` for a number format and a back end."""
+    import torch
+
+    if backend != "torch":
+        return {"backend": backend, "model_kwargs": {}}
+    # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
+    return {"model_kwargs": {"dtype": getattr(torch, precision)}}
+
+
+def cut(vectors: Any, dimensions: int | None, name: str) -> Any:  # noqa: ANN401
+    """Returns the first dimensions of vectors, shape (texts, dimensions), for Matryoshka models; all of them if None.
+
+    Raises HarnessError if there are fewer.
+    """
+    if dimensions is None:
+        return vectors
+    if dimensions > vectors.shape[1]:
+        raise HarnessError(f"key 'dimensions' is {dimensions}, and model {name} has {vectors.shape[1]}")
+    return vectors[:, :dimensions]
+
+
+def pooled(
+    loaded: Any,  # noqa: ANN401
+    devices: Sequence[str],
+    name: str,
+) -> Together:
+    """Returns a function of texts, their prompt and the texts of a batch, which encodes on several devices.
+
+    Each device has a process of its own with the model; sentence-transformers starts them.
+
+    Raises
+    ------
+    HarnessError
+        A device does not exist.
+    """
+    import torch
+
+    for device in devices:
+        try:
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError):
+            raise HarnessError(
+                f"key 'devices' names {device!r}: this machine or this PyTorch has no such device"
+            ) from None
+    pool = loaded.start_multi_process_pool(list(devices))
+    atexit.register(loaded.stop_multi_process_pool, pool)
+
+    def encoded(texts: Sequence[str], prompt: str | None, batch: int) -> npt.NDArray[np.float32]:
+        found = loaded.encode(list(texts), pool=pool, prompt=prompt, batch_size=batch, show_progress_bar=False)
+        out = np.asarray(found, np.float32)
+        if len(out) != len(texts):
+            raise HarnessError(f"model {name}: {len(texts)} texts, and {len(out)} vectors of {len(devices)} devices")
+        return out
+
+    return encoded
+
+
+def notes(precision: str, backend: str, devices: Sequence[str] | None, dimensions: int | None) -> list[str]:
+    """Returns a sentence for each variant, for readers of results."""
+    measured = "bench/results/encoder-variants.md has the differences on real texts"
+    said = {
+        "float16": f"Vectors are computed in float16 instead of float32; {measured}.",
+        "bfloat16": f"Vectors are computed in bfloat16 instead of float32; {measured}.",
+        "onnx": "Vectors are computed by ONNX Runtime, which rounds otherwise than PyTorch.",
+        "openvino": "Vectors are computed by OpenVINO, which rounds otherwise than PyTorch.",
+    }
+    out = [said[key] for key in (precision, backend) if key in said]
+    if dimensions is not None:
+        out.append(f"Vectors are cut to their first {dimensions:,} dimensions, which suits Matryoshka models only.")
+    if devices is not None:
+        out.append(f"Vectors are computed by {len(devices)} processes, in other batches than by one.")
+    return out

@@ -1,0 +1,1 @@
+"""Run producers of other libraries: PyTerrier, Pyserini and ranx; one module an adapter."""

@@ -1,0 +1,320 @@
+"""Transformers and pipelines of PyTerrier (Macdonald and Tonellotto, ICTIR 2020) as systems.
+
+Topics and documents are given as PyTerrier's frames, and results are read from one. Pipelines in plain Python start no
+Java. PyTerrier evaluates by scores, not by the column `rank`, and so does the harness.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.collections.corpus import Corpus, Document
+from harness.data.frames import frame, library
+from harness.data.topics import Topic
+from harness.data.trec import Run
+from harness.errors import HarnessError, suggestion
+from harness.io import checks
+from harness.io.files import sha256_file
+from harness.store import artefacts
+from harness.store.cost import phase
+from harness.systems.base import MARK, Request
+from harness.systems.build import Built, guarded
+from harness.systems.dense import heads, texts
+from harness.systems.foreign import objects
+from harness.systems.foreign.results import TIES, Results, cut, run_of
+from harness.systems.ranking import permitted
+from harness.systems.rerank import another, reads_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+TAKES = ("topics", "documents")
+EXTRA = "pyterrier"
+_OWN = ("docno", "text", "title", "body", "tags")  # columns of a document that its corpus does not name
+_RANKED = ("qid", "docno", "score")
+
+
+@dataclass(frozen=True)
+class PyTerrier:
+    """A pipeline of PyTerrier as a retriever or as a re-ranker.
+
+    A retriever gets a frame of topics: `qid`, `query`, and `query_title`, `query_body`, `query_tags`, `language`. A
+    re-ranker gets a frame of topics and documents: `qid`, `query`, ..., `docno`, `text`, `title`, `body`, `tags`, the
+    columns that the corpus keeps, and `score` and `rank` of the first ranking. Both return `qid`, `docno` and `score`,
+    and optionally `rank`.
+
+    Parameters
+    ----------
+    pipeline : a transformer, or a function or class that makes one from `arguments`, as `package.module:name`.
+    index : a function `index(documents, folder)` that writes an index of documents to an empty folder, as
+        `package.module:name`; documents are dictionaries as PyTerrier's indexers take them. The folder is kept in the
+        store, and given to the function `pipeline` as its argument `index`.
+    arguments : keyword arguments of the function `pipeline`; files that they name count by their content.
+    first : name or configuration of a system, or a run file, whose results are re-ranked.
+    k : documents of the first ranking that are re-ranked for each topic; None for 100. The others follow below.
+    takes : `topics` (a retriever) or `documents` (a re-ranker, of the pool if there is no `first`). None for documents
+        with `first`, for topics without `first` and pool, and with a pool for what PyTerrier's inspection finds.
+    query, text : fields of a topic and of a document that are joined to `query` and `text`.
+    view : form of these texts: `latex`, with formulas as LaTeX in dollars; `text`, without formulas; or `mathberta`.
+    ties : order of equal scores: `id`, as in trec_eval, or `order`, by the column `rank` or the order of the frame.
+    depth : most results of a topic.
+    """
+
+    pipeline: str
+    index: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    first: str | Mapping[str, Any] | None = None
+    k: int | None = None
+    takes: str | None = None
+    query: Sequence[str] = ("title", "body", "tags")
+    text: Sequence[str] = ("title", "body", "tags")
+    view: str = "latex"
+    ties: str = "id"
+    depth: int = 1000
+    name: str = "pyterrier"
+
+    def __post_init__(self) -> None:
+        objects.module_of("pipeline", self.pipeline)
+        if self.index is not None:
+            objects.module_of("index", self.index)
+        if not isinstance(self.arguments, Mapping) or "index" in self.arguments:
+            raise HarnessError(f"key 'arguments' is {self.arguments!r}, expected names and values, none named index")
+        if self.takes is not None:
+            checks.choice("takes", self.takes, TAKES)
+        if self.first is not None and self.takes == "topics":
+            raise HarnessError("key 'takes' is 'topics', but key 'first' gives documents; leave one of them out")
+        if self.k is not None:
+            checks.whole("k", self.k, low=1)
+            if self.first is None:
+                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        checks.choice("ties", self.ties, TIES)
+        checks.whole("depth", self.depth, low=1)
+        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
+        texts.check("text", self.text, self.view)
+        self._first  # noqa: B018  (validates it at once)
+
+    def libraries(self) -> tuple[str, ...]:
+        """Returns the distributions whose versions the metadata file records."""
+        return ("pyterrier", *(() if self._first is None else self._first.libraries()))
+
+    def trains_without(self) -> frozenset[str] | None:
+        """Returns the collections left out of the training of the first system."""
+        return None if self._first is None else self._first.trains_without()
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns the notes of the first system."""
+        return () if self._first is None else self._first.notes()
+
+    def reads(self) -> dict[str, Any]:
+        """Returns the code of the pipeline and of its index, files among the arguments, and the first system."""
+        named = {"pipeline": self.pipeline, "index": self.index}
+        found: dict[str, Any] = {key: objects.digest(key, each) for key, each in named.items() if each is not None}
+        found["files"] = _files(self.arguments)
+        if self.first is not None and self._first is not None:
+            found["first"] = reads_of(self.first, self._first)
+        return found
+
+    def __call__(self, request: Request) -> Run:
+        """Runs the pipeline on all topics at once and checks its results.
+
+        Raises
+        ------
+        HarnessError
+            PyTerrier or the module of the pipeline is missing; the pipeline is none, or returns something else than
+            valid results (see `run_of`); a re-ranker has nothing to re-rank.
+        SystemRaisedError
+            The pipeline raises an exception.
+        """
+        library("pyterrier", EXTRA)
+        where = f"system {self.name}"
+        with phase("load model"):
+            pipeline = self._loaded(request)
+        topics = [topic.id for topic in request.topics]
+        if self._takes(pipeline, request) == "topics":
+            asked = [topic for topic in request.topics if request.allowed(topic) != frozenset()]
+            table = frame(self._topics(asked))
+            with phase("search"):
+                made = guarded(where, lambda: pipeline(table))
+            results = _results(where, made, self.ties)
+            run = run_of(self.name, results, topics, depth=self.depth, corpus=request.corpus, ties=self.ties)
+            return permitted(run, request)
+        return self._reranked(pipeline, request, topics)
+
+    # ---- the pipeline -------------------------------------------------------------------------------------------
+
+    def _loaded(self, request: Request) -> Callable[[DataFrame], object]:
+        found = objects.load("pipeline", self.pipeline)
+        transformer = importlib.import_module("pyterrier").Transformer
+        if isinstance(found, transformer):
+            if self.arguments or self.index is not None:
+                given = "arguments" if self.arguments else "index"
+                raise HarnessError(f"key {given!r} is for a function, and {self.pipeline} is a pipeline already")
+        elif callable(found):
+            make = found
+            own = dict(self.arguments)
+            if self.index is not None:
+                own["index"] = str(self._indexed(request.corpus_for(self.name)))
+            found = guarded(f"key 'pipeline': {self.pipeline}", lambda: make(**own))
+        if not isinstance(found, transformer):
+            expected = "expected a pyterrier.Transformer, or a function that returns one"
+            raise HarnessError(f"key 'pipeline': {self.pipeline} gives {type(found).__name__}, {expected}")
+        pipeline: Callable[[DataFrame], object] = found
+        return pipeline
+
+    def _indexed(self, corpus: Corpus) -> Path:
+        """Returns the folder of the index of a corpus, from the store or built."""
+        named = str(self.index)
+        spec = {
+            **corpus.identity(),
+            "index": named,
+            "code": objects.digest("index", named),
+            "text": list(self.text),
+            "view": self.view,
+        }
+
+        def build(folder: Path) -> None:
+            make: Any = objects.load("index", named)
+            if not callable(make):
+                raise HarnessError(f"key 'index': {named} is {type(make).__name__}, expected a function")
+            guarded(f"key 'index': {named}", lambda: make(_Documents(self, corpus), str(folder)))
+            if not any(folder.iterdir()):
+                raise HarnessError(f"key 'index': {named} wrote nothing to the folder that it was given")
+
+        with phase("index"):
+            return artefacts.get_or_build("pyterrier-index", spec, build)
+
+    def _takes(self, pipeline: object, request: Request) -> str:
+        """Returns what the pipeline takes: topics or documents."""
+        if self.takes is not None or self.first is not None:
+            return self.takes or "documents"
+        if request.pool is None:
+            return "topics"
+        inspect = importlib.import_module("pyterrier.inspect")
+        try:
+            inputs = inspect.transformer_inputs(pipeline, strict=False)
+        except Exception:  # it calls the pipeline with an empty frame
+            inputs = None
+        return "documents" if inputs and all("docno" in columns for columns in inputs) else "topics"
+
+    # ---- frames -------------------------------------------------------------------------------------------------
+
+    def _topics(self, topics: Sequence[Topic]) -> dict[str, list[Any]]:
+        return {
+            "qid": [topic.id for topic in topics],
+            "query": [texts.of_topic(topic, self.query, self.view) for topic in topics],
+            "query_title": [topic.title for topic in topics],
+            "query_body": [topic.body for topic in topics],
+            "query_tags": [" ".join(topic.tags) for topic in topics],
+            "language": [topic.language for topic in topics],
+        }
+
+    def document(self, document: Document) -> dict[str, str]:
+        """Returns a document as PyTerrier's indexers take it."""
+        own = (document.id, texts.of_document(document, self.text, self.view), document.title, document.body)
+        return {**document.columns, **dict(zip(_OWN, (*own, " ".join(document.tags)), strict=True))}
+
+    # ---- re-ranking ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _first(self) -> Built | None:
+        return None if self.first is None else another("first", self.first, files=True)
+
+    def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
+        where = f"system {self.name}"
+        if self._first is not None:
+            first = heads.first(self._first, request)
+        elif request.pool is not None:
+            pool = {topic.id: request.left(topic, request.allowed(topic) or ()) for topic in request.topics}
+            first = Run.from_dict(
+                "pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs}
+            )
+        else:
+            lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
+            raise HarnessError(f"{where}: {lacking}")
+        k = None if self.first is None else self.k or heads.K
+        with phase("read documents"):
+            first, found = heads.read(self.name, first, request.corpus_for(self.name), k, self.document)
+        ranked = heads.ranked(first)
+        rows = {topic: ranked[topic][:k] for topic in topics if topic in ranked}
+        by_id = request.topics.by_id()
+        columns = self._topics([by_id[topic] for topic, lines in rows.items() for _ in lines])
+        lines = np.concatenate(list(rows.values()))
+        documents = [found[doc] for doc in first.doc[lines].tolist()]
+        for name in dict.fromkeys(name for document in documents for name in document):
+            columns[name] = [document.get(name, "") for document in documents]
+        columns["score"] = first.score[lines].tolist()
+        columns["rank"] = [rank for each in rows.values() for rank in range(len(each))]
+        with phase("search"):
+            made = guarded(where, lambda: pipeline(frame(columns)))
+        given = {topic: {doc.decode() for doc in first.doc[each].tolist()} for topic, each in rows.items()}
+        run = run_of(self.name, _results(where, made, self.ties), topics, given=given, ties=self.ties)
+        if self._first is None:
+            return cut(run, self.depth)
+        below = {topic: first.doc[each[k:]].tolist() for topic, each in ranked.items()}
+        return cut(_followed(run, below, self.name + MARK * first.name.endswith(MARK)), self.depth)
+
+
+class _Documents:
+    """The documents of a corpus as dictionaries; iterating reads the corpus again."""
+
+    def __init__(self, system: PyTerrier, corpus: Corpus) -> None:
+        self._system, self._corpus = system, corpus
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return (self._system.document(document) for document in self._corpus)
+
+
+def _results(where: str, made: object, ties: str) -> Results:
+    """Returns the results in what a pipeline returned."""
+    if not hasattr(made, "columns"):
+        raise HarnessError(f"{where}: the pipeline returns {type(made).__name__}, expected a pandas DataFrame")
+    table: Any = made
+    columns = list(table.columns)
+    for name in _RANKED:
+        if name not in columns:
+            known = suggestion(name, columns)
+            raise HarnessError(f"{where}: the pipeline returns no column {name!r}; {known}")
+        if columns.count(name) > 1:
+            raise HarnessError(f"{where}: the pipeline returns several columns {name!r}")
+    ranked = ties == "order" and columns.count("rank") == 1
+    topic, doc, score = (table[name].tolist() for name in _RANKED)
+    return Results(topic, doc, score, table["rank"].tolist() if ranked else None)
+
+
+def _followed(run: Run, below: Mapping[str, Sequence[bytes]], name: str) -> Run:
+    """Returns a run with further documents of its topics below all others, in their order."""
+    out = run.to_dict()
+    for topic, docs in out.items():
+        rest = heads.filled(np.array([*docs.values(), *[np.nan] * len(below.get(topic, ()))]))[len(docs) :]
+        docs |= {doc.decode(): score for doc, score in zip(below.get(topic, ()), rest.tolist(), strict=True)}
+    return Run.from_dict(name, out)
+
+
+def _files(value: object) -> dict[str, str]:
+    """Returns the checksums of the files that are named in a value."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return {name: sha for inner in value for name, sha in _files(inner).items()}
+    if not isinstance(value, str) or not value or "\0" in value or not Path(value).expanduser().is_file():
+        return {}
+    return {value: sha256_file(Path(value).expanduser())}
+
+
+def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Returns what is missing to run a configuration, without importing it; empty if nothing is."""
+    lacking = (
+        ()
+        if importlib.util.find_spec("pyterrier")
+        else (f"pyterrier is not installed: pip install 'mathir-harness[{EXTRA}]'",)
+    )
+    keys = ("pipeline", "index")
+    return (*lacking, *(line for key in keys for line in objects.missing(key, (mapping or {}).get(key))))

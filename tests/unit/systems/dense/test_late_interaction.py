@@ -1,0 +1,261 @@
+"""Late interaction over tiny models: token vectors as the library's, MaxSim by its definition, re-ranking, faults."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoder_models import save
+from token_models import COLBERT_DIMENSIONS, QUERY, by_hand, save_colbert, save_stanford
+
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
+from harness.errors import HarnessError
+from harness.scoring.exclusions import Exclusions
+from harness.store.cost import measuring
+from harness.systems.base import Request
+from harness.systems.build import load_system
+from harness.systems.dense import maxsim, plaid, search, token_encoder
+from harness.systems.dense.late_interaction import LateInteraction
+from harness.systems.dense.token_encoder import Settings, load
+
+if lines := token_encoder.missing():
+    pytest.skip(lines[0], allow_module_level=True)
+
+TOPICS = Topics((Topic("T1", "w1 w2", "w3"), Topic("T2", "w40 w41"), Topic("T3", "", "")))
+
+
+@pytest.fixture(scope="module")
+def colbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_colbert(tmp_path_factory.mktemp("late") / "colbert")
+
+
+def rows(count: int = 40) -> list[dict[str, str]]:
+    rng = np.random.default_rng(3)
+    texts = [" ".join(f"w{word}" for word in rng.integers(0, 98, rng.integers(1, 25))) for _ in range(count)]
+    return [{"id": f"d{n:02}", "body": "" if n == 5 else text} for n, text in enumerate(texts)]
+
+
+def corpus_of(tmp_path: Path, documents: Sequence[Mapping[str, str]] | None = None) -> Corpus:
+    path = tmp_path / "made.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in documents or rows()))
+    return Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+
+
+def run(corpus: Corpus, tmp_path: Path, model: Path, *, pool: Any = None, excluded: Any = None, **keys: Any) -> Run:  # noqa: ANN401
+    system = LateInteraction("late", str(model), device="cpu", **keys)
+    return system(Request(TOPICS, corpus, tmp_path / "workspace", pool=pool, excluded=excluded))
+
+
+# ---- token vectors ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [save_colbert, save_stanford])
+def test_token_vectors_are_those_of_the_papers(tmp_path: Path, form: Any) -> None:  # noqa: ANN401
+    folder = form(tmp_path / "model")
+    some = ["w1 w2 w3", "w0 w4 w0 w7", "w5 w6 " * 20]
+    loaded = load(str(folder))
+    for role in ("document", "query"):
+        found = loaded.encoded(some, role)
+        assert found.start is not None
+        assert found.cut.tolist() == [False, False, True]
+        for text, begin, end in zip(some, found.start[:-1], found.start[1:], strict=True):
+            np.testing.assert_allclose(found.vectors[begin:end], by_hand(folder, text, role), atol=2e-6)
+
+
+def test_lengths_prefixes_and_precision_can_be_set(colbert: Path) -> None:
+    some = ["w1 w2 w3 w4 w5 w6 w7 w8"]
+    short = load(str(colbert), Settings(length=6, query_length=12))
+    assert [len(short.encoded(some, role).vectors) for role in ("document", "query")] == [6, 12]
+    other = load(str(colbert), Settings(prefixes={"document": "w9 "}))
+    plain = load(str(colbert))
+    assert not np.allclose(other.encoded(some, "document").vectors, plain.encoded(some, "document").vectors, atol=1e-3)
+    half = load(str(colbert), Settings(precision="bfloat16")).encoded(some, "document").vectors
+    np.testing.assert_allclose(half, plain.encoded(some, "document").vectors, atol=0.05)
+    np.testing.assert_allclose(np.linalg.norm(half, axis=1), 1, atol=1e-6)
+
+
+def test_a_model_without_a_projection_is_refused_or_taken_as_it_is(tmp_path: Path) -> None:
+    folder = save(tmp_path / "single")
+    with pytest.raises(HarnessError, match=r"has no projection of token vectors.*say projection=none"):
+        load(str(folder))
+    found = load(str(folder), Settings(projection="none")).encoded(["w1 w2"], "document")
+    assert found.vectors.shape == (4, 32)
+
+
+# ---- runs -------------------------------------------------------------------------------------------------------
+
+
+def expected(folder: Path, topic: str, documents: Sequence[Mapping[str, str]]) -> dict[str, float]:
+    """MaxSim by the library's own function; documents without text are left out."""
+    from sentence_transformers.util.similarity import maxsim as theirs
+
+    loaded = load(str(folder))
+    asked = loaded.encoded([topic], "query").vectors
+    worded = [row for row in documents if row["body"]]
+    found = loaded.encoded([row["body"] for row in worded], "document")
+    assert found.start is not None
+    parts = [found.vectors[a:b] for a, b in zip(found.start[:-1], found.start[1:], strict=True)]
+    scores = theirs([asked], parts)[0].tolist()
+    return {row["id"]: score for row, score in zip(worded, scores, strict=True)}
+
+
+def test_scores_are_maxsim(tmp_path: Path, colbert: Path) -> None:
+    found = run(corpus_of(tmp_path), tmp_path, colbert).to_dict()
+    assert found.keys() == {"T1", "T2"}  # the third has no text
+    for topic, text in (("T1", "w1 w2 w3"), ("T2", "w40 w41")):
+        assert found[topic] == pytest.approx(expected(colbert, text, rows()), abs=1e-5)
+
+
+def test_torch_gives_the_same_run(tmp_path: Path, colbert: Path) -> None:
+    corpus = corpus_of(tmp_path)
+    assert run(corpus, tmp_path, colbert, maxsim="torch").to_dict() == run(corpus, tmp_path, colbert).to_dict()
+
+
+def test_approximate_search_scores_exactly(tmp_path: Path, colbert: Path) -> None:
+    pytest.importorskip("faiss")
+    corpus = corpus_of(tmp_path)
+    exact = run(corpus, tmp_path, colbert, depth=5).to_dict()
+    with measuring() as meter:
+        near = run(corpus, tmp_path, colbert, depth=5, search="approximate", candidates=200).to_dict()
+    assert near == exact
+    assert meter.notes["recall of late, approximate against exact"]["mean"] == 1  # type: ignore[index]
+    assert meter.notes["late: texts cut, topics"] == {"cut": 0, "texts": 2, "word pieces": QUERY}
+
+
+def test_float16_halves_the_stored_vectors(tmp_path: Path, colbert: Path) -> None:
+    corpus = corpus_of(tmp_path)
+    exact, half = (run(corpus, tmp_path, colbert, storage=form).to_dict() for form in ("float32", "float16"))
+    assert exact != half
+    for topic, docs in exact.items():
+        assert half[topic] == pytest.approx(docs, abs=QUERY / 2**11)
+
+
+def test_first_documents_pools_and_exclusions(tmp_path: Path, colbert: Path) -> None:
+    corpus = corpus_of(tmp_path)
+    every = run(corpus, tmp_path, colbert).to_dict()["T1"]
+    order = list(every)
+    pool = {"T1": frozenset(order[10:13])}
+    assert run(corpus, tmp_path, colbert, pool=pool).to_dict() == {"T1": {doc: every[doc] for doc in order[10:13]}}
+    excluded = Exclusions(("listed",), listed={"T1": frozenset(order[:4])})
+    assert list(run(corpus, tmp_path, colbert, excluded=excluded, depth=6).to_dict()["T1"]) == order[4:10]
+    first = tmp_path / "first.run"
+    docs = [*sorted(order[:6]), order[9]]
+    lines = [f"{topic} Q0 {doc} {n} {-n} first\n" for topic in ("T1", "T3") for n, doc in enumerate(docs, 1)]
+    first.write_text("".join(lines))
+    found = run(corpus, tmp_path, colbert, first=str(first), k=6).to_dict()
+    ranked = {topic: sorted(docs, key=docs.__getitem__, reverse=True) for topic, docs in found.items()}
+    assert ranked["T1"] == [*order[:6], order[9]]
+    assert {doc: found["T1"][doc] for doc in order[:6]} == pytest.approx({doc: every[doc] for doc in order[:6]})
+    assert ranked["T3"] == docs  # a topic without text keeps its order
+
+
+def test_the_configuration_builds_it(tmp_path: Path, colbert: Path) -> None:
+    built = load_system("late-interaction", model=str(colbert), device="cpu", depth=3)
+    found = built(Request(TOPICS, corpus_of(tmp_path), tmp_path / "workspace"))
+    assert (found.name, len(found)) == ("late-interaction", 6)
+    assert built.reads()["model"]["precision"] == "float32"
+
+
+# ---- MaxSim -----------------------------------------------------------------------------------------------------
+
+
+def test_negative_similarities_are_not_masked_to_zero() -> None:
+    """PyLate masks padding by 0 before the maximum, which is wrong if all similarities are negative."""
+    query = np.array([[1.0, 0.0]], np.float32)
+    vectors = maxsim.stack([("a", [[-1.0, 0.0]], -1), ("b", [[-0.6, 0.8], [-0.8, 0.6]], -1)])
+    assert maxsim.maxsim(query, vectors).tolist() == pytest.approx([-1.0, -0.6])
+
+
+def test_memory_of_a_pass_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries share a pass only as far as their scores fit, whatever the number of documents."""
+    rng = np.random.default_rng(0)
+    count = 20_000
+    values = rng.standard_normal((count, 4)).astype(np.float32)
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    ids = np.array([f"d{n:05}".encode() for n in range(count)])
+    vectors = maxsim.Vectors(ids, np.arange(count + 1), values, np.full(count, -1))
+    queries = [search.Query(values[[n]]) for n in range(32)]
+    found = search.search(queries, vectors, k=5)
+
+    def peak() -> int:
+        tracemalloc.start()
+        again = search.search(queries, vectors, k=5)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert all(np.array_equal(a.rows, b.rows) for a, b in zip(found, again, strict=True))
+        return most
+
+    together = peak()
+    monkeypatch.setattr(search, "SCORES", 2 * count)
+    assert together - peak() > 25 * 4 * count  # 30 queries fewer, 4 bytes for each document
+
+
+# ---- PLAID ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(plaid.missing()), reason="fast-plaid is not installed with its PyTorch (extra plaid)")
+def test_plaid_finds_candidates_that_are_scored_exactly(tmp_path: Path, colbert: Path) -> None:
+    corpus = corpus_of(tmp_path)
+    exact = run(corpus, tmp_path, colbert, depth=5).to_dict()
+    with measuring() as meter:
+        found = run(corpus, tmp_path, colbert, depth=5, search="plaid", candidates=39).to_dict()
+    assert found == exact  # all documents with text are candidates
+    again = run(corpus, tmp_path, colbert, depth=5, search="plaid").to_dict()
+    every = run(corpus, tmp_path, colbert).to_dict()
+    for topic, docs in again.items():
+        assert len(docs) == 5
+        assert docs == {doc: every[topic][doc] for doc in docs}
+    assert meter.notes["bytes of the index"]
+
+
+def test_plaid_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, colbert: Path) -> None:
+    versions = {"fast-plaid": "1.7.0.2110", "torch": "2.13.0+cpu"}
+    monkeypatch.setattr(plaid.metadata, "version", versions.__getitem__)
+    with pytest.raises(HarnessError, match=r"1\.7\.0\.2110 is built for PyTorch 2\.11\.0, and 2\.13\.0 is installed"):
+        run(corpus_of(tmp_path), tmp_path, colbert, search="plaid")
+
+
+# ---- settings ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"search": "fast"}, "key 'search' is 'fast'; known: approximate, exact, plaid"),
+        ({"storage": "int8"}, "key 'storage' is 'int8'; known: float16, float32"),
+        ({"projection": "new"}, "key 'projection' is 'new'; known: model, none"),
+        ({"length": 3}, "key 'length' is 3, expected a whole number from 4"),
+        ({"first": "bm25", "search": "plaid"}, "and the first of another ranking are all looked at"),
+        ({"document": []}, "key 'document'"),
+    ],
+)
+def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(HarnessError) as error:
+        LateInteraction("late", "tiny", **keys)
+    (line,) = error.value.lines
+    assert said in line
+
+
+def test_lengths_beyond_the_model(colbert: Path) -> None:
+    with pytest.raises(HarnessError, match=r"key 'query_length' is 17, and model .* reads 16 word pieces at most"):
+        load(str(colbert), Settings(query_length=17))
+
+
+def test_a_damaged_model_gets_one_line(tmp_path: Path, colbert: Path) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(colbert, folder)
+    (folder / "1_Dense" / "config.json").write_text("{}")
+    with pytest.raises(HarnessError, match="cannot be loaded"):
+        load(str(folder))
+
+
+def test_dimensions(colbert: Path) -> None:
+    assert load(str(colbert)).dimensions == COLBERT_DIMENSIONS

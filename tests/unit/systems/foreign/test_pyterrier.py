@@ -1,0 +1,461 @@
+"""PyTerrier's pipelines as systems: their frames, as retrievers and re-rankers, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lexical_tools import corpus_of, message, topics_of
+
+from harness.cli import findings
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.data.topics import Formula, Topic, Topics
+from harness.errors import SystemRaisedError
+from harness.experiments import produce
+from harness.experiments.task import task
+from harness.io import config
+from harness.store import artefacts, code
+from harness.store.cost import measuring
+from harness.systems.base import MARK, Pool, Request
+from harness.systems.build import build_system, load_system
+from harness.systems.foreign import pyterrier
+from harness.systems.foreign.pyterrier import PyTerrier
+
+needs = pytest.mark.skipif(importlib.util.find_spec("pyterrier") is None, reason="pyterrier is not installed")
+COUNT = itertools.count()
+Make = Callable[[str], str]
+
+HEAD = """
+import pandas as pd
+import pyterrier as pt
+
+SEEN = []
+
+def _seen(frame):
+    SEEN.append(frame.copy())
+
+"""
+# Scores documents of a frame by the words that they share with the query.
+OVERLAP = """
+def _overlap(frame):
+    _seen(frame)
+    shared = [len({*q.split()} & {*t.split()}) for q, t in zip(frame["query"], frame["text"])]
+    return frame.assign(score=[float(each) for each in shared])
+
+overlap = pt.apply.generic(_overlap)
+"""
+# Returns given documents for each topic.
+FIXED = """
+def fixed(docs=("d1", "d2"), scores=(2.0, 1.0), **more):
+    def search(frame):
+        _seen(frame)
+        rows = [{"qid": q, "docno": d, "score": s, **{k: v[i] for k, v in more.items()}}
+                for q in frame["qid"] for i, (d, s) in enumerate(zip(docs, scores))]
+        return pd.DataFrame(rows, columns=["qid", "docno", "score", *more])
+    return pt.apply.generic(search)
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Writes a module of pipelines into the path of Python; returns its name."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(text: str) -> str:
+        name = f"pipelines_{next(COUNT)}"
+        (tmp_path / f"{name}.py").write_text(HEAD + text)
+        importlib.invalidate_caches()
+        code.forget()
+        return name
+
+    return write
+
+
+def seen(module: str) -> list[dict[str, list[object]]]:
+    """The frames that a pipeline got; not those by which PyTerrier finds out what it takes."""
+    return [frame.to_dict("list") for frame in sys.modules[module].SEEN if len(frame)]
+
+
+def ranked(
+    system: PyTerrier, topics: Topics, corpus: object, folder: Path, pool: Pool | None = None
+) -> dict[str, object]:
+    return {t: dict(docs) for t, docs in system(Request(topics, corpus, folder, pool=pool)).to_dict().items()}  # type: ignore[arg-type]
+
+
+# ---- retrievers -----------------------------------------------------------------------------------------------------
+
+
+@needs
+def test_a_retriever_gets_topics_as_pyterrier_names_them(tmp_path: Path, made: Make) -> None:
+    module = made(FIXED)
+    topics = Topics((
+        Topic("T1", "a $x$", "body", ("t1", "t2"), (Formula("q_1", "x"),), "ces", {"query": "an attribute"}),
+        Topic("T2", "b"),
+    ))  # fmt: skip
+    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b"})
+    system = PyTerrier(f"{module}:fixed")
+    assert ranked(system, topics, corpus, tmp_path) == {t: {"d1": 2.0, "d2": 1.0} for t in ("T1", "T2")}
+    assert seen(module) == [{
+        "qid": ["T1", "T2"], "query": ["a $x$ body t1 t2", "b"], "query_title": ["a $x$", "b"],
+        "query_body": ["body", ""], "query_tags": ["t1 t2", ""], "language": ["ces", "eng"],
+    }]  # fmt: skip
+    ranked(PyTerrier(f"{module}:fixed", query=["title", "formulas"], view="text"), topics, corpus, tmp_path)
+    assert seen(module)[1]["query"] == ["a", "b"]
+
+
+@needs
+def test_a_retriever_with_a_pool_and_without_a_corpus(tmp_path: Path, made: Make) -> None:
+    module = made(FIXED)
+    system, topics = PyTerrier(f"{module}:fixed"), topics_of(T1="a", T2="b", T3="c")
+    pool = {"T1": frozenset({"d2", "d9"}), "T2": frozenset({"d1"})}
+    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b", "d9": "c"})
+    assert ranked(system, topics, corpus, tmp_path, pool) | {"T3": {}} == {
+        "T1": {"d2": 1.0},
+        "T2": {"d1": 2.0},
+        "T3": {},
+    }
+    assert seen(module)[0]["qid"] == ["T1", "T2"]  # a topic without documents is not asked
+    assert ranked(system, topics_of(T1="a"), None, tmp_path) == {"T1": {"d1": 2.0, "d2": 1.0}}
+
+
+@needs
+def test_its_index_is_built_once_from_the_documents(tmp_path: Path, made: Make) -> None:
+    module = made(
+        """
+import json
+from pathlib import Path
+
+def write(documents, folder):
+    SEEN.append(list(documents))
+    assert SEEN[-1] == list(documents)  # they can be read again
+    Path(folder, "index.json").write_text(json.dumps({d["docno"]: d["text"] for d in documents}))
+
+def search(index, factor=1):
+    held = json.loads(Path(index, "index.json").read_text())
+    def ranked(frame):
+        rows = [(q, d, factor * len(text)) for q in frame["qid"] for d, text in held.items()]
+        return pd.DataFrame(rows, columns=["qid", "docno", "score"])
+    return pt.apply.generic(ranked)
+"""
+    )
+    corpus, topics = corpus_of(tmp_path, {"d1": "a", "d2": "bb $x$"}, more={"d1": "m"}), topics_of(T="q")
+    where = {"pipeline": f"{module}:search", "index": f"{module}:write"}
+    assert ranked(PyTerrier(**where), topics, corpus, tmp_path) == {"T": {"d2": 6.0, "d1": 1.0}}  # type: ignore[arg-type]
+    again = PyTerrier(**where, arguments={"factor": 2})  # type: ignore[arg-type]
+    assert ranked(again, topics, corpus, tmp_path) == {"T": {"d2": 12.0, "d1": 2.0}}
+    (first,) = sys.modules[module].SEEN
+    assert first[0] == {"more": "m", "docno": "d1", "text": "a", "title": "", "body": "a", "tags": ""}
+    ranked(PyTerrier(**where, text=["more", "body"]), topics, corpus, tmp_path)  # type: ignore[arg-type]
+    assert len(sys.modules[module].SEEN) == 2
+    assert [each.kind for each in artefacts.artefacts()] == ["pyterrier-index"] * 2
+
+
+@needs
+def test_plain_pipelines_start_no_java(tmp_path: Path, made: Make) -> None:
+    module = made(FIXED + OVERLAP)
+    ranked(PyTerrier(f"{module}:fixed"), topics_of(T="a"), None, tmp_path)
+    import pyterrier as pt
+
+    assert not pt.java.started()
+    # In a process of its own, not even the bridge to Java is loaded.
+    script = f"import sys, {module}; {module}.fixed(); sys.exit('jnius' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ---- re-rankers -----------------------------------------------------------------------------------------------------
+
+
+@needs
+def test_a_reranker_of_a_first_ranking(tmp_path: Path, made: Make) -> None:
+    module = made(OVERLAP)
+    corpus = corpus_of(tmp_path, {"d1": "a b c", "d2": "a b", "d3": "a", "d4": "z", "d5": "y"}, more={"d1": "m"})
+    topics = topics_of(T1="a b c", T2="z")
+    first = tmp_path / "first.run"
+    lines = [("T1", "d3", 9), ("T1", "d1", 8), ("T1", "d4", 7), ("T1", "d2", 6), ("T2", "d5", 1), ("T2", "gone", 5)]
+    first.write_text("".join(f"{t} Q0 {d} 1 {s} first\n" for t, d, s in lines))
+    system = PyTerrier(f"{module}:overlap", first=str(first), k=3)
+    run = system(Request(topics, corpus, tmp_path))
+    assert run.to_dict() == {"T1": {"d1": 3.0, "d3": 1.0, "d4": 0.0, "d2": -1.0}, "T2": {"d5": 0.0}}
+    (frame,) = seen(module)
+    assert frame["qid"] == ["T1", "T1", "T1", "T2"]
+    assert frame["docno"] == ["d3", "d1", "d4", "d5"]
+    assert frame["text"] == ["a", "a b c", "z", "y"]
+    assert frame["more"] == ["", "m", "", ""]
+    assert frame["score"] == [9.0, 8.0, 7.0, 1.0]
+    assert frame["rank"] == [0, 1, 2, 0]
+    assert frame["query"] == frame["query_title"] == ["a b c"] * 3 + ["z"]
+    cut = PyTerrier(f"{module}:overlap", first=str(first), depth=2)(Request(topics, corpus, tmp_path)).to_dict()
+    assert cut == {"T1": {"d1": 3.0, "d2": 2.0}, "T2": {"d5": 0.0}}
+
+
+@needs
+def test_a_reranker_of_the_pool(tmp_path: Path, made: Make) -> None:
+    class Without:
+        def out(self, topics: object, topic: np.ndarray, doc: np.ndarray) -> np.ndarray:
+            return np.isin(doc, [b"d2"])
+
+        def among(self, docs: np.ndarray) -> object:
+            return lambda topic: np.isin(docs, [b"d2"])
+
+    module = made(OVERLAP)
+    corpus, topics = corpus_of(tmp_path, {"d1": "a b", "d2": "a", "d3": "z"}), topics_of(T1="a b", T2="z")
+    pool = {"T1": frozenset({"d1", "d2", "absent"})}
+    system = PyTerrier(f"{module}:overlap", takes="documents")
+    assert ranked(system, topics, corpus, tmp_path, pool) == {"T1": {"d1": 2.0, "d2": 1.0}}
+    request = Request(topics, corpus, tmp_path, pool=pool, excluded=Without())  # type: ignore[arg-type]
+    assert system(request).to_dict() == {"T1": {"d1": 2.0}}
+    said = message(lambda: ranked(system, topics, corpus, tmp_path))
+    assert said.startswith("system pyterrier: has nothing to re-rank; give the key 'first'")
+
+
+@needs
+def test_what_the_pipeline_says_it_takes(tmp_path: Path, made: Make) -> None:
+    module = made(
+        """
+class Reranker(pt.Transformer):
+    def transform(self, frame):
+        pt.validate.result_frame(frame, extra_columns=["query", "text"])
+        _seen(frame)
+        return frame.assign(score=1.0)
+"""
+    )
+    corpus, topics = corpus_of(tmp_path, {"d1": "a b", "d2": "a"}), topics_of(T1="a b")
+    pool = {"T1": frozenset({"d1", "d2"})}
+    assert ranked(PyTerrier(f"{module}:Reranker"), topics, corpus, tmp_path, pool) == {"T1": {"d2": 1.0, "d1": 1.0}}
+    assert seen(module)[-1]["text"] == ["a", "a b"]
+
+
+@needs
+def test_a_pipeline_of_several_stages_on_mini(tmp_path: Path, made: Make) -> None:
+    """BM25 of the harness, two transformers and a cut, joined by PyTerrier's operators."""
+    module = made(OVERLAP + "\nboth = overlap >> pt.apply.doc_score(lambda row: row['score'] + 1) % 5\n")
+    corpus, topics = load_corpus("mini-answers"), load_collection("mini-task1").topics()
+    run = PyTerrier(f"{module}:both", first="bm25", k=20)(Request(topics, corpus, tmp_path))
+    first = load_system("bm25", depth=20)(Request(topics, corpus, tmp_path)).to_dict()
+    text = {document.id: " ".join((document.title, document.body, *document.tags)).split() for document in corpus}
+    assert run.topics == tuple(topic.id for topic in topics if topic.id in first)
+    for topic in topics:
+        query = set(" ".join((topic.title, topic.body, *topic.tags)).split())
+        scores = {doc: len(query & {*text[doc]}) + 1.0 for doc in first[topic.id]}
+        best = [doc for doc, score in list(run.to_dict()[topic.id].items())[:5] if score > 0]
+        assert [scores[doc] for doc in best] == sorted(scores.values(), reverse=True)[: len(best)]
+
+
+# ---- ties and checks ------------------------------------------------------------------------------------------------
+
+
+@needs
+def test_ties_and_what_is_noted(tmp_path: Path, made: Make) -> None:
+    module = made(FIXED)
+    how = {"docs": ["d1", "d3", "d2"], "scores": [1.0, 1.0, 1.0], "rank": [1, 0, 2]}
+    topics = topics_of(T="a")
+    with measuring() as meter:
+        by_id = PyTerrier(f"{module}:fixed", arguments=how)(Request(topics, None, tmp_path))
+    assert by_id.to_dict() == {"T": {"d3": 1.0, "d2": 1.0, "d1": 1.0}}
+    assert meter.notes == {"pyterrier: results with the score of another": 2}
+    by_rank = PyTerrier(f"{module}:fixed", arguments=how, ties="order")(Request(topics, None, tmp_path))
+    assert list(by_rank.to_dict()["T"]) == ["d3", "d1", "d2"]
+    assert np.all(np.diff(by_rank.score.astype(np.float32)) < 0)
+
+
+@needs
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("frame[['qid', 'query']]", "the pipeline returns no column 'docno'; known: qid, query"),
+        ("frame.assign(docid='d1', score=1.0)", "the pipeline returns no column 'docno'; did you mean 'docid'?"),
+        ("frame.assign(docno='d1')", "the pipeline returns no column 'score'; known: "),
+        ("7", "the pipeline returns int, expected a pandas DataFrame"),
+        (
+            "pd.concat([frame.assign(docno='d1', score=1.0)[['qid', 'docno', 'score', 'score']]], axis=1)",
+            "the pipeline returns several columns 'score'",
+        ),
+        ("frame.assign(docno='d7', score=1.0)", "topic 'T1': document 'd7' is not in corpus c"),
+        (
+            "frame.assign(docno='d1', score=float('nan'))",
+            "topic 'T1': score of document 'd1' is nan, expected a finite number",
+        ),
+        ("frame.assign(docno='d1', score=1.0, qid='T9')", "returns topic 'T9', which was not asked; known: T1"),
+        (
+            "pd.concat([frame.assign(docno=d, score=1.0) for d in ('d1', 'd2', 'd3')])",
+            "returns 3 results for topic 'T1', more than its depth of 2",
+        ),
+        ("pd.concat([frame.assign(docno='d1', score=1.0)] * 2)", "topic 'T1': document 'd1' is returned twice"),
+        ("frame.assign(docno=1, score=1.0)", "topic 'T1': document id is 1, expected text"),
+        ("frame.assign(docno='d1', score=1.0).head(0)", "returns no results"),
+    ],
+)
+def test_results_that_are_refused(tmp_path: Path, made: Make, body: str, expected: str) -> None:
+    module = made(
+        f"""
+class Wrong(pt.Transformer):
+    def transform(self, frame):
+        return {body}
+"""
+    )
+    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b", "d3": "c"})
+    system = PyTerrier(f"{module}:Wrong", takes="topics", depth=2)
+    said = message(lambda: ranked(system, topics_of(T1="a"), corpus, tmp_path))
+    assert said.startswith(f"system pyterrier: {expected}")
+
+
+@needs
+def test_a_reranker_that_adds_documents(tmp_path: Path, made: Make) -> None:
+    module = made("add = pt.apply.generic(lambda frame: frame.assign(docno='d2'))\n")
+    first = tmp_path / "first.run"
+    first.write_text("T1 Q0 d1 1 1 first\n")
+    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b"})
+    said = message(lambda: ranked(PyTerrier(f"{module}:add", first=str(first)), topics_of(T1="a"), corpus, tmp_path))
+    assert said == "system pyterrier: topic 'T1': document 'd2' is returned, but was not among those to rank"
+
+
+@needs
+def test_pipelines_that_are_refused(tmp_path: Path, made: Make) -> None:
+    module = made(
+        FIXED
+        + OVERLAP
+        + """
+number = 7
+def gives_number(): return 7
+def broken(): raise ValueError("no model here")
+def search_fails(): return pt.apply.generic(lambda frame: 1 / 0)
+def no_files(documents, folder): pass
+"""
+    )
+    where = "key 'pipeline': " + module
+    cases: Mapping[str, dict[str, object]] = {
+        f"{where}:number gives int, expected a pyterrier.Transformer": {"pipeline": f"{module}:number"},
+        f"{where}:gives_number gives int, expected": {"pipeline": f"{module}:gives_number"},
+        f"{where}:fixd: {module} has no 'fixd'; did you mean 'fixed'?": {"pipeline": f"{module}:fixd"},
+        "key 'pipeline': nowhere.at_all:x cannot be loaded: module 'nowhere' is neither in": {
+            "pipeline": "nowhere.at_all:x"
+        },
+        f"key 'arguments' is for a function, and {module}:overlap is a pipeline already": {
+            "pipeline": f"{module}:overlap",
+            "arguments": {"a": 1},
+        },
+        f"key 'index' is for a function, and {module}:overlap": {
+            "pipeline": f"{module}:overlap",
+            "index": f"{module}:no_files",
+        },
+        f"key 'index': {module}:no_files wrote nothing": {
+            "pipeline": f"{module}:fixed",
+            "index": f"{module}:no_files",
+        },
+        f"key 'index': {module}:number is int, expected a function": {
+            "pipeline": f"{module}:fixed",
+            "index": f"{module}:number",
+        },
+    }
+    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b"})
+    for expected, how in cases.items():
+        said = message(lambda how=how: ranked(PyTerrier(**how), topics_of(T="a"), corpus, tmp_path))  # type: ignore[misc]
+        assert said.startswith(expected), said
+    raising: Mapping[str, dict[str, object]] = {
+        f"{where}:broken: ValueError: no model here": {"pipeline": f"{module}:broken"},
+        "system pyterrier: ZeroDivisionError: division by zero": {"pipeline": f"{module}:search_fails"},
+        f"{where}:broken: TypeError: broken() got an unexpected": {
+            "pipeline": f"{module}:broken",
+            "arguments": {"x": 1},
+        },
+    }
+    for expected, how in raising.items():
+        with pytest.raises(SystemRaisedError) as caught:
+            ranked(PyTerrier(**how), topics_of(T="a"), corpus, tmp_path)  # type: ignore[arg-type]
+        assert str(caught.value).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"pipeline": "module.name"}, "key 'pipeline' is 'module.name', expected package.module:name"),
+        ({"pipeline": "a:b", "index": "a"}, "key 'index' is 'a', expected package.module:name"),
+        ({"pipeline": "a:b", "takes": "topic"}, "key 'takes' is 'topic'; did you mean 'topics'?"),
+        ({"pipeline": "a:b", "ties": "rank"}, "key 'ties' is 'rank'; known: id, order"),
+        ({"pipeline": "a:b", "k": 5}, "key 'k' cuts a first ranking; give the key 'first' as well"),
+        ({"pipeline": "a:b", "depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
+        (
+            {"pipeline": "a:b", "first": "bm52"},
+            "key 'first': 'bm52' is neither a file nor a system; did you mean 'bm25'?",
+        ),
+        (
+            {"pipeline": "a:b", "first": "bm25", "takes": "topics"},
+            "key 'takes' is 'topics', but key 'first' gives documents; leave one of them out",
+        ),
+        ({"pipeline": "a:b", "query": ["titel"]}, "key 'query': 'titel' is unknown; did you mean 'title'?"),
+        ({"pipeline": "a:b", "view": "latx"}, "key 'view' is 'latx'; did you mean 'latex'?"),
+        (
+            {"pipeline": "a:b", "arguments": {"index": 1}},
+            "key 'arguments' is {'index': 1}, expected names and values, none named index",
+        ),
+    ],
+)
+def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
+    assert message(lambda: PyTerrier(**how)) == expected  # type: ignore[arg-type]
+
+
+# ---- fingerprints, provenance, findings -----------------------------------------------------------------------------
+
+
+@needs
+def test_runs_are_kept_by_the_code_of_the_pipeline_and_its_files(tmp_path: Path, made: Make) -> None:
+    module = made(FIXED.replace('docs=("d1", "d2")', "weights=None, docs=('a1001', 'a1002')"))
+    weights = tmp_path / "weights.txt"
+    weights.write_text("1")
+    mini = task("mini-task1", "mini-answers")
+    runs = tmp_path / "runs"
+
+    def make() -> bool:
+        mapping = {**config.load("system", "pyterrier")[0], "pipeline": f"{module}:fixed"}
+        system = build_system(mapping | {"arguments": {"weights": str(weights)}}, "system")
+        return produce.make(system, mini, runs=runs).reused
+
+    assert [make(), make()] == [False, True]
+    weights.write_text("2")
+    assert [make(), make()] == [False, True]
+    path = tmp_path / f"{module}.py"
+    path.write_text(path.read_text() + "\n# changed\n")
+    code.forget()
+    assert [make(), make()] == [False, True]
+    import pyterrier as pt
+
+    side = (runs / "mini-task1" / "pyterrier.ir-metadata.yml").read_text()
+    assert f"pyterrier=={pt.__version__}" in side
+    depends = code.depends(["harness.systems.foreign.pyterrier"], [module])[1]
+    assert depends["pyterrier"] == pt.__version__
+
+
+@needs
+def test_a_first_ranking_that_saw_test_judgments_marks_the_run(tmp_path: Path, made: Make) -> None:
+    module = made(OVERLAP)
+    first = tmp_path / "first.run"
+    first.write_text(f"T1 Q0 d1 1 1 first{MARK}\n")
+    corpus = corpus_of(tmp_path, {"d1": "a"})
+    run = PyTerrier(f"{module}:overlap", first=str(first))(Request(topics_of(T1="a"), corpus, tmp_path))
+    assert run.name == f"pyterrier{MARK}"
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Make) -> None:
+    module = made(FIXED)
+    line = "pyterrier is not installed: pip install 'mathir-harness[pyterrier]'"
+    found = importlib.util.find_spec
+    monkeypatch.setitem(sys.modules, "pyterrier", None)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "pyterrier" else found(name, *more)
+    )
+    assert pyterrier.missing() == (line,)
+    assert pyterrier.missing({"pipeline": f"{module}:fixed"}) == (line,)
+    absent = "module 'nowhere' of key 'pipeline' is neither in the current folder nor installed"
+    assert pyterrier.missing({"pipeline": "nowhere:x"}) == (line, absent)
+    system = PyTerrier(f"{module}:fixed")
+    said = message(lambda: ranked(system, topics_of(T="a"), None, tmp_path))
+    assert said == "pyterrier is not installed; install it with: pip install 'mathir-harness[pyterrier]'"
+    assert [row[1:] for row in findings.findings() if row[0] == "system pyterrier"] == [line.split(": ")]

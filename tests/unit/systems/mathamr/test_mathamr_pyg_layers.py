@@ -1,0 +1,101 @@
+"""MathAMR+ on PyTorch Geometric's layers: the same values and gradients, weights that can be exchanged."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from encoder_tools import SMALL, encoded
+
+from harness.errors import HarnessError
+from harness.systems.build import load_system
+from harness.systems.mathamr.encoder.batch import Batch, collate
+from harness.systems.mathamr.encoder.settings import Settings, check_package
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+pytest.importorskip("torch_geometric", reason="torch_geometric is not installed (extra pyg)")
+
+from harness.systems.mathamr.encoder import loss  # noqa: E402
+from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def model(**changes: Any) -> Encoder:  # noqa: ANN401
+    torch.manual_seed(3)
+    made = Encoder(replace(SMALL, **changes))
+    torch.nn.init.normal_(made.get_parameter("layers.0.conv.bias"))
+    return made.double()
+
+
+def batch(structure: str) -> Batch:
+    return collate([encoded(n, 6 + 2 * n, structure=structure) for n in range(6)], SMALL)
+
+
+def outcome(encoder: Encoder, data: Batch) -> tuple[Tensor, dict[str, Tensor | None]]:
+    vectors = encoder(data)
+    loss.objective(vectors, data, 3, encoder.temperature()).backward()  # type: ignore[no-untyped-call]
+    return vectors.detach(), {name: value.grad for name, value in encoder.named_parameters()}
+
+
+@pytest.mark.parametrize("structure", ["hierarchy", "none"])
+@pytest.mark.parametrize("edge_vectors", [False, True])
+def test_values_and_gradients_are_equal(structure: str, edge_vectors: bool) -> None:
+    data = batch(structure)
+    changes: dict[str, Any] = {"edge_vectors": edge_vectors, "init": "mean-projection"}
+    (ours, gradients), (theirs, others) = (
+        outcome(model(convolution=convolution, **changes), data) for convolution in ("own", "pyg")
+    )
+    torch.testing.assert_close(theirs, ours, atol=1e-6, rtol=0)
+    assert gradients.keys() == others.keys()
+    for name, own in gradients.items():
+        other = others[name]
+        assert (own is None) == (other is None), name
+        if own is not None and other is not None:
+            torch.testing.assert_close(other, own, atol=1e-6, rtol=0, msg=name)
+    assert any(own is not None and float(own.abs().max()) > 1e-3 for own in gradients.values())
+
+
+def test_initial_values_are_equal_and_weights_can_be_exchanged() -> None:
+    ours, theirs = model(), model(convolution="pyg")
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for name, value in ours.state_dict().items():
+        assert torch.equal(value, theirs.state_dict()[name]), name
+    with torch.no_grad():
+        for value in ours.parameters():
+            value.add_(0.01)
+    theirs.load_state_dict(ours.state_dict())
+    data = batch("global")
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(data), ours(data), atol=1e-6, rtol=0)
+    model().load_state_dict(theirs.state_dict())
+
+
+def test_the_check_tells_another_model() -> None:
+    data = batch("hierarchy")
+    with torch.no_grad():
+        different = model(convolution="pyg", edge_vectors=True)(data) - model()(data)
+    assert float(different.abs().max()) > 1e-3
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HarnessError, match=r"^key 'model.convolution' is 'dgl'; known: own, pyg$"):
+        Settings(convolution="dgl")
+    built = load_system("mathamr-dependency-pyg").system
+    assert built.settings(10, 9).convolution == "pyg"  # type: ignore[attr-defined]
+    assert built.settings(10, 9).init == "zero-embedding"  # type: ignore[attr-defined]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(HarnessError, match=r"^torch-geometric is not installed: pip install 'mathir-harness\[pyg\]'"):
+        check_package(Settings(convolution="pyg"))
