@@ -88,8 +88,8 @@ def serve(
     if not made.accounts.organisers():
         token = made.accounts.add_organiser("organiser")
         out(f"organiser: log in with the token {token}")
-    common = [str(lab), "--state", str(place.state), *(["--database", database] if database else [])]
+    common = [str(lab), "--state", str(place.state)]
     limits = ["--seconds", str(seconds), "--memory", str(memory)]
     commands = [] if only == "web" else [["serve", *common, "--only", "pages"]]
     commands += [["serve", *common, *limits, "--only", "worker"]] * (0 if only == "web" else workers)
-    run_server(made, host, port, commands, lambda address: out(f"{lab}: served at {address}"))
+    run_server(made, place, host, port, commands, lambda address: out(f"{lab}: served at {address}"))

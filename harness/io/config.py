@@ -25,6 +25,7 @@ _WITH_PATHS = ("path", "runs", "first", "system", "training_runs")  # settings o
 _NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
 _REHEARSAL = "the rehearsal"  # owner of the configurations that replace ours: of resources, nothing else
 _REPLACED = ("source", "llm")
+_LONGEST_NUMBER = 400  # characters
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -49,6 +50,19 @@ def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def _number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int | float:
+    if len(node.value) > _LONGEST_NUMBER:  # digits in base 60, and long numbers, take time by their square
+        problem = f"a number of {len(node.value):,} characters, expected at most {_LONGEST_NUMBER}"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    whole = node.tag == "tag:yaml.org,2002:int"
+    found: int | float = loader.construct_yaml_int(node) if whole else loader.construct_yaml_float(node)
+    return found
+
+
+for _tag in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)
 
 
 def folders() -> tuple[Path, ...]:

@@ -14,11 +14,14 @@ from harness.data.archives import is_packed
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.tira import metadata_of
+from harness.io import config
+from harness.io.files import read_bytes
 from harness.labs.journal import Kind
 from harness.labs.lab import Lab
 from harness.store import cost, sidecar
 
 MOST_BYTES = 1 << 21  # limit on a metadata file
+MOST_TAKEN = 1 << 18  # characters that are taken from it, wherever an alias repeats them
 _TAKEN = ("platform", "research goal", "implementation", "method", "data", "resources")
 _COSTS = (cost.PARAMETERS, cost.MEMORY, cost.GPU_MEMORY, cost.STORED)
 
@@ -65,7 +68,7 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
     if file.stat().st_size > MOST_BYTES:
         return {}, f"{file}: larger than {MOST_BYTES:,} bytes; ignored"
     try:
-        found = sidecar.read(file)
+        found = config.parse(read_bytes(file, most=MOST_BYTES), str(file), most=MOST_BYTES)
     except HarnessError as error:
         return {}, f"{error.lines[0]}; ignored"
     if "harness" in found and sidecar.claimed(file)[1] != run.sha256:
@@ -73,7 +76,22 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
     taken = {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}
     if "harness" in found and (costs := _costs(found["harness"])):
         taken["resources"] = {**costs, **taken.get("resources", {})}
+    if _left(taken, MOST_TAKEN) < 0:
+        return {}, f"{file}: {', '.join(taken)}: more than {MOST_TAKEN:,} characters; ignored"
     return taken, ""
+
+
+def _left(value: object, most: int) -> int:
+    """Returns how many of `most` characters the texts and numbers of a value leave; negative if they are more."""
+    if isinstance(value, Mapping | list | tuple | set):
+        parts = (*value, *value.values()) if isinstance(value, Mapping) else value
+        most -= 2
+        for each in parts:
+            if most < 0:
+                break
+            most = _left(each, most)
+        return most
+    return most - (len(value) if isinstance(value, str | bytes) else len(str(value)))
 
 
 def _costs(part: Mapping[str, Any]) -> dict[str, Any]:

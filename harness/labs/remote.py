@@ -52,12 +52,13 @@ def submit_to(server: str, token: str, offer: Offer) -> Shown:
         time.sleep(POLL)
         found = _answer(server, token, "GET", f"/api/v1/submissions/{quote(str(found.get('id')), safe='')}")
     if found.get("state") != "done":
-        lines = [str(line) for line in found.get("errors") or ("the server gave no reason",)]
+        lines = _lines(found, "the server gave no reason")
         # The server knows the file by its name alone.
         raise HarnessError(
             *(re.sub(rf"^{re.escape(str(found.get('file')))}(?=:)", str(offer.run), line) for line in lines)
         )
-    return typed(Shown, found["receipt"], f"{server}: receipt")
+    receipt = found.get("receipt")
+    return typed(Shown, receipt if isinstance(receipt, dict) else {}, f"{server}: receipt")
 
 
 def act_on(server: str, token: str, action: str, arguments: Mapping[str, Any]) -> str:
@@ -153,7 +154,8 @@ def _exchange(
     try:
         given = {"authorization": f"Bearer {token}", "user-agent": f"mathir-harness/{__version__}", **headers}
         given["accept"] = "application/json"
-        with suppress(BrokenPipeError):  # the server has refused before it read all: its answer says why
+        # A server that refuses before it has read all says why in its answer.
+        with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, address.path.rstrip("/") + path, body, given)
         answer = connection.getresponse()
         return answer.status, answer.read(_MOST_ANSWER)
@@ -164,10 +166,15 @@ def _exchange(
 def _content(server: str, status: int, data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise HarnessError(f"{server}: is not a lab's server, or is out of order (status {status})")
     if status >= 400:
-        raise HarnessError(*(str(line) for line in found.get("errors") or (f"{server}: status {status}",)))
+        raise HarnessError(*_lines(found, f"{server}: status {status}"))
     return found
+
+
+def _lines(found: Mapping[str, Any], otherwise: str) -> list[str]:
+    given = found.get("errors")
+    return [str(line) for line in given] if isinstance(given, list) and given else [otherwise]

@@ -77,10 +77,15 @@ def team_with(given: Sequence[Event], token: str) -> str | None:
     return found[0] if found else None
 
 
-def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, str]:
+def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = None) -> tuple[str, str]:
     """Puts a team on the roster; returns its name in the lab, which may be a pseudonym, and its token.
 
     The token is stored nowhere. A team whose token was revoked gets another one.
+
+    Parameters
+    ----------
+    new : for a name that a participant has chosen: refuses a team of the lab even if its token was revoked, since its
+        runs belong to others, and names no team behind a pseudonym.
 
     Raises
     ------
@@ -107,18 +112,27 @@ def add_team(lab: Lab, name: str, *, now: datetime | None = None) -> tuple[str, 
         names = real_names(lab)
         taken = roster(journal.events)
         team = _known_as(names, given)
+        there = {event.team for event in journal.events if isinstance(event, Joined | Submitted)}
+        if new and team in there:
+            raise HarnessError(f"team {given}: is in the lab already; choose another name, or ask its organisers")
         if team in taken:
             raise HarnessError(f"team {given}: is on the roster; revoke its token before you issue another")
-        there = {event.team for event in journal.events if isinstance(event, Joined | Submitted)}
+        named = lab.pseudonyms_until is None or now >= lab.pseudonyms_until
         for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
             if alike := confusable(given, other):
-                raise HarnessError(f"team {alike[0]}: resembles the existing team {alike[1]}; choose another name")
-        named = lab.pseudonyms_until is None or now >= lab.pseudonyms_until
+                like = "another team" if new and not named else f"the existing team {alike[1]}"
+                raise HarnessError(f"team {alike[0]}: resembles {like}; choose another name")
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
             _keep_names(lab, {**names, team: given})
         journal.append(Joined(team, sha256(token.encode()), stamp(now)))
     return team, token
+
+
+def is_known(lab: Lab, events: Sequence[Event], team: str) -> bool:
+    """Returns whether a team was ever in the lab, by its name or its pseudonym."""
+    name = known_as(lab, team)
+    return any(isinstance(event, Joined | Submitted) and event.team == name for event in events)
 
 
 def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None = None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,15 @@ from harness.io.files import sha256
 from harness.labs.journal import NAME_RULE, Event, is_name
 from harness.labs.names import nfc, one_line
 from harness.labs.roster import roster, team_with
-from harness.server.database import Database
+from harness.server.database import Database, record
 
 Role = Literal["team", "organiser"]
 SESSION_HOURS = 12
-_CONTACT = 254  # characters of an e-mail address
+_MOST_CONTACT = 254  # characters of an e-mail address
+# Quotes, brackets and colons are left out: they mean something in the header of a message.
+_CONTACT = re.compile(r"[^\s@,;:<>\"()\[\]\\]+@[^\s@,;:<>\"()\[\]\\]+")
+_ID = "substr(hash, 1, 16)"
+_COLUMNS = f"{_ID}, team, contact, state, created, expires"
 _MOST_REQUESTS = 200  # requests to join that wait
 
 
@@ -51,7 +56,7 @@ class Invitation:
 
     Attributes
     ----------
-    id : SHA-256 of its code.
+    id : beginning of the SHA-256 of its code.
     team : the team's name; empty if the team chooses it.
     state : `asked` (waits for an organiser), `open`, `used` or `refused`.
     """
@@ -165,7 +170,9 @@ class Accounts:
     def log_out(self, secret: str) -> None:
         """Ends a session."""
         with self.database.transaction() as session:
-            session.rows("DELETE FROM sessions WHERE hash = ?", hashed(secret))
+            rows = session.rows("DELETE FROM sessions WHERE hash = ? RETURNING role, name", hashed(secret))
+            for role, name in rows:
+                record(session, f"{role} {name}", "log out", {})
 
     # ---- invitations ---------------------------------------------------------------------------------------------
 
@@ -199,25 +206,28 @@ class Accounts:
         team, contact = nfc(team), one_line(contact)
         if team and not is_name(team):
             raise HarnessError(f"team {team!r}: expected {NAME_RULE}")
-        if contact and (len(contact) > _CONTACT or "@" not in contact.strip("@") or set(contact) & set(' ,;<>"')):
+        if contact and (len(contact) > _MOST_CONTACT or not _CONTACT.fullmatch(contact)):
             raise HarnessError(f"contact {contact!r}: expected an e-mail address, or nothing")
         code, now = secrets.token_urlsafe(24), datetime.now(UTC)
         row = (hashed(code), team, contact, state, now, now + timedelta(days=days))
         with self.database.transaction() as session:
             times = (each.isoformat(timespec="seconds") if isinstance(each, datetime) else each for each in row)
             session.rows("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?)", *times)
+            if state == "asked":
+                record(session, "visitor", "ask", {"id": row[0][:16], "team": team, "contact": contact})
         return code
 
     def invitation(self, code: str) -> Invitation | None:
         """Returns the invitation with a code; None if there is none."""
         with self.database.transaction() as session:
-            rows = session.rows("SELECT * FROM invitations WHERE hash = ?", hashed(code))
+            rows = session.rows(f"SELECT {_COLUMNS} FROM invitations WHERE hash = ?", hashed(code))
         return Invitation(*rows[0]) if rows else None
 
     def invitations(self) -> list[Invitation]:
         """Returns all invitations and requests, the latest first."""
         with self.database.transaction() as session:
-            return [Invitation(*row) for row in session.rows("SELECT * FROM invitations ORDER BY created DESC, hash")]
+            sql = f"SELECT {_COLUMNS} FROM invitations ORDER BY created DESC, hash"
+            return [Invitation(*row) for row in session.rows(sql)]
 
     def decide(self, id_: str, state: Literal["open", "refused"]) -> Invitation:
         """Accepts or refuses a request to join, or refuses an open invitation.
@@ -230,9 +240,9 @@ class Accounts:
         before = ("asked",) if state == "open" else ("asked", "open")
         with self.database.transaction() as session:
             rows = session.rows(
-                f"UPDATE invitations SET state = ? WHERE hash = ? AND state IN ({', '.join('?' * len(before))}) "
-                "RETURNING *",
-                *(state, id_, *before),
+                f"UPDATE invitations SET state = ? WHERE {_ID} = ? AND state IN ({', '.join('?' * len(before))}) "
+                f"RETURNING {_COLUMNS}",
+                *(state, id_.replace("\0", ""), *before),
             )
             if not rows:
                 raise HarnessError(f"request {id_:.12}: does not exist, or was decided already")
@@ -276,10 +286,8 @@ class Accounts:
 
     def record(self, actor: str, action: str, details: Mapping[str, Any]) -> None:
         """Adds a line to the audit trail."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        text = json.dumps(details, sort_keys=True)
         with self.database.transaction() as session:
-            session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)
+            record(session, actor, action, details)
 
     def trail(self, most: int = 200) -> list[dict[str, Any]]:
         """Returns the latest lines of the audit trail, the latest first, with the columns of the table as keys."""

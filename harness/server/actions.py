@@ -16,7 +16,7 @@ from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated, Revealed
 from harness.labs.lab import moment
-from harness.labs.roster import add_team, revoke_team
+from harness.labs.roster import add_team, is_known, known_as, revoke_team
 from harness.labs.submit import choose_primary, withdraw
 from harness.server.accounts import Caller, Role
 from harness.server.service import Service
@@ -132,13 +132,22 @@ def _appeal(service: Service, caller: Caller, given: Version, _: str) -> Done:
 
 
 def _invite(service: Service, caller: Caller, given: Invite, address: str) -> Done:
+    _refuse_known(service, given.team)
     code = service.accounts.invite(given.team, given.contact, given.days)
     link = f"{address}/join/{code}"
     service.outbox.send(given.contact, f"Invitation: {service.lab().title}", f"Join the lab at {link}\n")
     return Done(f"invitation for {given.team or 'a team'}: holds {given.days} days", link)
 
 
+def _refuse_known(service: Service, team: str) -> None:
+    """Raises HarnessError if a team is in the lab: who joins by its name would get its runs."""
+    if team and is_known(service.lab(), service.live.events(), team):
+        raise HarnessError(f"team {team}: is in the lab already; if its token was revoked, issue another")
+
+
 def _accept(service: Service, caller: Caller, given: Request, address: str) -> Done:
+    asked = next((each.team for each in service.accounts.invitations() if each.id == given.id), "")
+    _refuse_known(service, asked)
     found = service.accounts.decide(given.id, "open")
     text = f"Your team {found.team} may join; open the link that you got when you asked, at {address}\n"
     service.outbox.send(found.contact, f"Accepted: {service.lab().title}", text)
@@ -151,7 +160,10 @@ def _refuse(service: Service, caller: Caller, given: Request, _: str) -> Done:
 
 
 def _revoke(service: Service, caller: Caller, given: Team, _: str) -> Done:
-    revoke_team(service.lab(), given.team, given.reason)
+    lab = service.lab()
+    revoke_team(lab, given.team, given.reason)
+    # Else they were scored if the team gets another token before a worker takes them.
+    service.queue.refuse(known_as(lab, given.team), "the team's token was revoked while the upload waited")
     return Done(f"team {given.team}: its token is revoked")
 
 
@@ -260,4 +272,6 @@ def parsed(action: Action, given: Mapping[str, Any] | bytes) -> Arguments:
 
 def _worded(reason: str) -> str:
     """Returns a validator's reason as the harness words its own."""
-    return reason[:1].lower() + reason[1:] if reason else "expected a JSON object"
+    if not reason:
+        return "expected a JSON object"
+    return reason if reason.startswith("JSON") else reason[:1].lower() + reason[1:]

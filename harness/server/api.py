@@ -109,7 +109,7 @@ def routes() -> list[Route]:
         Route(f"{ROOT}/submissions", _submit, methods=["POST"]),
         Route(f"{ROOT}/submissions/{{id}}", _upload),
         Route(f"{ROOT}/team", _team),
-        Route(f"{ROOT}/runs/{{team}}/{{label}}/{{version:int}}", _run),
+        Route(f"{ROOT}/runs/{{team}}/{{label}}/{{version}}", _run),
         Route(f"{ROOT}/audit", _audit),
         *(Route(f"{ROOT}/{name}", _action(action), methods=["POST"]) for name, action in ACTIONS.items()),
     ]
@@ -158,7 +158,7 @@ async def _submit(request: Request) -> Response:
 def _upload(request: Request) -> Response:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(who, upload):
+    if upload is None or not service.may_see(who, upload.team):
         raise RefusedError(404, "there is no such upload of yours")  # the same whether it exists or not
     return _json(upload_json(service, upload))
 
@@ -188,13 +188,13 @@ def _team(request: Request) -> Response:
 
 
 def _run(request: Request) -> Response:
-    who, at = caller(request), request.path_params
-    if who is None or (who.role == "team" and who.name != at["team"]):
+    at = request.path_params
+    if not service_of(request).may_see(caller(request), at["team"]):
         raise RefusedError(404, "there is no such run of yours")
     return run_file(service_of(request), at["team"], at["label"], at["version"])
 
 
-def run_file(service: Service, team: str, label: str, version: int) -> Response:
+def run_file(service: Service, team: str, label: str, version: str) -> Response:
     """Returns the stored file of a run."""
     found = service.run(team, label, version)
     if found is None:
@@ -333,11 +333,11 @@ def _in_path(name: str, kind: str = "string") -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
 
 
-def error(path_error: Exception) -> Response:
+def error(request: Request, raised: Exception) -> Response:
     """Returns the answer of the API to an error."""
-    if isinstance(path_error, HarnessError):
-        return _json(Errors(list(path_error.lines)), 422)
-    if isinstance(path_error, RoleError):
-        status = 401 if path_error.who is None else 403
-        return _json(Errors([path_error.line]), status, {"www-authenticate": "Bearer"} if status == 401 else None)
+    if isinstance(raised, HarnessError):
+        return _json(Errors(list(service_of(request).shown(raised.lines))), 422)
+    if isinstance(raised, RoleError):
+        status = 401 if raised.who is None else 403
+        return _json(Errors([raised.line]), status, {"www-authenticate": "Bearer"} if status == 401 else None)
     return _json(Errors(["an error of the server; the organisers can see it in its log"]), 500)

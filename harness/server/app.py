@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -18,12 +18,11 @@ from harness.io.console import say, tell
 from harness.server import api, pages
 from harness.server.drawing import message
 from harness.server.guard import API, Guard, Rates, RefusedError
-from harness.server.live import SITE
+from harness.server.live import HIDDEN, SITE, UnreadableError
 from harness.server.service import Service
 from harness.server.web import RoleError
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-_HIDDEN = re.compile(r"(^|/)\.")
 
 
 class Pages(StaticFiles):
@@ -31,7 +30,7 @@ class Pages(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Returns a file."""
-        if _HIDDEN.search(path):
+        if HIDDEN.search(path):
             raise HTTPException(404)
         found = await super().get_response(path, scope)
         found.headers["cache-control"] = "no-cache"
@@ -59,7 +58,7 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
             Exception: _broken,
         },
     )
-    app.state.service, app.state.rates = service, Rates()
+    app.state.service, app.state.rates, app.state.receiving = service, Rates(), Counter()
     named = urlsplit(service.settings.url).hostname
     return Guard(app, service.settings, app.state.rates, frozenset({*LOCAL, *hosts, *([named] if named else [])}))
 
@@ -69,8 +68,10 @@ def _of_api(request: Request) -> bool:
 
 
 def _error(request: Request, error: Exception) -> Response:
+    if isinstance(error, UnreadableError):
+        return _refused(request, RefusedError(503, error.lines[0]))
     if _of_api(request):
-        return api.error(error)
+        return api.error(request, error)
     if isinstance(error, RoleError):
         if error.who is None and request.method == "GET":
             return RedirectResponse(f"/login?next={request.url.path}", 303)
@@ -99,7 +100,7 @@ def _broken(request: Request, error: Exception) -> Response:
     say(f"{request.method} {request.url.path}: an error of the server")
     tell("".join(traceback.format_exception(error)))
     if _of_api(request):
-        return api.error(error)
+        return api.error(request, error)
     line = "an error of the server; the organisers can see it in its log"
     try:
         return message(request, "Error of the server", f"{line[:1].upper()}{line[1:]}.", 500)

@@ -6,9 +6,11 @@ Statements are written for SQLite; `?` becomes PostgreSQL's `%s`.
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -54,6 +56,12 @@ class Session:
     def skip_locked(self) -> str:
         """Returns the clause by which concurrent workers claim different rows; SQLite has one writer at a time."""
         return "FOR UPDATE SKIP LOCKED" if self._postgres else ""
+
+
+def record(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
+    """Adds a line to the audit trail, in the transaction of what it tells."""
+    at, text = datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(details, sort_keys=True)
+    session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)
 
 
 class Database:

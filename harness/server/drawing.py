@@ -17,7 +17,7 @@ from harness.render import html
 from harness.scoring.protocol import load_protocol
 from harness.server.accounts import Caller
 from harness.server.guard import RefusedError
-from harness.server.live import SITE
+from harness.server.live import SITE, UnreadableError
 from harness.server.service import Service
 from harness.server.web import caller, service_of
 from harness.version import __version__
@@ -61,12 +61,12 @@ def page(
     text = html.template(f"server/{template}.html.j2").render(
         title=title,
         heading=heading or title,
-        lab=service.lab().title,
+        lab=_title(service),
         tabs=tabs,
         here=here,
         who=f"{who.role} {who.name}" if who is not None else "",
         secret_field=Markup(f'<input type="hidden" name="csrf" value="{escape(csrf)}">'),  # noqa: S704 - escaped
-        errors=errors,
+        errors=service.shown(errors),
         done=done,
         secret=secret,
         style=Markup(_style()),  # noqa: S704 - our own files
@@ -82,6 +82,13 @@ def page(
     return HTMLResponse(text, status, {"content-security-policy": policy})
 
 
+def _title(service: Service) -> str:
+    try:
+        return service.lab().title
+    except UnreadableError:  # a page that says so is drawn nevertheless
+        return "Lab"
+
+
 def home_of(who: Caller) -> str:
     """Returns the page on which a caller acts."""
     return "/team" if who.role == "team" else "/organise"
@@ -94,14 +101,15 @@ def built(service: Service) -> bool:
 
 def message(request: Request, title: str, text: str, status: int, back: str = "/") -> Response:
     """Draws a page with one sentence."""
+    (text,) = service_of(request).shown([text])
     return page(request, "message", title, known(request), status=status, text=text, back=back)
 
 
 def known(request: Request) -> Caller | None:
-    """Returns who calls; None also for a token that is refused."""
+    """Returns who calls; None also for a token that is refused, or if the lab cannot be read."""
     try:
         return caller(request)
-    except RefusedError:
+    except (RefusedError, UnreadableError):
         return None
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import re
 import time
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from h11 import IDLE
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from harness.server.service import Settings
 
@@ -23,6 +24,7 @@ OVERHEAD = 4 << 20  # bytes of an upload besides the run: its metadata and the f
 API = "/api/"
 UPLOADING = ("/submit", "/api/v1/submissions")
 _MOST_KEYS = 100_000
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -43,9 +45,9 @@ class RefusedError(Exception):
 
     def response(self, path: str) -> Response:
         """Returns the answer: JSON below the API, else text."""
-        headers = {"connection": "close"}
-        if self.status == 429:
-            headers["retry-after"] = "60"
+        headers = {"retry-after": "60"} if self.status == 429 else {}
+        if self.status in (400, 408):  # else `close` would cut off a client that still sends, before it has the answer
+            headers["connection"] = "close"
         if path.startswith(API):
             return JSONResponse({"errors": [self.line]}, self.status, headers)
         return PlainTextResponse(f"{self.line}\n", self.status, headers)
@@ -57,19 +59,24 @@ class Rates:
 
     clock: Callable[[], float] = time.monotonic
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)  # pages are answered in threads
+    _pruned: float = 0.0
 
     def take(self, key: str, rate: int, cost: float = 1.0) -> bool:
         """Takes from the bucket of a key; returns False if it is empty. A cost of 0 only looks."""
-        now = self.clock()
-        left, before = self._buckets.get(key, (float(rate), now))
-        left = min(float(rate), left + (now - before) * rate / 60)
-        if left < max(cost, 1.0):
-            return False
-        if len(self._buckets) >= _MOST_KEYS:  # a bucket that nobody used for a minute is full
-            self._buckets = {key: found for key, found in self._buckets.items() if now - found[1] < 60}
-        if cost:
-            self._buckets[key] = (left - cost, now)
-        return True
+        with self._lock:
+            now = self.clock()
+            left, before = self._buckets.get(key, (float(rate), now))
+            left = min(float(rate), left + (now - before) * rate / 60)
+            if left < max(cost, 1.0):
+                return False
+            # A bucket that nobody used for a minute is full. Seldom, since a flood from many addresses leaves none.
+            if len(self._buckets) >= _MOST_KEYS and now - self._pruned > 10:
+                self._pruned = now
+                self._buckets = {key: found for key, found in self._buckets.items() if now - found[1] < 60}
+            if cost:
+                self._buckets[key] = (left - cost, now)
+            return True
 
 
 class Guard:
@@ -89,7 +96,7 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                _add_headers(message, scope)
+                _add_headers(message, scope["scheme"] == "https" or self.settings.secure)
             await send(message)
 
         try:
@@ -101,11 +108,14 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        if host not in self.hosts:
+        # A part such as `user@` or `/path` would become part of the links that are made from it.
+        host = _HOST.fullmatch(headers.get("host", ""))
+        if host is None or host[1].strip("[]").lower() not in self.hosts:
             raise RefusedError(400, "host: is not the address of this server")
         if not self.rates.take(f"address {address(scope)}", self.settings.rate):
             raise RefusedError(429, "too many requests; wait a minute")
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another request there
+            raise RefusedError(400, "the request has two lengths")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:20]) > self._most(scope):
             raise RefusedError(413, f"the request is larger than {self._most(scope):,} bytes")
@@ -138,20 +148,35 @@ class Guard:
         return limited
 
 
-def _add_headers(message: MutableMapping[str, Any], scope: Scope) -> None:
+def _add_headers(message: MutableMapping[str, Any], secure: bool) -> None:
     headers = MutableHeaders(scope=message)
     for name, value in HEADERS.items():
         headers.setdefault(name, value)
     headers.setdefault("content-security-policy", "default-src 'none'; frame-ancestors 'none'")
     headers.setdefault("cache-control", "no-store")
-    if scope["scheme"] == "https":
+    if secure:
         headers.setdefault("strict-transport-security", "max-age=31536000")
 
 
 def address(scope: Scope) -> str:
-    """Returns the address of the client; that of the proxy's client, if uvicorn trusts the proxy."""
+    """Returns the address of the client, or of the proxy's client if uvicorn trusts the proxy; of IPv6 the network.
+
+    Examples
+    --------
+    >>> address({"client": ("192.0.2.1", 1)}), address({"client": ("2001:db8:1:2:3::4", 1)}), address({})
+    ('192.0.2.1', '2001:db8:1:2::/64', 'unknown')
+    """
     client = scope.get("client")
-    return client[0] if client else "unknown"
+    if not client:
+        return "unknown"
+    try:
+        found = ipaddress.ip_address(client[0])
+    except ValueError:
+        return str(client[0])[:100]
+    if found.version == 4 or (found.version == 6 and found.ipv4_mapped):
+        return str(found if found.version == 4 else found.ipv4_mapped)
+    # Who has one address of IPv6 has all of its network.
+    return str(ipaddress.ip_network((found, 64), strict=False))
 
 
 def same_origin(request: Request) -> bool:
@@ -161,34 +186,3 @@ def same_origin(request: Request) -> bool:
     if (origin := request.headers.get("origin")) is not None:
         return urlsplit(origin).netloc == request.headers.get("host")
     return True
-
-
-def patient(idle: float) -> type[H11Protocol]:
-    """Returns uvicorn's protocol with a limit on the time until a request's headers are complete.
-
-    Without it a client that opens a connection and sends nothing, or a byte now and then, holds it forever.
-    """
-
-    class Patient(H11Protocol):
-        _limit: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:  # noqa: ANN401
-            super().connection_made(transport)
-            self._limit = self.loop.call_later(idle, self._end_if_idle)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._limit is None and self.conn.their_state is IDLE and self.conn.trailing_data[0]:
-                self._limit = self.loop.call_later(idle, self._end_if_idle)
-
-        def _end_if_idle(self) -> None:
-            self._limit = None
-            if self.conn.their_state is IDLE and not self.transport.is_closing():
-                self.transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._limit is not None:
-                self._limit.cancel()
-            super().connection_lost(exc)
-
-    return Patient

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.io.console import tell
 from harness.io.files import write_atomic
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Event, Journal
 from harness.labs.lab import FILE, Lab, read_lab
 from harness.labs.submissions import Submission, from_events
 
+HIDDEN = re.compile(r"(^|/)\.")  # in a path of the site: files that are not its pages
 DATABASE, SITE, STATE = "server.sqlite", "site", "site.json"
+
+
+class UnreadableError(HarnessError):
+    """The lab cannot be read, as its organisers must mend it."""
+
+    def __init__(self) -> None:
+        super().__init__("the lab cannot be read at present; the organisers can see why in the server's log")
 
 
 def state_folder(lab: Path) -> Path:
@@ -46,26 +56,33 @@ def make_private(folder: Path) -> None:
 
 @dataclass
 class Live:
-    """A lab that is read again when its settings or its journal change. Safe for threads."""
+    """A lab that is read again when its settings or its journal change. Safe for threads.
+
+    What cannot be read is tried again at the next call; the reason is said once, since it has paths of the server.
+    """
 
     folder: Path
     _lock: Lock = field(default_factory=Lock, repr=False)
     _stamp: tuple[int, int] = (0, 0)
     _lab: Lab | None = None
     _journal: Journal | None = None
+    _inode: int = 0
+    _size: int = 0
     _submissions: tuple[int, tuple[Submission, ...]] = (-1, ())
+    _said: str = ""
 
     def lab(self) -> Lab:
         """Returns the lab with its present settings.
 
         Raises
         ------
-        HarnessError
+        UnreadableError
             The settings are wrong.
         """
-        with self._lock:
+        with self._lock, self._guarded():
             found = _stamp(self.folder / FILE)
             if self._lab is None or found != self._stamp:
+                self._lab = None  # settings that were replaced may be those that told too much
                 self._lab, self._stamp = read_lab(self.folder), found
             return self._lab
 
@@ -74,24 +91,42 @@ class Live:
 
         Raises
         ------
-        HarnessError
+        UnreadableError
             The journal is missing or damaged.
         """
-        with self._lock:
+        with self._lock, self._guarded():
             return self._read().events[:]
 
     def submissions(self) -> tuple[Submission, ...]:
         """Returns all submissions in the order of the journal."""
-        with self._lock:
+        with self._lock, self._guarded():
             events = self._read().events
             if self._submissions[0] != len(events):
                 self._submissions = len(events), from_events(events, self.folder)
             return self._submissions[1]
 
     def _read(self) -> Journal:
-        self._journal = self._journal or Journal(self.folder)
-        self._journal.catch_up()
-        return self._journal
+        path = self.folder / JOURNAL
+        with suppress(OSError):
+            found = path.stat()
+            # A journal that was restored from a copy is read from its beginning.
+            if found.st_ino != self._inode or found.st_size < self._size:
+                self._journal, self._inode, self._submissions = None, found.st_ino, (-1, ())
+            self._size = found.st_size
+        journal, self._journal = self._journal or Journal(self.folder), None
+        journal.catch_up()
+        self._journal = journal
+        return journal
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except HarnessError as error:
+            if self._said != str(error):
+                self._said = str(error)
+                tell(self._said)
+            raise UnreadableError from None
 
     def size(self) -> int:
         """Returns the size of the journal in bytes, by which its states are told apart."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
+from email.errors import MessageError
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -30,11 +31,16 @@ class Outbox:
         if self.folder is None or not to:
             return
         message = EmailMessage()  # refuses headers of several lines
-        message["To"], message["Subject"] = to, subject
-        message.set_content(text)
+        try:
+            message["To"], message["Subject"] = to, " ".join(subject.split())
+            message.set_content(text)
+            data = message.as_bytes()
+        except (ValueError, IndexError, AttributeError, MessageError) as error:  # the parser of addresses is fragile
+            say(f"{self.folder}: a message to {to} could not be made: {error}")
+            return
         name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(6)}.eml"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomic(self.folder / name, message.as_bytes())
+            write_atomic(self.folder / name, data)
         except OSError as error:
             say(f"{self.folder}: cannot be written: {error.strerror or error}; a message was not kept")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from harness.labs.journal import Revealed
 from harness.labs.roster import real_names, roster
 from harness.server.accounts import Caller, Invitation
 from harness.server.drawing import built, facts_of, page, plural, run_row, short
-from harness.server.live import SITE, changed
+from harness.server.live import HIDDEN, SITE, changed
 from harness.server.web import needed, service_of
 
 _MOST_ROWS = 200  # submissions and invitations that the page shows
@@ -64,7 +65,7 @@ def organise(
     if not found:
         said = "The pages are built after the first submission."
     elif site.get("error"):
-        said = f"The pages could not be built: {site['error']}"
+        said = f"The pages could not be built: {service.shown([site['error']])[0]}"
     elif site.get("of") != changed(service.live.folder):
         said = f"{said} The lab has changed since; they are built again."
     requests = [each for each in invitations if each.state == "asked" and not each.expired(now)]
@@ -134,13 +135,15 @@ def audit_page(request: Request) -> Response:
 def site_zip(request: Request) -> Response:
     """Packs the pages as they are; equal pages give equal bytes."""
     needed(request, "organiser")
-    root = service_of(request).state / SITE
+    root = (service_of(request).state / SITE).resolve()
     out = tempfile.NamedTemporaryFile(suffix=".zip", delete=False)  # noqa: SIM115  (deleted after the answer)
     with out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*")):
-            if path.is_file() and not path.name.startswith("."):
-                archive.writestr(
-                    zipfile.ZipInfo(path.relative_to(root).as_posix()), path.read_bytes(), zipfile.ZIP_DEFLATED
-                )
+            name = path.relative_to(root).as_posix()
+            # As for single pages: no hidden files, and nothing that a link leads out to.
+            if HIDDEN.search(name) or not path.resolve().is_relative_to(root):
+                continue
+            with suppress(FileNotFoundError, IsADirectoryError):  # the pages may be built again meanwhile
+                archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
     done = BackgroundTask(Path(out.name).unlink)
     return FileResponse(out.name, media_type="application/zip", filename="site.zip", background=done)

@@ -36,6 +36,7 @@ from harness.server.web import (
     check_form,
     cookie_name,
     fields,
+    is_secure,
     needed,
     service_of,
     take_upload,
@@ -66,7 +67,7 @@ def routes() -> list[Route]:
         Route("/submissions/{id}", _upload_page),
         Route("/submissions/{id}/state", _upload_state),
         Route("/team", _team_page),
-        Route("/team/runs/{label}/{version:int}", _team_run),
+        Route("/team/runs/{label}/{version}", _team_run),
         Route("/organise", organise_page),
         Route("/organise/audit", audit_page),
         Route("/organise/site.zip", site_zip),
@@ -133,10 +134,8 @@ def _opened(request: Request, token: str, wanted: str) -> Response:
 
 
 def _set_cookie(request: Request, answer: Response, secret: str) -> None:
-    secure = request.url.scheme == "https"
-    answer.set_cookie(
-        cookie_name(request), secret, SESSION_HOURS * 3600, secure=secure, httponly=True, samesite="lax", path="/"
-    )
+    age, secure = SESSION_HOURS * 3600, is_secure(request)
+    answer.set_cookie(cookie_name(request), secret, age, secure=secure, httponly=True, samesite="lax", path="/")
 
 
 def _end(request: Request) -> None:
@@ -152,7 +151,7 @@ async def _log_out(request: Request) -> Response:
         check_form(request, who, given)
         await run_in_threadpool(_end, request)
     answer = RedirectResponse("/", 303)
-    answer.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)
+    answer.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True)
     return answer
 
 
@@ -226,7 +225,7 @@ def _joined(request: Request, chosen: str) -> Response:
     try:
         found = service.accounts.use(code)
         try:
-            team, token = add_team(service.lab(), found.team or chosen)
+            team, token = add_team(service.lab(), found.team or chosen, new=True)
         except BaseException:
             service.accounts.unuse(code)
             raise
@@ -323,7 +322,7 @@ def _upload_page(request: Request) -> Response:
     state = STATES[upload.state]
     if upload.state == "queued":
         state = f"waiting; {counted(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
-    run = None if receipt is None else service.run(receipt.team, receipt.label, receipt.version)
+    run = None if receipt is None else service.run(receipt.team, receipt.label, str(receipt.version))
     rank, group = (None, "") if run is None else place_of(service, run)
     return page(
         request,
@@ -350,7 +349,7 @@ def _upload_page(request: Request) -> Response:
 def _upload_of(request: Request) -> tuple[Service, Caller | None, Upload]:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
-    if upload is None or not service.may_see(who, upload):
+    if upload is None or not service.may_see(who, upload.team):
         raise RefusedError(404, "there is no such upload of yours; log in first")
     return service, who, upload
 
@@ -359,7 +358,7 @@ def _version(service: Service, upload: Upload) -> str:
     """Returns by what a script tells that the page of an upload has changed: state, and whether its run has a page."""
     if (receipt := upload.result.get("receipt")) is None:
         return upload.state
-    run = service.run(str(receipt["team"]), str(receipt["label"]), int(receipt["version"]))
+    run = service.run(str(receipt["team"]), str(receipt["label"]), str(receipt["version"]))
     return upload.state + (" with page" if run is not None and result_page(service, run) else "")
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,15 +21,16 @@ from harness.io.console import say
 from harness.server.accounts import Accounts
 from harness.server.app import application
 from harness.server.database import Database
-from harness.server.guard import patient
 from harness.server.live import DATABASE, Live, make_private
 from harness.server.mail import Outbox
+from harness.server.patience import patient
 from harness.server.publisher import publish
 from harness.server.queue import Queue
 from harness.server.service import Service, Settings
 from harness.server.worker import Limits, Worker
 
 _PARENT = "HARNESS_SERVER_PID"
+DATABASE_VARIABLE = "HARNESS_DATABASE"
 _PAUSE = 1.0  # seconds before a process that ended is started again
 _MOST_CONNECTIONS = 400
 _GRACE = 10  # seconds for requests that run when the server is stopped
@@ -90,7 +91,7 @@ def service(place: Place, settings: Settings, outbox: Path | None) -> Service:
 
 
 def run_server(
-    made: Service, host: str, port: int, commands: Sequence[Sequence[str]], told: Callable[[str], None]
+    made: Service, place: Place, host: str, port: int, commands: Sequence[Sequence[str]], told: Callable[[str], None]
 ) -> None:
     """Answers requests until the process is stopped; starts the processes of `commands` and keeps them running.
 
@@ -112,7 +113,9 @@ def run_server(
     except OSError as error:
         raise HarnessError(f"{host}:{port}: cannot be listened on: {error.strerror or error}") from None
     stop = threading.Event()
-    keepers = [threading.Thread(target=_keep, args=(list(command), stop)) for command in commands]
+    # Not as an option, which all users of the machine can read: it may hold a password.
+    environment = {**os.environ, **({DATABASE_VARIABLE: place.database} if place.database else {})}
+    keepers = [threading.Thread(target=_keep, args=(list(command), environment, stop)) for command in commands]
     config = uvicorn.Config(
         application(made, (host,)),
         http=patient(made.settings.idle),
@@ -139,11 +142,12 @@ def run_server(
             keeper.join()
 
 
-def _keep(command: list[str], stop: threading.Event) -> None:
+def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Event) -> None:
     """Runs a process, and again whenever it ends, until `stop`."""
     while not stop.is_set():
-        own = {**os.environ, _PARENT: str(os.getpid())}
-        process = subprocess.Popen([sys.executable, "-m", "harness", *command], stdin=subprocess.DEVNULL, env=own)
+        line = [sys.executable, "-m", "harness", *command]
+        own = {**environment, _PARENT: str(os.getpid())}
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, env=own)
         while process.poll() is None and not stop.wait(0.2):
             pass
         if stop.is_set():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import HarnessError
-from harness.server.database import Database
+from harness.server.database import Database, record
 
 State = Literal["queued", "running", "done", "refused", "failed"]
 UPLOADS = "uploads"
@@ -28,6 +29,7 @@ LEASE = 20.0  # seconds
 MOST_ATTEMPTS = 3
 MOST_WAITING = 10  # uploads of a team that wait
 _COLUMNS = "id, team, key, sha256, file, fields, received, state, attempts, finished, result"
+_ID = re.compile("[A-Za-z0-9_-]+")
 _ORPHAN = 3600.0  # seconds after which files without a row are deleted
 
 
@@ -102,6 +104,7 @@ class Queue:
                     *(id_, team, key, sha256, file, json.dumps(fields), received),
                 )
                 same = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE team = ? AND key = ?", team, key)
+                record(session, f"team {team}", "upload", {"id": id_, "file": file, "label": fields.get("label", "")})
         found = _upload(same[0]) if same else None
         if found is None or found.id != id_:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
@@ -114,7 +117,7 @@ class Queue:
     def find(self, id_: str) -> Upload | None:
         """Returns an upload; None if there is none."""
         with self.database.transaction() as session:
-            rows = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE id = ?", id_)
+            rows = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE id = ?", id_) if _ID.fullmatch(id_) else []
         return _upload(rows[0]) if rows else None
 
     def of_team(self, team: str, most: int = 50) -> list[Upload]:
@@ -135,6 +138,17 @@ class Queue:
         """Returns the number of uploads that are not scored yet."""
         with self.database.transaction() as session:
             return int(session.rows("SELECT COUNT(*) FROM uploads WHERE state IN ('queued', 'running')")[0][0])
+
+    def refuse(self, team: str, line: str) -> None:
+        """Refuses all uploads of a team that wait, such as those of a stolen token."""
+        with self.database.transaction() as session:
+            rows = session.rows(
+                "UPDATE uploads SET state = 'refused', finished = ?, result = ? WHERE team = ? AND state = 'queued' "
+                "RETURNING id",
+                *(_utc(), json.dumps({"lines": [line]}), team),
+            )
+        for (id_,) in rows:
+            shutil.rmtree(self.folder / id_, ignore_errors=True)
 
     # ---- workers -------------------------------------------------------------------------------------------------
 

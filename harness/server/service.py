@@ -7,22 +7,25 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import HarnessError
+from harness.io.console import say
 from harness.io.files import sha256_file
 from harness.labs.allowance import Allowance, allowance
 from harness.labs.closing import is_frozen
 from harness.labs.lab import Lab
 from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
+from harness.labs.roster import roster
 from harness.labs.submissions import Submission
 from harness.render.pages import place
 from harness.server.accounts import Accounts, Caller
+from harness.server.lines import without_folders
 from harness.server.live import Live, site_state
 from harness.server.mail import Outbox
 from harness.server.queue import Queue, Upload
@@ -57,6 +60,11 @@ class Settings:
     least_speed: int = 8 << 10
     asking: bool = True
 
+    @property
+    def secure(self) -> bool:
+        """Whether people reach the server by HTTPS, though the last proxy may use HTTP."""
+        return self.url.startswith("https://")
+
 
 @dataclass(frozen=True)
 class Service:
@@ -78,6 +86,10 @@ class Service:
         """Returns the lab with its present settings."""
         return self.live.lab()
 
+    def shown(self, lines: Iterable[str]) -> tuple[str, ...]:
+        """Returns messages without the server's folders."""
+        return without_folders(lines, {self.live.folder: "lab", self.state: "server"})
+
     def allowance(self, team: str, now: datetime | None = None) -> Allowance:
         """Returns how many submissions a team has made and may make; uploads that wait are not counted."""
         submissions = self.live.submissions()
@@ -87,10 +99,10 @@ class Service:
         """Returns the submissions of a team, the latest first."""
         return [each for each in self.live.submissions() if each.team == team][::-1]
 
-    def run(self, team: str, label: str, version: int) -> Submission | None:
-        """Returns a version of a run; None if there is none."""
+    def run(self, team: str, label: str, version: str) -> Submission | None:
+        """Returns a version of a run, whose number may be any text; None if there is none."""
         wanted = (team, label, version)
-        found = (each for each in self.live.submissions() if (each.team, each.label, each.version) == wanted)
+        found = (each for each in self.live.submissions() if (each.team, each.label, str(each.version)) == wanted)
         return next(found, None)
 
     def frozen(self) -> bool:
@@ -135,6 +147,8 @@ class Service:
             raise HarnessError("idempotency key: expected 1 to 100 letters, digits or ._~-")
         if self.frozen():
             raise HarnessError("the lab is frozen; it takes no submissions")
+        if team not in roster(self.live.events()):  # the token was revoked while the file was received
+            raise HarnessError(f"team {team}: its token was revoked; the organisers can issue another")
         name = file_name(run[0])
         id_, folder = self.queue.new_folder()
         try:
@@ -150,14 +164,17 @@ class Service:
             given = {name: fields[name] for name in FIELDS if fields.get(name) is not None}
             received = stamp(datetime.now(UTC))
             return self.queue.add(id_, team, key or secrets.token_urlsafe(18), digest, name, given, received)
-        except BaseException:
+        except BaseException as error:
             if self.queue.find(id_) is None:
                 shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                say(f"an upload of team {team} could not be kept: {error}")
+                raise HarnessError("the server cannot keep the upload at present; try again later") from None
             raise
 
-    def may_see(self, caller: Caller | None, upload: Upload | None) -> bool:
-        """Returns whether a caller may see an upload: its team, and organisers."""
-        return upload is not None and caller is not None and (caller.role == "organiser" or caller.name == upload.team)
+    def may_see(self, caller: Caller | None, team: str) -> bool:
+        """Returns whether a caller may see uploads and runs of a team: the team itself, and organisers."""
+        return caller is not None and (caller.role == "organiser" or caller.name == team)
 
 
 def file_name(given: str) -> str:

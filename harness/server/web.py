@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import IO, Any, cast
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
 from harness.errors import HarnessError
@@ -16,6 +18,7 @@ from harness.server.queue import Upload
 from harness.server.service import FIELDS, Service, same
 
 _TEXT = 16 << 10  # bytes of a field of a form
+_AT_ONCE = 4  # uploads of a team that are received at the same time
 
 
 class RoleError(Exception):
@@ -48,7 +51,12 @@ def service_of(request: Request) -> Service:
 
 def cookie_name(request: Request) -> str:
     """Returns the name of the session's cookie; with HTTPS, browsers accept `__Host-` from this host alone."""
-    return "__Host-session" if request.url.scheme == "https" else "session"
+    return "__Host-session" if is_secure(request) else "session"
+
+
+def is_secure(request: Request) -> bool:
+    """Returns whether the browser uses HTTPS."""
+    return request.url.scheme == "https" or service_of(request).settings.secure
 
 
 def address_of(request: Request) -> str:
@@ -120,12 +128,25 @@ async def fields(request: Request) -> dict[str, str]:
     """Returns the fields of a form without files; of a repeated field, the last value."""
     if not same_origin(request):
         raise RefusedError(403, "the form comes from another site")
-    async with request.form(max_files=0, max_fields=30, max_part_size=_TEXT) as form:
+    async with _form(request, files=0, texts=30) as form:
         return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
 
-def upload_rate(request: Request, who: Caller) -> None:
-    """Counts an upload of a team.
+@asynccontextmanager
+async def _form(request: Request, files: int, texts: int) -> AsyncIterator[FormData]:
+    try:
+        form = await request.form(max_files=files, max_fields=texts, max_part_size=_TEXT)
+    except UnicodeError:  # by the character set that the request names
+        raise RefusedError(400, "the form is not text in the character set that it names; send UTF-8") from None
+    try:
+        yield form
+    finally:
+        await form.close()
+
+
+@contextmanager
+def upload_rate(request: Request, who: Caller) -> Iterator[None]:
+    """Counts an upload of a team, which is received in the block.
 
     Raises
     ------
@@ -134,6 +155,14 @@ def upload_rate(request: Request, who: Caller) -> None:
     """
     if not request.app.state.rates.take(f"uploads {who.name}", service_of(request).settings.uploads):
         raise RefusedError(429, f"team {who.name}: too many uploads; wait a minute")
+    receiving: Counter[str] = request.app.state.receiving
+    if receiving[who.name] >= _AT_ONCE:
+        raise RefusedError(429, f"team {who.name}: sends {_AT_ONCE} uploads already; wait until they have arrived")
+    receiving[who.name] += 1
+    try:
+        yield
+    finally:
+        receiving[who.name] -= 1
 
 
 async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
@@ -146,16 +175,16 @@ async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
     RefusedError
         The form is not from a page of the caller's session.
     """
-    upload_rate(request, who)
-    async with request.form(max_files=2, max_fields=20, max_part_size=_TEXT) as form:
-        items = form.multi_items()
-        files = {name: part for name, part in items if isinstance(part, UploadFile)}
-        texts = {name: part for name, part in items if isinstance(part, str)}
-        check_form(request, who, texts)
-        try:
-            return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
-        except HarnessError as error:
-            raise FormError(error.lines, texts) from None
+    with upload_rate(request, who):
+        async with _form(request, files=2, texts=20) as form:
+            items = form.multi_items()
+            files = {name: part for name, part in items if isinstance(part, UploadFile)}
+            texts = {name: part for name, part in items if isinstance(part, str)}
+            check_form(request, who, texts)
+            try:
+                return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
+            except HarnessError as error:
+                raise FormError(error.lines, texts) from None
 
 
 def _taken(service: Service, team: str, files: Mapping[str, UploadFile], texts: Mapping[str, str], key: str) -> Upload:

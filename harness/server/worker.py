@@ -31,11 +31,15 @@ from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import shown
 from harness.labs.submissions import events, from_events
 from harness.labs.submit import Offer, Receipt, submit
+from harness.server.lines import without_folders
+from harness.server.live import Live, UnreadableError
 from harness.server.queue import MOST_ATTEMPTS, Queue, Upload
 
 POLL = 0.2  # seconds between two looks at an empty queue
+AGAIN = 2.0  # seconds until a lab that cannot be read is tried again
 _RENEW = 5.0  # seconds between two renewals of a lease
 _MOST_RESULT = 1 << 22  # bytes of an outcome
+_WAIT = "wait"  # the state of an outcome that is none, since the lab cannot be read
 Outcome = tuple[str, Mapping[str, Any]]  # state, result
 
 
@@ -52,8 +56,10 @@ class Worker:
 
     def __init__(self, folder: Path, queue: Queue, limits: Limits) -> None:
         self.folder, self.queue, self.limits = folder.resolve(), queue, limits
+        self.live = Live(self.folder)
         self.name = f"{os.uname().nodename}:{os.getpid()}:{time.time_ns()}"
         self._tasks: dict[tuple[object, ...], Task] = {}
+        self._said = ""
 
     def work(self, stopped: Callable[[], bool]) -> None:
         """Scores uploads until `stopped()`; a run that is being scored then is given back to the queue."""
@@ -61,30 +67,45 @@ class Worker:
 
         hide_progress()
         while not stopped():
+            # Uploads wait until the lab can be read: what is wrong with it is no fault of theirs.
+            if not self.ready():
+                time.sleep(AGAIN)
+                continue
             upload = self.queue.claim(self.name)
             if upload is None:
                 time.sleep(POLL)
                 continue
-            self.score(upload, stopped)
+            if not self.score(upload, stopped):
+                time.sleep(AGAIN)
 
-    def score(self, upload: Upload, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Scores one claimed upload and records the outcome."""
+    def ready(self) -> bool:
+        """Returns whether the lab can be read and scored by; otherwise the reason is said once."""
         try:
-            task = self._task()
-        except HarnessError as error:  # the lab cannot be read; the organisers mend it
-            outcome: Outcome | None = ("failed", {"lines": list(_plain(error.lines, self.folder, Path()))})
-            tell("\n".join(error.lines))
-        else:
-            outcome = self._in_child(upload, task, stopped)
-        if outcome is None:
+            self.live.lab()
+            self.live.events()
+            self._task()
+        except UnreadableError:
+            return False
+        except HarnessError as error:
+            if self._said != str(error):
+                self._said = str(error)
+                tell(self._said)
+            return False
+        return True
+
+    def score(self, upload: Upload, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Scores one claimed upload and records the outcome; returns False if it must be scored again."""
+        outcome = self._in_child(upload, self._task(), stopped) if self.ready() else None
+        if outcome is None or outcome[0] == _WAIT:
             self.queue.give_back(upload, self.name)
-            return
+            return False
         state, result = outcome
         self.queue.finish(upload, self.name, state, result)  # type: ignore[arg-type]
+        return True
 
     def _task(self) -> Task:
         """Returns the lab's task, made again only if settings that it depends on have changed."""
-        lab = read_lab(self.folder)
+        lab = self.live.lab()
         key = (lab.collection, lab.corpus, lab.edition, lab.protocol, lab.measures)
         if key not in self._tasks:
             with lab.guarded():
@@ -96,10 +117,10 @@ class Worker:
         reading, writing = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        child = os.fork()
+        parent, child = os.getpid(), os.fork()
         if child == 0:
             os.close(reading)
-            _child(writing, lambda: self._outcome(upload, task), self.limits)  # never returns
+            _child(parent, writing, lambda: self._outcome(upload, task), self.limits)  # never returns
         os.close(writing)
         try:
             outcome, whole = self._wait(upload, child, reading, stopped)
@@ -113,10 +134,14 @@ class Worker:
         return outcome
 
     def _perhaps_submitted(self, upload: Upload) -> bool:
-        """Returns whether the journal has a submission of the team and time of an upload."""
+        """Returns whether the journal has a submission of the team and time of an upload, or cannot be read."""
+        try:
+            journal = self.live.events()
+        except UnreadableError:
+            return True
         return any(
             isinstance(event, Submitted) and (event.team, event.at) == (upload.team, upload.received)
-            for event in events(read_lab(self.folder))
+            for event in journal
         )
 
     def _wait(
@@ -170,10 +195,12 @@ class Worker:
                 if (receipt := _submitted_before(lab, upload, offer)) is None:
                     raise
             made = asdict(shown(lab, receipt))
-            made["notes"] = list(_plain(made["notes"], self.folder, place))
+            made["notes"] = list(without_folders(made["notes"], {place: "", self.folder: "lab"}))
             return "done", {"receipt": made}
         except HarnessError as error:
-            return "refused", {"lines": list(_plain(error.lines, self.folder, place))}
+            if not _is_readable(self.folder):
+                return _WAIT, {}
+            return "refused", {"lines": list(without_folders(error.lines, {place: "", self.folder: "lab"}))}
         except Exception as error:
             if lacks_memory(error):
                 reason = f"scoring needs more than {self.limits.memory:,} MiB of memory"
@@ -213,15 +240,21 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
     return None
 
 
-def _plain(lines: tuple[str, ...] | list[str], lab: Path, upload: Path) -> list[str]:
-    """Returns messages without the server's paths."""
-    return [line.replace(f"{upload}/", "").replace(str(lab), "lab") for line in lines]
+def _is_readable(folder: Path) -> bool:
+    """Returns whether settings and journal of the lab can be read; otherwise an error says nothing about a run."""
+    try:
+        events(read_lab(folder))
+    except HarnessError:
+        return False
+    return True
 
 
-def _child(writing: int, outcome: Callable[[], Outcome], limits: Limits) -> None:
+def _child(parent: int, writing: int, outcome: Callable[[], Outcome], limits: Limits) -> None:
     """Writes an outcome as JSON to the parent and leaves the process."""
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a child ends with its worker
+        if os.getppid() != parent:  # which was killed before that call
+            os._exit(1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
         _limit(limits)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,9 +49,12 @@ def work(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
 
 def _start(jar: str) -> None:
     """Starts Java before Pyserini does, which asks for a module that small runtimes lack and that it does not need."""
+    # Python's collector of cycles crashed in an object of pyjnius that was being made (pyjnius 1.9.0).
+    gc.disable()
     jnius: Any = importlib.import_module("jnius_config")
     jnius.add_classpath(jar)
-    jnius.add_options("-XX:-UsePerfData")
+    # A crash must not write its log to the current folder.
+    jnius.add_options("-XX:-UsePerfData", f"-XX:ErrorFile={sys.argv[1]}/java.log")
     importlib.import_module("jnius")
     # Pyserini makes a client of OpenAI when it is imported, for encoders that are not used here.
     os.environ.setdefault("OPENAI_API_KEY", "unset")

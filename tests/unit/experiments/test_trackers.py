@@ -129,6 +129,7 @@ def test_mlflow(
 
     client = MlflowClient(tracking_uri=(tmp_path / "mlruns").as_uri())
     experiment = client.get_experiment_by_name("mathir-harness")
+    assert experiment is not None
     runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert set(runs) == {"mine", "other"}
     run = runs["mine"]
@@ -174,7 +175,7 @@ def logged(file: Path) -> Iterator[Any]:
         whole += data[at + 7 : at + 7 + size]
         at += 7 + size
         if kind in (1, 4):  # all of a record, or its last part
-            found = wandb_internal_pb2.Record()
+            found = wandb_internal_pb2.Record()  # type: ignore[attr-defined]
             found.ParseFromString(whole)
             yield found
             whole = b""
@@ -218,6 +219,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: Call
 
     client = MlflowClient(tracking_uri=(folder / "mlruns").as_uri())
     experiment = client.get_experiment_by_name("mathir-harness")
+    assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     assert sorted(each.info.run_name.partition("-")[0] for each in runs) == ["overlap", "shuffle"]
     assert all(0 < each.data.metrics["nDCG"] <= 1 for each in runs)

@@ -49,7 +49,7 @@ def test_a_process_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(processes, "_PAUSE", 0.01)
     stop = threading.Event()
-    keeper = threading.Thread(target=processes._keep, args=(["serve", "x"], stop))
+    keeper = threading.Thread(target=processes._keep, args=(["serve", "x"], dict(os.environ), stop))
     keeper.start()
     until = time.monotonic() + 60
     while not log.exists() or len(log.read_text().splitlines()) < 3:
@@ -62,9 +62,10 @@ def test_a_process_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytes
 
 def test_a_port_that_is_taken_gets_a_line(tmp_path: Path) -> None:
     lab = new_lab(tmp_path / "lab", {"title": "Lab", "collection": "mini-task1"})
-    made = service(Place(lab.folder, state_folder(lab.folder)), Settings(), None)
+    place = Place(lab.folder, state_folder(lab.folder))
+    made = service(place, Settings(), None)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(HarnessError, match="cannot be listened on"):
-        run_server(made, "127.0.0.1", taken.getsockname()[1], [], print)
+        run_server(made, place, "127.0.0.1", taken.getsockname()[1], [], print)
 
 
 def test_the_servers_own_files_are_its_users_alone(tmp_path: Path) -> None:

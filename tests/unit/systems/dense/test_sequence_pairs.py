@@ -44,7 +44,8 @@ def save_t5(folder: Path) -> Path:
     shape: dict[str, Any] = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        config = T5Config(vocab_size=len(vocabulary), decoder_start_token_id=0, **shape)
+        make_config: Any = T5Config
+        config = make_config(vocab_size=len(vocabulary), decoder_start_token_id=0, **shape)
         model: Any = T5ForConditionalGeneration(config)
         for value in model.parameters():
             value.data.mul_(3)  # so that logits differ
@@ -63,7 +64,8 @@ def by_hand(folder: Path, query: str, document: str) -> np.ndarray[Any, Any]:
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
     auto: Any = AutoTokenizer
-    own, model = auto.from_pretrained(folder), T5ForConditionalGeneration.from_pretrained(folder).eval()
+    network: Any = T5ForConditionalGeneration
+    own, model = auto.from_pretrained(folder), network.from_pretrained(folder).eval()
     ids = own(TEMPLATE.format(query=query, document=document), return_tensors="pt").input_ids
     with torch.inference_mode():
         logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Mapping
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,12 @@ def test_lucene_ranks_mini_as_the_jar_alone_does(tmp_path: Path) -> None:
 def test_feedback_and_query_likelihood_change_the_ranking(tmp_path: Path) -> None:
     topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     request = Request(topics, corpus, tmp_path)
-    runs = {
-        name: load_system("pyserini", depth=20, **how)(request).to_dict()
-        for name, how in {
-            "bm25": {},
-            "rm3": {"rm3": {"fb_terms": 5, "fb_docs": 3, "original_query_weight": 0.6}},
-            "qld": {"similarity": "qld", "mu": 500},
-        }.items()
+    settings: Mapping[str, dict[str, Any]] = {
+        "bm25": {},
+        "rm3": {"rm3": {"fb_terms": 5, "fb_docs": 3, "original_query_weight": 0.6}},
+        "qld": {"similarity": "qld", "mu": 500},
     }
+    runs = {name: load_system("pyserini", depth=20, **how)(request).to_dict() for name, how in settings.items()}
     assert all(run.keys() == runs["bm25"].keys() for run in runs.values())
     assert max(len(docs) for docs in runs["rm3"].values()) == 20
     assert runs["rm3"] != runs["bm25"] != runs["qld"]
@@ -75,7 +74,7 @@ def test_faiss_ranks_by_the_encoder(tmp_path: Path) -> None:
     model = str(save(tmp_path / "model"))
     texts = {f"d{n}": " ".join(f"w{(7 * n + k * k) % 100}" for k in range(1 + n % 9)) for n in range(40)}
     corpus, topics = corpus_of(tmp_path, texts), topics_of(A="w1 w2 w3", B="w50")
-    how: Mapping[str, Any] = {"searcher": "faiss", "encoder": model, "document": {"body": 1}, "depth": 7}
+    how: dict[str, Any] = {"searcher": "faiss", "encoder": model, "document": {"body": 1}, "depth": 7}
     run = Pyserini(**how)(Request(topics, corpus, tmp_path)).to_dict()
     tokenizer, network = AutoTokenizer.from_pretrained(model), AutoModel.from_pretrained(model)
 
@@ -109,7 +108,8 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM
 
     own = tokenizer("bert")
-    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    shape: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
+    shape["intermediate_size"] = 64
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         network: Any = BertForMaskedLM(BertConfig(vocab_size=WORDS + 4, max_position_embeddings=16, **shape))
@@ -117,7 +117,7 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
     own.save_pretrained(tmp_path / "model")
     texts = {f"d{n}": f"w{n} w{n + 1} w{2 * n}" for n in range(30)}
     corpus, topics = corpus_of(tmp_path, texts), topics_of(A="w1 w2 w3", B="w20")
-    how: Mapping[str, Any] = {"searcher": "impact", "encoder": str(tmp_path / "model"), "document": {"body": 1}}
+    how: dict[str, Any] = {"searcher": "impact", "encoder": str(tmp_path / "model"), "document": {"body": 1}}
     run = Pyserini(**how)(Request(topics, corpus, tmp_path)).to_dict()
     network.eval()
 
@@ -268,7 +268,7 @@ def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     has = {"pyserini", "pyyaml"}
     monkeypatch.setattr(pyserini, "_has", lambda name: name in has)
     requires = ["tqdm", "pyyaml", "torch>=2.9", 'faiss>1; extra == "optional"']
-    monkeypatch.setattr(pyserini.metadata, "requires", lambda *_: requires)
+    monkeypatch.setattr(metadata, "requires", lambda *_: requires)
     find, package = importlib.util.find_spec, ModuleSpec("pyserini", None, is_package=True)
     known = {"pyserini": package, "faiss": None}
     monkeypatch.setattr(
