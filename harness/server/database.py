@@ -19,12 +19,12 @@ from harness.errors import HarnessError
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS uploads (
-    id TEXT PRIMARY KEY, team TEXT NOT NULL, key TEXT NOT NULL, sha256 TEXT NOT NULL, file TEXT NOT NULL,
-    fields TEXT NOT NULL, received TEXT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,
+    number {serial}, id TEXT NOT NULL UNIQUE, team TEXT NOT NULL, key TEXT NOT NULL, sha256 TEXT NOT NULL,
+    file TEXT NOT NULL, fields TEXT NOT NULL, received TEXT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,
     worker TEXT NOT NULL, lease DOUBLE PRECISION NOT NULL, finished TEXT NOT NULL, result TEXT NOT NULL,
     UNIQUE (team, key)
 );
-CREATE INDEX IF NOT EXISTS uploads_by_state ON uploads (state, received);
+CREATE INDEX IF NOT EXISTS uploads_by_state ON uploads (state, team, number);
 CREATE TABLE IF NOT EXISTS invitations (
     hash TEXT PRIMARY KEY, team TEXT NOT NULL, contact TEXT NOT NULL, state TEXT NOT NULL, created TEXT NOT NULL,
     expires TEXT NOT NULL

@@ -99,7 +99,8 @@ class Queue:
             )[0][0]
             if not same and waiting < MOST_WAITING:
                 session.rows(
-                    "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0, '', '') "
+                    "INSERT INTO uploads (id, team, key, sha256, file, fields, received, state, attempts, worker, "
+                    "lease, finished, result) VALUES (?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0, '', '') "
                     "ON CONFLICT (team, key) DO NOTHING",
                     *(id_, team, key, sha256, file, json.dumps(fields), received),
                 )
@@ -124,15 +125,18 @@ class Queue:
         """Returns the latest uploads of a team, the latest first."""
         with self.database.transaction() as session:
             rows = session.rows(
-                f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY received DESC, id LIMIT ?", team, most
+                f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY number DESC LIMIT ?", team, most
             )
         return [_upload(row) for row in rows]
 
     def ahead(self, upload: Upload) -> int:
         """Returns the number of uploads that are scored before a waiting one."""
         with self.database.transaction() as session:
-            sql = "SELECT COUNT(*) FROM uploads WHERE state IN ('queued', 'running') AND (received, id) < (?, ?)"
-            return int(session.rows(sql, upload.received, upload.id)[0][0])
+            sql = (
+                "SELECT COUNT(*) FROM uploads WHERE state IN ('queued', 'running') "
+                "AND number < (SELECT number FROM uploads WHERE id = ?)"
+            )
+            return int(session.rows(sql, upload.id)[0][0])
 
     def waiting(self) -> int:
         """Returns the number of uploads that are not scored yet."""
@@ -153,7 +157,10 @@ class Queue:
     # ---- workers -------------------------------------------------------------------------------------------------
 
     def claim(self, worker: str) -> Upload | None:
-        """Gives the oldest waiting upload to a worker; None if none waits. Marks those that failed too often."""
+        """Gives the oldest waiting upload to a worker; None if none waits. Marks those that failed too often.
+
+        Uploads of a team are scored one after the other, so that versions of a label are in the order in which they came.
+        """
         now = time.time()
         with self.database.transaction() as session:
             session.rows(
@@ -163,8 +170,10 @@ class Queue:
             )
             rows = session.rows(
                 "UPDATE uploads SET state = 'running', worker = ?, lease = ?, attempts = attempts + 1 WHERE id = ("
-                "SELECT id FROM uploads WHERE state = 'queued' OR (state = 'running' AND lease < ?) "
-                f"ORDER BY received, id LIMIT 1 {session.skip_locked()}) RETURNING {_COLUMNS}",
+                "SELECT id FROM uploads AS next WHERE (state = 'queued' OR (state = 'running' AND lease < ?)) "
+                "AND NOT EXISTS (SELECT 1 FROM uploads AS before WHERE before.team = next.team "
+                "AND before.number < next.number AND before.state IN ('queued', 'running')) "
+                f"ORDER BY number LIMIT 1 {session.skip_locked()}) RETURNING {_COLUMNS}",
                 *(worker, now + LEASE, now),
             )
         return _upload(rows[0]) if rows else None

@@ -64,12 +64,28 @@ def test_each_upload_goes_to_one_worker(database: Database, tmp_path: Path) -> N
 
 def test_uploads_are_scored_in_the_order_in_which_they_came(database: Database, tmp_path: Path) -> None:
     queue = Queue(database, tmp_path)
-    for number, second in enumerate((5, 3, 9)):
-        add(queue, f"team{number}", "k", f"2026-01-01T00:00:0{second}+00:00")
+    for number in (1, 0, 2):
+        add(queue, f"team{number}", "k")  # all in the same second
     last = queue.of_team("team2")[0]
     assert queue.ahead(last) == 2
     order = [upload.team for _ in range(3) if (upload := queue.claim("w")) is not None]
     assert order == ["team1", "team0", "team2"]
+
+
+def test_uploads_of_a_team_are_scored_one_after_the_other(database: Database, tmp_path: Path) -> None:
+    queue = Queue(database, tmp_path)
+    for key in ("first", "second", "third"):
+        add(queue, "A", key)
+    add(queue, "B", "other")
+    assert [each.key for each in queue.of_team("A")] == ["third", "second", "first"]
+    begun = [upload for _ in range(4) if (upload := queue.claim("w")) is not None]
+    assert [upload.key for upload in begun] == ["first", "other"]
+    queue.finish(begun[0], "w", "refused", {"lines": []})
+    second = queue.claim("w")
+    assert second is not None and second.key == "second"
+    queue.give_back(second, "w")
+    again = queue.claim("w")
+    assert again is not None and again.key == "second"
 
 
 def test_only_the_worker_with_the_lease_ends_an_upload(database: Database, tmp_path: Path) -> None:
