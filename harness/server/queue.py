@@ -159,7 +159,7 @@ class Queue:
     def claim(self, worker: str) -> Upload | None:
         """Gives the oldest waiting upload to a worker; None if none waits. Marks those that failed too often.
 
-        Uploads of a team are scored one after the other, so that versions of a label are in the order in which they came.
+        Uploads of a team are scored one after the other, so that versions of a label keep their order.
         """
         now = time.time()
         with self.database.transaction() as session:
