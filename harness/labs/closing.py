@@ -49,6 +49,7 @@ def freeze(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Frozen
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> from harness.labs.lab import new_lab
     >>> lab = new_lab(Path("labs/frozen"), {"title": "Frozen", "collection": "mini-task1"})
     >>> freeze(lab, "The results are checked.").reason, reopen(lab).event
@@ -100,6 +101,7 @@ def extend(lab: Lab, deadline: datetime, reason: str = "", *, now: datetime | No
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> from harness.labs.lab import new_lab
     >>> lab = new_lab(Path("labs/later"), {"title": "Later", "collection": "mini-task1"})
     >>> extend(lab, datetime(2099, 12, 31, tzinfo=UTC), "A holiday.").deadline.year

@@ -20,7 +20,7 @@ from harness.experiments.evaluate import inputs
 ROOT = Path(h.__file__).parents[1]
 # But for the face itself, whose example is of data that is fetched.
 WITH_EXAMPLES = [
-    path for path in sorted((ROOT / "harness").rglob("*/*.py")) if ">>> " in path.read_text(encoding="utf-8")
+    path for path in sorted((ROOT / "harness").rglob("*/*.py")) if "\n    >>> " in path.read_text(encoding="utf-8")
 ]
 STUB = ast.parse((ROOT / "harness" / "__init__.pyi").read_text(encoding="utf-8"))
 

@@ -49,7 +49,7 @@ class SparseEncoder:
     1000
     >>> SparseEncoder("splade", "naver/splade-v3", active=0)
     Traceback (most recent call last):
-    harness.errors.HarnessError: key 'active' is 0, expected a whole number from 1
+    harness.errors.HarnessError: key 'active' is 0, expected a whole number from 1 up
     """
 
     name: str
