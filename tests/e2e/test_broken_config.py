@@ -260,7 +260,10 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
         ("score", "", "-c", "mini-task1"),
         "Invalid value: '' names no file or folder",
     ),
-    "a folder for a run file": (("score", ".", "-c", "mini-task1"), ".: is a folder, expected a file"),
+    "a folder for a run file": (
+        ("score", ".", "-c", "mini-task1"),
+        ".: is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA",
+    ),
     "no folder": (
         ("score", "good.run", "-c", "mini-task1", "-o", ""),
         "Invalid value for '--output' / '-o': '' names no file or folder",

@@ -113,7 +113,10 @@ RUN_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
 
 NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     "missing file": (("score", "none.run", "-c", "mini-task1"), "none.run: no such file"),
-    "folder": (("score", "reports", "-c", "mini-task1"), "reports: is a folder, expected a file"),
+    "folder": (
+        ("score", "reports", "-c", "mini-task1"),
+        "reports: is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA",
+    ),
     "same run twice": (
         ("score", "good.run", "good.run", "-c", "mini-task1"),
         "good: two run files share this name and a tag; rename one of them",
@@ -216,7 +219,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         ("score", "good.run", "--colection", "mini-task1"),
         "No such option: --colection (Possible options: --collection, --columns, --edition)",
     ),
-    "unknown command": (("scoer", "good.run"), "No such command 'scoer'. Did you mean 'score', 'store'?"),
+    "unknown command": (("scoer", "good.run"), "No such command 'scoer'. Did you mean 'score', 'store', 'serve'?"),
     "one argument too many": (("list", "collections", "x"), "Got unexpected extra argument(s) (x)"),
     "fetch nothing": (("fetch",), "Missing argument 'NAME...'."),
     "fetch what is unknown": (
