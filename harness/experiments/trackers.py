@@ -229,6 +229,7 @@ class Wandb(_Tracker):
         if self.mode == "online" and network.offline():
             raise HarnessError("mode=online: HARNESS_OFFLINE forbids network access")
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # nothing is sent unasked
+        os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")  # else it advertises another package
         wandb = importlib.import_module("wandb")
         settings = wandb.Settings(
             silent=True, console="off", disable_git=True, save_code=False, x_disable_stats=True, x_disable_meta=True

@@ -456,7 +456,7 @@ TIERS = "expected whole numbers from 1, ascending, such as [3, 7, 12]"
         ({"activation": "tanh"}, "key 'activation' is 'tanh'; "),
         ({"length": -1}, "key 'length' is -1, expected a whole number from 1 up"),
         ({"truncation": "first"}, "key 'truncation' is 'first'; known: longest_first, only_second"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float32"),
+        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
         ({"device": "tpu"}, "key 'device' is 'tpu'; did you mean 'cpu'?"),
         ({"tokens": -1}, "key 'tokens' is -1, expected a whole number from 0 up"),
     ],

@@ -185,7 +185,7 @@ def test_a_model_of_another_engine(folder: Path) -> None:
     [
         ({"length": 0}, "key 'length' is 0, expected a whole number from 1 up"),
         ({"truncation": "first"}, "key 'truncation' is 'first'; known: longest_first, only_second"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float32"),
+        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
     ],
 )
 def test_settings(given: dict[str, object], said: str) -> None:
