@@ -89,11 +89,18 @@ def processes() -> list[tuple[str, int]]:
     return out
 
 
-def killed(program: Any, restart: Any, kills: int, ended: threading.Event, log: list[str]) -> None:  # noqa: ANN401
+def killed(
+    program: Any,  # noqa: ANN401
+    restart: Any,  # noqa: ANN401
+    kills: int,
+    pause: tuple[float, float],
+    ended: threading.Event,
+    log: list[str],
+) -> None:
     """Kills the server and its worker in turn, at random times."""
     rng = random.Random(1)
     for number in range(kills):
-        if ended.wait(rng.uniform(4.0, 12.0)):
+        if ended.wait(rng.uniform(*pause)):
             return
         if number % 2:
             for kind, pid in processes():
@@ -117,6 +124,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    given.pause = (4.0, 12.0)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         options = ["--rate", "1000000", "--uploads", "1000000", "--workers", str(given.workers)]
@@ -149,7 +157,14 @@ def measured(folder: Path, options: list[str], given: argparse.Namespace) -> dic
     memory.start()
     killer = threading.Thread(
         target=killed,
-        args=(program, lambda: start(lab, *options, port=port, organiser=organiser), given.kills, ended, log),
+        args=(
+            program,
+            lambda: start(lab, *options, port=port, organiser=organiser),
+            given.kills,
+            given.pause,
+            ended,
+            log,
+        ),
     )
     seconds: list[float] = []
 

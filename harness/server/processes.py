@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.io.console import say
+from harness.io.console import hide_progress, say
 from harness.server.accounts import Accounts
 from harness.server.app import application
 from harness.server.database import Database
@@ -72,6 +72,7 @@ def run_worker(place: Place, limits: Limits) -> None:
     queue = Queue(place.open(), place.state)
     stopped = until_stopped()
     queue.sweep()
+    hide_progress()
     Worker(place.lab, queue, limits).work(stopped)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from harness.data.trec import read_run
 from harness.errors import HarnessError, lacks_memory
 from harness.experiments.task import Task
-from harness.io.console import hide_progress, say, tell
+from harness.io.console import say, tell
 from harness.labs.form import normal
 from harness.labs.journal import Submitted
 from harness.labs.lab import Lab, read_lab
@@ -65,7 +65,6 @@ class Worker:
         """Scores uploads until `stopped()`; a run that is being scored then is given back to the queue."""
         import scipy.stats  # noqa: F401  (seconds, which each child would spend again)
 
-        hide_progress()
         while not stopped():
             # Uploads wait until the lab can be read: what is wrong with it is no fault of theirs.
             if not self.ready():

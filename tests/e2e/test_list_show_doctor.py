@@ -216,6 +216,9 @@ def test_a_system_is_shown(place: Place) -> None:
     assert "runs here  runs/mini-task1/bm25.run" in place.good("show", "bm25")
 
 
+GIVEN = ("system.model=MODEL", "system.llm=ENDPOINT", "system.pipeline=PACKAGE", "training=[COLLECTION]")  # by the user
+
+
 @pytest.mark.slow
 def test_examples_run_as_printed(place: Place) -> None:
     """Those of ready systems on embedded collections; the others, and experiments, are composed by unit tests.
@@ -231,7 +234,7 @@ def test_examples_run_as_printed(place: Place) -> None:
     embedded = [words for words in commands if words[2].startswith(("collection=mini-", "experiment="))]
     assert len(embedded) > 30
     for words in embedded:
-        if not any(word.startswith(("system.model=MODEL", "training=[COLLECTION]")) for word in words):
+        if not any(word.startswith(GIVEN) for word in words):
             place.good(*words[1:], "formats=[json]")
 
 

@@ -12,7 +12,7 @@ from bench.server import measured
 
 
 def check(folder: Path, options: list[str], workers: int) -> None:
-    given = argparse.Namespace(teams=3, each=2, clients=3, kills=2, postgres=False, workers=workers)
+    given = argparse.Namespace(teams=3, each=2, clients=3, kills=2, postgres=False, workers=workers, pause=(0.3, 1.0))
     found = measured(folder, ["--rate", "100000", "--workers", str(workers), *options], given)
     assert found["submissions"] == 6
     assert (found["lost"], found["twice"], found["wrong receipts"]) == ([], [], [])

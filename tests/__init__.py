@@ -1,0 +1,1 @@
+"""Tests; a package, since some installed package has one of this name."""
