@@ -1,1 +1,0 @@
-"""Tests; a package, since some installed package has one of this name."""
