@@ -110,6 +110,7 @@ def _own_cache(
     """
     monkeypatch.delenv("HARNESS_CONF", raising=False)
     monkeypatch.setenv("HARNESS_TIREX", "off")  # it takes half a second to start, once a run
+    monkeypatch.setattr("harness.io.console._HIDDEN", [])  # `--quiet` is for the rest of a process
     if request.node.get_closest_marker("real") is None:
         monkeypatch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_numbers))))
 

@@ -43,6 +43,7 @@ def example(capsys: pytest.CaptureFixture[str], group: str, name: str) -> list[s
 
 def check_runnable(words: Sequence[str]) -> None:
     """Composes and builds what `harness run` would with these words."""
+    words = [word.replace("llm=ENDPOINT", "llm=local") for word in words]
     given, _ = checked_overrides("run", words)
     system = next(word.removeprefix("system=") for word in words if word.startswith("system="))
     with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
