@@ -8,7 +8,7 @@ JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 # PISA's native module, without the packages that its package asks for and does not use.
 PISA = $(BIN)/python -m pip install --quiet --no-deps -c requirements.lock pyterrier-pisa tbb
 
-.PHONY: demo reports test test-all fuzz check bench anserini models lock clean
+.PHONY: demo reports test test-all fuzz check bench docs anserini models lock clean
 
 # The environment is made anew whenever what it is made from changes; the kernels are compiled by the installation.
 KERNELS = $(shell find harness -name '*.c')
@@ -64,6 +64,15 @@ check: $(VENV)/dev.done
 # Needs the extra `bench` and CrossMath's files; exit code 1 if a ratio of bench/results/*.json is lost.
 bench: $(VENV)/dev.done
 	$(BIN)/python -m bench.quick
+
+# The documentation as a site in build/site, which also opens from disk; links and anchors are checked.
+docs: $(VENV)/docs.done
+	$(BIN)/python -m docs.make build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+$(VENV)/docs.done: $(VENV)/core.done
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[docs]'
+	touch $@
 
 # What the systems of Anserini need: a Java runtime and the jar.
 anserini: $(VENV)/core.done

@@ -37,26 +37,40 @@ _COMMON = {"depth": "documents returned for each topic", "device": "auto, cpu, c
 
 def show(group: str, name: str, as_json: bool) -> None:
     """Prints the facts about a configuration."""
+    found = document(group, name)
+    if as_json:
+        out(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+        return
+    _print(found["facts"], found["settings"], found["files"], found["example"])
+    if costs := _estimates(group, name):
+        _print_costs(costs, name)
+
+
+def document(group: str, name: str) -> dict[str, Any]:
+    """Returns the facts about a configuration as `harness show --json` prints them.
+
+    Examples
+    --------
+    >>> document("systems", "bm25")["settings"][1]
+    {'key': 'b', 'value': '0.75', 'says': 'strength of length normalisation, 0 to 1'}
+    """
     folder = entries.GROUPS[group].folder
     mapping, path = config.load(folder, name)
     row = dict(entries.GROUPS[group].row(name))
     facts = {"group": folder, **{key: value for key, value in row.items() if value}}
     facts |= {"file": path, **_FACTS.get(group, _no_facts)(name, mapping)}
-    settings = _settings(group, name, mapping)
-    files = [_file(each) for each in _files(group, name)]
-    example = _example(group, name, mapping, path)
-    found = _estimates(group, name)
-    if as_json:
-        document = {"facts": facts, "configuration": mapping, "settings": settings, "files": files, "example": example}
-        if found:
-            from harness.papers.estimate import to_json
+    made = {
+        "facts": facts,
+        "configuration": mapping,
+        "settings": _settings(group, name, mapping),
+        "files": [_file(each) for each in _files(group, name)],
+        "example": _example(group, name, mapping, path),
+    }
+    if costs := _estimates(group, name):
+        from harness.papers.estimate import to_json
 
-            document["what it takes"] = to_json(found, name)
-        out(json.dumps(document, indent=2, ensure_ascii=False, default=str))
-        return
-    _print(facts, settings, files, example)
-    if found:
-        _print_costs(found, name)
+        made["what it takes"] = to_json(costs, name)
+    return made
 
 
 def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], example: str) -> None:

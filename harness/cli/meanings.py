@@ -33,10 +33,10 @@ def comments(group: str, name: str) -> dict[str, str]:
     >>> comments("system", "bm25")["max_share"]
     'words in a larger share of the documents are ignored'
     """
-    return {key: comment for path in config.files(group, name) for key, comment in _comments(path).items()}
+    return {key: comment for path in config.files(group, name) for key, comment in file_comments(path).items()}
 
 
-def _comments(path: Path) -> dict[str, str]:
+def file_comments(path: Path) -> dict[str, str]:
     """Returns the comments behind the keys at the top of a YAML file."""
     text = path.read_text(encoding="utf-8")
     node, lines = yaml.compose(text, yaml.CSafeLoader), text.splitlines()

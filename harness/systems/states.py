@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -17,6 +16,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
+from harness.io.modules import installed
 from harness.systems.crosslingual.scripts import name_of
 from harness.systems.resources import RESOURCES
 
@@ -180,7 +180,7 @@ def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in _needed(configurations):
-        if name.startswith("harness.") and _installed(name):
+        if name.startswith("harness.") and installed(name):
             function = getattr(importlib.import_module(name), "by_language", None)
             found |= {} if function is None else function()
     return found
@@ -195,7 +195,7 @@ def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
     if "/" in name:
         return () if Path(name).expanduser().exists() else (f"{name}: no such file",)
-    if not _installed(name):
+    if not installed(name):
         extra = f": pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
         return (f"{name} is not installed{extra}",)
     if not name.startswith("harness."):
@@ -276,7 +276,7 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
     for part in configurations:
         module = str(part.get("_target_", "")).rpartition(".")[0]
-        if module and not part.get("needs") and not _installed(module):
+        if module and not part.get("needs") and not installed(module):
             return "broken", f"broken: module {module!r} is neither in the current folder nor installed"
     modules, absent = missing_modules(configurations), missing_models(configurations)
     answers, brought = missing_answers(configurations), by_hand(configurations)
@@ -311,20 +311,3 @@ def check_registered(mapping: Mapping[str, Any], where: str) -> None:
     kind, why = checks.state(found.state, where)
     reason = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
     raise HarnessError(f"{where}: {found.title} {reason}")
-
-
-def _installed(module: str) -> bool:
-    """Returns whether a module is installed or in the current folder, without importing it."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except ValueError:  # raised for a running module without a file
-        return not rest
-    if spec is None:
-        here = PathFinder.find_spec(top, [str(Path.cwd())])
-        spec = here if here is not None and here.origin is not None else None  # not every folder is a package
-    for name in rest:
-        if spec is None or spec.submodule_search_locations is None:
-            return False
-        spec = PathFinder.find_spec(f"{spec.name}.{name}", list(spec.submodule_search_locations))
-    return spec is not None

@@ -17,6 +17,12 @@ try:
 except SystemExit as end:
     assert end.code == 0
 """
+LOOK = """
+from harness.cli.entries import rows
+from harness.cli.findings import findings
+rows("systems")
+findings()
+"""
 
 
 @pytest.mark.parametrize(
@@ -29,6 +35,20 @@ except SystemExit as end:
         (
             "import harness.experiments.evaluate, harness.scoring.compare, harness.papers.paper",
             ("scipy.stats", "pandas", "matplotlib"),
+        ),
+        # Lists and `harness doctor` look for packages, and load none.
+        (
+            LOOK,
+            (
+                "scipy.stats",
+                "pandas",
+                "matplotlib",
+                "torch",
+                "transformers",
+                "sentence_transformers",
+                "spacy",
+                "sklearn",
+            ),
         ),
     ],
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import HarnessError, suggestion
+from harness.io.modules import installed
 
 BASIC = "basic"  # Hydra's own launcher: one run after the other, in this process
 _PLUGINS = "hydra_plugins.mathir_harness"  # Hydra instantiates no launcher whose name begins otherwise
@@ -25,11 +25,7 @@ class _Launcher:
     def missing(self) -> str:
         """Returns the first module that is not installed; empty if all are."""
         for module in self.needs:
-            try:
-                found = importlib.util.find_spec(module)
-            except ModuleNotFoundError:  # of the package around it
-                found = None
-            if found is None:
+            if not installed(module):
                 return module.removeprefix("hydra_plugins.")
         return ""
 

@@ -8,7 +8,6 @@ from files.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import io
 import json
 import logging
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from harness.errors import HarnessError
 from harness.io import checks, memory
 from harness.io.arrays import Column, mapped
+from harness.io.modules import installed
 from harness.store import code, shards
 from harness.systems.blocks import Blocks
 from harness.systems.dense import encoder, models
@@ -128,7 +128,7 @@ def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
     if lines := encoder.missing():
         return lines
-    if importlib.util.find_spec("sentence_transformers.sparse_encoder"):
+    if installed("sentence_transformers.sparse_encoder"):
         return []
     return ["sentence-transformers 5 or later is not installed: pip install 'mathir-harness[sentences]'"]
 

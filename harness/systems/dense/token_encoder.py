@@ -8,7 +8,6 @@ vectors have length 1.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.io import checks
+from harness.io.modules import installed
 from harness.store import code
 from harness.systems.dense import documents, encoder, models
 from harness.systems.dense.engines import PRECISIONS, TOKENS, Encoded, Encoder, batches, check_prefixes, finite_texts
@@ -92,7 +92,7 @@ def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
     if lines := encoder.missing():
         return [line.replace("[sentences]", "[late]") for line in lines]
-    if importlib.util.find_spec("sentence_transformers.multi_vector_encoder"):
+    if installed("sentence_transformers.multi_vector_encoder"):
         return []
     return ["sentence-transformers 6 or later is not installed: pip install 'mathir-harness[late]'"]
 

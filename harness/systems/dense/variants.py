@@ -6,7 +6,6 @@ A variant's vectors differ from the plain ones by rounding, or are cut; `python 
 from __future__ import annotations
 
 import atexit
-import importlib.util
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError
 from harness.io import checks
+from harness.io.modules import installed
 
 PRECISIONS = ("float32", "float16", "bfloat16")
 BACKENDS = ("torch", "onnx", "openvino")
@@ -61,11 +61,7 @@ def check(precision: str, backend: str, devices: Sequence[str] | None, dimension
 def missing(backend: str) -> list[str]:
     """Returns what a back end lacks, one line each."""
     for module in _NEEDS.get(backend, ()):
-        try:
-            found = importlib.util.find_spec(module)
-        except ModuleNotFoundError:
-            found = None
-        if found is None:
+        if not installed(module):
             return [f"backend {backend}: {module} is not installed: pip install 'mathir-harness[{backend}]'"]
     return []
 

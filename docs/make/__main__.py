@@ -1,0 +1,33 @@
+"""`python -m docs.make FOLDER` writes the pages that MkDocs or Zensical make the site from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+
+def main(folder: str) -> None:
+    """Writes all pages into a folder, whose old pages are removed."""
+    out = Path(folder)
+    shutil.rmtree(out, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as cache:
+        # The states of entries are those of a machine that has nothing yet.
+        os.environ |= {"HARNESS_CACHE": cache, "HARNESS_OFFLINE": "1"}
+        os.environ.pop("HARNESS_MIRROR", None)
+        from docs.make import architecture, commands, configuration, files, python, staging
+
+        staging.stage(out)
+        shutil.copytree(files.SCHEMAS, out / "reference/schemas")
+        made = {"reference/commands.md": commands.page(), "reference/schemas.md": files.page()}
+        made |= {"reference/python.md": python.page(), **dict(configuration.pages()), **architecture.pages()}
+        for name, text in made.items():
+            place = out / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,125 @@
+"""The reference of configurations: a page per group, a page per system and per paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from docs.make.tables import code, plain, table
+from harness.cli import entries
+from harness.cli.facts import document
+from harness.cli.meanings import file_comments
+from harness.io import config
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = {
+    "baselines": "Baselines",
+    "lexical": "Lexical",
+    "structural": "Structural: formula trees",
+    "dense": "Dense and neural",
+    "mathamr": "MathAMR+",
+    "crosslingual": "Cross-lingual",
+    "theorems": "Theorem search",
+    "foreign": "Other libraries",
+    "listwise": "Re-ranking by language models",
+    "fusion": "Fusion",
+}  # module below harness.systems -> heading
+OWN_PAGES = ("systems", "papers")  # groups whose entries have a page each
+_PLACE = re.compile(r"^(?:/\S*)?(?=\bconf/)")
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yields (path in the site, text) of all generated pages about configurations."""
+    yield "reference/configuration.md", overview()
+    for group in entries.GROUPS:
+        rows = entries.rows(group)
+        if group in OWN_PAGES:
+            yield f"{group}/index.md", _index(group, rows)
+            for row in rows:
+                yield f"{group}/{row['name']}.md", f"# {plain(row['name'])}\n\n{entry(group, row['name'])}"
+        else:
+            parts = [
+                f"# {group.capitalize()}",
+                "",
+                f"What `conf/{entries.GROUPS[group].folder}/` has: {entries.GROUPS[group].says}.",
+            ]
+            for row in rows:
+                parts += ["", f"## {plain(row['name'])}", "", entry(group, row["name"])]
+            yield f"reference/{group}.md", "\n".join(parts)
+
+
+def overview() -> str:
+    """Returns the page of the groups, and of the keys of `run` and `reproduce`."""
+    lines = [
+        "# Configuration",
+        "",
+        "Each group is a folder of YAML files in `conf/`; a folder `conf/` below the current one adds to them.",
+        "",
+    ]
+    rows = []
+    for name, group in entries.GROUPS.items():
+        to = f"../{name}/index.md" if name in OWN_PAGES else f"{name}.md"
+        rows.append([f"[{name}]({to})", code(f"{group.folder}=NAME"), str(len(config.names(group.folder))), group.says])
+    lines += [table(["group", "word of a command", "entries", "what one is"], rows), ""]
+    for command in ("run", "reproduce"):
+        says = file_comments(ROOT / f"conf/{command}.yaml")
+        mapping = yaml.safe_load((ROOT / f"conf/{command}.yaml").read_text(encoding="utf-8"))
+        rows = [
+            [code(key), code(_yaml(value)), plain(says.get(key, ""))]
+            for key, value in mapping.items()
+            if key not in ("defaults", "hydra")
+        ]
+        lines += [f"## Keys of harness {command}", "", table(["key", "default", "meaning"], rows), ""]
+    return "\n".join(lines)
+
+
+def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
+    lines = [f"# {group.capitalize()}", ""]
+    if group == "papers":
+        shown = [[f"[{row['name']}]({row['name']}.md)", row.get("title", ""), row.get("published", "")] for row in rows]
+        return "\n".join([*lines, table(["name", "title", "published numbers"], shown), ""])
+    families: dict[str, list[list[str]]] = {}
+    for row in rows:
+        target = str(config.load("system", row["name"])[0].get("_target_", ""))
+        family = FAMILIES.get(next(iter(target.split(".")[2:3]), ""), "Not implemented or not available")
+        shown = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), row["state"], row["paper"]]
+        families.setdefault(family, []).append(shown)
+    lines += ["What a system needs is its state on a machine without further packages, models and data.", ""]
+    for family in (*FAMILIES.values(), *(families.keys() - FAMILIES.values())):
+        if family in families:
+            lines += [f"## {family}", "", table(["name", "title", "state", "paper"], families.pop(family)), ""]
+    return "\n".join(lines)
+
+
+def entry(group: str, name: str) -> str:
+    """Returns what `harness show` says of an entry of a group, as Markdown without its heading."""
+    made = document(group, name)
+    facts = {key: value for key, value in made["facts"].items() if key not in ("name", "title", "group")}
+    facts["file"] = _PLACE.sub("", facts["file"].replace(str(ROOT) + "/", ""))
+    lines = [f"{plain(made['facts'].get('title', ''))}", ""]
+    lines += [table(["fact", "value"], [[key, _fact(key, value)] for key, value in facts.items()]), ""]
+    if made["settings"]:
+        rows = [[code(each["key"]), code(each["value"]), plain(each["says"])] for each in made["settings"]]
+        lines += [table(["setting", "value", "meaning"], rows), ""]
+    if made["files"]:
+        lines += [table(["file", "size"], [[code(each["name"]), each["size"]] for each in made["files"]]), ""]
+    if made["example"]:
+        lines += ["```text", made["example"], "```", ""]
+    if group == "papers":
+        lines += _of_paper(name)
+    return "\n".join(lines)
+
+
+def _fact(key: str, value: str) -> str:
+    return code(value) if key in ("file", "class", "install") else plain(value)
+
+
+def _yaml(value: object) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=10**6).strip().removesuffix("\n...")
+
+
+def _of_paper(name: str) -> list[str]:
+    return []
