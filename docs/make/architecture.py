@@ -114,8 +114,8 @@ def pages() -> dict[str, str]:
     for name in sorted(graph, key=lambda each: (-height[each], each)):
         texts = [file.read_text(encoding="utf-8") for file in files[name]]
         says = (ast.get_docstring(ast.parse(texts[0])) or "").partition("\n")[0]
-        lines = sum(len(text.splitlines()) for text in texts)
-        rows.append([str(height[name]), code(name), plain(says), f"{lines:,}", ", ".join(sorted(graph[name]))])
+        length = sum(len(text.splitlines()) for text in texts)
+        rows.append([str(height[name]), code(name), plain(says), f"{length:,}", ", ".join(sorted(graph[name]))])
     lines = [
         "# Architecture",
         "",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from docs.make.tables import code, plain, table
 
@@ -34,29 +35,30 @@ def commands() -> list[Command]:
     """Returns all commands of the program, those of groups by their full names."""
     from harness.cli.main import app
 
-    return list(_below(typer.main.get_command(app), ""))
+    top = typer.main.get_command(app)
+    return list(_below(top, "")) if isinstance(top, TyperGroup) else []
 
 
-def _below(command: typer.core.TyperCommand | typer.core.TyperGroup, words: str) -> Iterator[Command]:
-    inner = getattr(command, "commands", None)
-    if inner:
-        for name in sorted(inner):
-            yield from _below(inner[name], f"{words} {name}".strip())
-    elif not command.hidden:
-        yield Command(words, " ".join((command.help or "").split()), tuple(_options(command)))
+def _below(group: TyperGroup, words: str) -> Iterator[Command]:
+    for name, inner in sorted(group.commands.items()):
+        full = f"{words} {name}".strip()
+        if isinstance(inner, TyperGroup):
+            yield from _below(inner, full)
+        elif isinstance(inner, TyperCommand) and not inner.hidden:
+            yield Command(full, " ".join((inner.help or "").split()), tuple(_options(inner)))
 
 
-def _options(command: typer.core.TyperCommand | typer.core.TyperGroup) -> Iterator[Option]:
+def _options(command: TyperCommand) -> Iterator[Option]:
     for each in command.params:
-        argument = each.param_type_name == "argument"
-        flag = bool(getattr(each, "is_flag", False))
-        names = tuple(each.opts if not argument else [each.metavar or each.human_readable_name])
-        names += tuple(getattr(each, "secondary_opts", ()))
+        if not isinstance(each, TyperArgument | TyperOption) or each.hidden or "--help" in each.opts:
+            continue
         default = each.default
         shown = "" if callable(default) or default in (None, False, "", (), []) else str(default)
-        value = "" if argument or flag else str(each.metavar or each.display_type(typer.Context(command)))
-        if not getattr(each, "hidden", False) and "--help" not in names:
-            yield Option(names, value, shown, getattr(each, "help", None) or "", argument)
+        if isinstance(each, TyperArgument):
+            yield Option((each.metavar or str(each.name).upper(),), "", shown, each.help or "", argument=True)
+        else:
+            value = "" if each.is_flag else each.metavar or each.display_type(typer.Context(command))
+            yield Option((*each.opts, *each.secondary_opts), value, shown, each.help or "", argument=False)
 
 
 def page() -> str:

@@ -85,8 +85,8 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
     for row in rows:
         target = str(config.load("system", row["name"])[0].get("_target_", ""))
         family = FAMILIES.get(next(iter(target.split(".")[2:3]), ""), "Not implemented or not available")
-        shown = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), row["state"], row["paper"]]
-        families.setdefault(family, []).append(shown)
+        line = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), row["state"], row["paper"]]
+        families.setdefault(family, []).append(line)
     lines += ["What a system needs is its state on a machine without further packages, models and data.", ""]
     for family in (*FAMILIES.values(), *(families.keys() - FAMILIES.values())):
         if family in families:

@@ -1,0 +1,1 @@
+"""The documentation, and `docs.make`, which makes its site."""
