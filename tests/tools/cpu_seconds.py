@@ -1,7 +1,8 @@
 """A pytest plugin that prints the CPU time of each suite, and of the files and tests that take most.
 
-Child processes count, also those that still run. It measures one process, so it is used without `-n`:
-`PYTHONPATH=tests/tools python -m pytest -p cpu_seconds -m "not slow"`.
+Child processes count, also those that still run:
+`PYTHONPATH=tests/tools python -m pytest -p cpu_seconds -n 2 --dist worksteal -m "not slow"`.
+The variable CPU_SECONDS names a file for the seconds of every test.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import pytest
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MOST = 30  # files and tests that are listed
+_PROPERTY = "seconds of CPU time"
+_begun: dict[str, float] = {}
 _spent: dict[str, float] = {}
 
 
@@ -39,15 +42,20 @@ def _now() -> float:
     return own.user + own.system + own.children_user + own.children_system + _below("self") / _TICKS
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    before = _now()
-    if not _spent:
-        _spent["start and collection"] = before
-    try:
-        return (yield)
-    finally:
-        _spent[item.nodeid] = _now() - before
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _begun[nodeid] = _now()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "teardown":
+        report.user_properties.append((_PROPERTY, _now() - _begun.pop(item.nodeid)))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _spent.update((report.nodeid, float(str(value))) for name, value in report.user_properties if name == _PROPERTY)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -61,4 +69,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"seconds of CPU time: {title}", sep="-")
         for name, seconds in sorted(counts.items(), key=lambda item: -item[1])[:_MOST]:
             terminalreporter.write_line(f"{seconds:8.1f}  {name}")
+    if named := os.environ.get("CPU_SECONDS"):
+        lines = (f"{seconds:.2f}\t{name}\n" for name, seconds in sorted(_spent.items(), key=lambda item: -item[1]))
+        Path(named).write_text("".join(lines), encoding="utf-8")
     terminalreporter.write_line(f"{sum(_spent.values()):8.1f}  in all")
