@@ -1,6 +1,7 @@
-"""Pictures of a site for the documentation: a lab of the public runs of ARQMath-1 Task 1, in Debian's Chromium.
+"""Pictures of a site and of reports for the documentation, in Debian's Chromium: a lab of the public runs of ARQMath-1
+Task 1, the report of CrossMath, and that of an experiment.
 
-    python -m bench.screenshots [--output docs] [--folder FOLDER]
+    python -m bench.screenshots [--output docs] [--folder FOLDER] [--experiment reports/experiments/NAME/index.html]
 
 Eight runs of participants are a lab of eight teams, Linked MSE is the baseline; a second lab is its private copy.
 Submissions have the date of the repository that holds the runs. `--folder` keeps the labs and the site. Pictures are
@@ -46,6 +47,16 @@ PICTURES: Mapping[str, tuple[str, int, int, str, str]] = {
     "site-topic.png": ("arqmath-1/topics/a.4.html", 1200, 1000, "light", "#first-documents-of-the-runs"),
     "site-pair.png": ("arqmath-1/pairs.html", 1200, 900, "dark", ""),
     "site-phone.png": ("arqmath-1/index.html", 390, 800, "light", ".listing"),
+    "site-leaderboard-dark.png": ("arqmath-1/index.html", 1200, 1280, "dark", ""),
+    "site-run-dark.png": ("arqmath-1/runs/mirmu/ensemble.v1.html", 1200, 900, "dark", "#topics"),
+}
+REPORTS: Mapping[str, tuple[str, int, int, str, str]] = {
+    "crossmath-report.png": ("crossmath.html", 1200, 1000, "light", ""),
+    "crossmath-report-dark.png": ("crossmath.html", 1200, 1000, "dark", ""),
+}
+EXPERIMENT: Mapping[str, tuple[str, int, int, str, str]] = {
+    "experiment.png": ("index.html", 1200, 1000, "light", ""),
+    "experiment-dark.png": ("index.html", 1200, 1000, "dark", ""),
 }
 
 
@@ -75,7 +86,19 @@ def built(labs: list[Lab], output: Path, *more: str) -> None:
     assert result.exit_code == 0, result.output
 
 
-def taken(site: Path, output: Path) -> None:
+def reported(folder: Path) -> None:
+    """Writes the report of CrossMath, recomputed from its authors' runs."""
+    from harness.papers.paper import load_paper
+    from harness.papers.reproduce import reproduce
+    from harness.render.write import render_html
+    from harness.reports.paper import paper_report
+    from harness.store.provenance import provenance
+
+    report = paper_report(reproduce(load_paper("crossmath")), provenance({}))
+    (folder / "crossmath.html").write_text(render_html(report), encoding="utf-8")
+
+
+def taken(site: Path, output: Path, pictures: Mapping[str, tuple[str, int, int, str, str]]) -> None:
     """Takes the pictures."""
     import io
 
@@ -84,7 +107,7 @@ def taken(site: Path, output: Path) -> None:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        for name, (path, width, height, scheme, start) in PICTURES.items():
+        for name, (path, width, height, scheme, start) in pictures.items():
             look: Any = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
             page = browser.new_page(**look, reduced_motion="reduce")
             page.goto((site / path).as_uri())
@@ -103,11 +126,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("docs"))
     parser.add_argument("--folder", type=Path, help="a new folder for the labs and the site; default: temporary")
     parser.add_argument("--papers", action="store_true", help="build the pages of papers as well")
+    parser.add_argument("--experiment", type=Path, help="the report of an experiment: its index.html")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = asked.folder or Path(name)
         built(arqmath_labs(folder), folder / "site", *(["--papers"] if asked.papers else []))
-        taken(folder / "site", asked.output)
+        taken(folder / "site", asked.output, PICTURES)
+        reported(folder)
+        taken(folder.resolve(), asked.output, REPORTS)
+        if asked.experiment is not None:
+            taken(asked.experiment.resolve().parent, asked.output, EXPERIMENT)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from docs.make import papers
 from docs.make.tables import code, plain, table
 from harness.cli import entries
 from harness.cli.facts import document
@@ -109,7 +110,7 @@ def entry(group: str, name: str) -> str:
     if made["example"]:
         lines += ["```text", made["example"], "```", ""]
     if group == "papers":
-        lines += _of_paper(name)
+        lines += papers.section(name)
     return "\n".join(lines)
 
 
@@ -119,7 +120,3 @@ def _fact(key: str, value: str) -> str:
 
 def _yaml(value: object) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=10**6).strip().removesuffix("\n...")
-
-
-def _of_paper(name: str) -> list[str]:
-    return []

@@ -7,6 +7,8 @@ import re
 import shutil
 from pathlib import Path, PurePosixPath
 
+from docs.make import results
+
 ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = ("CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")
 _OTHERS = {
@@ -55,7 +57,12 @@ def stage(out: Path) -> None:
             shutil.copyfile(ROOT / source, place)
             continue
         text = (ROOT / source).read_text(encoding="utf-8")
-        place.write_text(rewritten(text, source, to, pages), encoding="utf-8")
+        text = rewritten(text, source, to, pages)
+        if to.startswith("results/"):
+            text, files = results.shortened(text, place.stem)
+            for name, rows in files.items():
+                place.with_name(name).write_text(rows, encoding="utf-8")
+        place.write_text(text, encoding="utf-8")
     for source, to in pages.items():
         if not (out / to).exists():
             (out / to).parent.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,6 @@ def test_a_few_damaged_files() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "cases"), [("archives", 50), ("configurations", 40), ("copies", 12), ("stores", 24)])
+@pytest.mark.parametrize(("kind", "cases"), [("archives", 20), ("configurations", 15), ("copies", 5), ("stores", 10)])
 def test_damaged_files(kind: str, cases: int) -> None:
     _ends_well(cases, kind)

@@ -1,0 +1,107 @@
+"""The tables of papers with a verdict for each number: recorded from a site of papers, and shown.
+
+`harness site build --papers --output SITE`, then `python -m docs.make.papers SITE`, writes `docs/papers.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docs.make.tables import plain, table
+
+RECORD = Path(__file__).resolve().parents[1] / "papers.json"
+_CELL = ("group", "system", "collection", "slice", "metric", "aggregate", "printed", "value", "verdict")
+
+
+def record(site: Path) -> None:
+    """Writes the tables of all papers of a site that the harness built to `docs/papers.json`, a line per number."""
+    lines = ["{"]
+    papers = sorted(site.glob("papers/*/index.json"))
+    for paper in papers:
+        index = json.loads(paper.read_text(encoding="utf-8"))
+        found = [
+            json.loads((site / each["path"]).with_suffix(".json").read_text(encoding="utf-8"))
+            for each in index["tables"]
+        ]
+        causes = list(dict.fromkeys(["", *(cell["cause"] for each in found for cell in each["cells"])]))
+        lines.append(f'{json.dumps(index["paper"])}: {{"causes": [')
+        lines += [",\n".join(json.dumps(cause, ensure_ascii=False) for cause in causes), '], "tables": [']
+        for each in found:
+            cells = [[*(cell[key] for key in _CELL), causes.index(cell["cause"])] for cell in each["cells"]]
+            head = json.dumps([each["table"], each["caption"]], ensure_ascii=False)
+            said = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in cells)
+            lines += [f"[{head}, [", said, "]]" + "," * (each is not found[-1])]
+        lines.append("]}" + "," * (paper != papers[-1]))
+    RECORD.write_text("\n".join([*lines, "}"]) + "\n", encoding="utf-8")
+
+
+def section(name: str) -> Iterator[str]:
+    """Yields the lines of a paper's tables; nothing of what is no paper."""
+    made = json.loads(RECORD.read_text(encoding="utf-8")).get(name)
+    if made is None:
+        return
+    yield from ("## Tables", "", "Each number as printed; behind `/` as recomputed from the paper's public files.", "")
+    rows = [[f"[{heading(head)}](#{_anchor(head)})", _counts(cells)] for head, cells in made["tables"]]
+    yield from (table(["table", "numbers by verdict"], rows), "")
+    for head, cells in made["tables"]:
+        yield from (f"### {heading(head)} {{#{_anchor(head)}}}", "", plain(head[1]), "")
+        yield from (_drawn([dict(zip((*_CELL, "cause"), cell, strict=True)) for cell in cells]), "")
+    told = [f"{at}. {plain(cause)}" for at, cause in enumerate(made["causes"]) if cause]
+    if told:
+        yield from ("## Reasons", "", *told)
+
+
+def _drawn(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Returns a table with a row for each system, collection and part, and a column for each measure."""
+    measures = list(dict.fromkeys(_measure(cell) for cell in cells))
+    rows: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    for cell in cells:
+        key = tuple(plain(str(cell[each])) for each in ("group", "system", "collection", "slice"))
+        rows.setdefault(key, {})[_measure(cell)] = cell
+    drawn = []
+    for key, found in rows.items():
+        verdicts = dict.fromkeys(
+            cell["verdict"] + (f" ([{cell['cause']}](#reasons))" if cell["cause"] else "") for cell in found.values()
+        )
+        drawn.append([*key, *(_number(found.get(each)) for each in measures), ", ".join(verdicts)])
+    return table(
+        ["group", "system", "collection", "part", *(plain(each) for each in measures), "verdict (reason)"], drawn
+    )
+
+
+def _measure(cell: Mapping[str, Any]) -> str:
+    return str(cell["metric"]) + ("" if cell["aggregate"] == "single" else f", {cell['aggregate']}")
+
+
+def _number(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return ""
+    return str(cell["printed"]) + ("" if cell["value"] is None else f" / {cell['value']:.4f}")
+
+
+def heading(head: list[str]) -> str:
+    """Returns the heading of a table from its number and caption.
+
+    Examples
+    --------
+    >>> heading(["4.13", "Dependency graphs"]), heading(["text", ""])
+    ('Table 4.13', 'text')
+    """
+    return f"Table {head[0]}" if head[0][:1].isdigit() else plain(head[0])
+
+
+def _anchor(head: list[str]) -> str:
+    return "table-" + "".join(letter if letter.isalnum() else "-" for letter in head[0].lower())
+
+
+def _counts(cells: list[list[Any]]) -> str:
+    verdicts = [cell[_CELL.index("verdict")] for cell in cells]
+    return ", ".join(f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts))
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))

@@ -1,0 +1,47 @@
+"""Pages of results: the first rows of a long table, with all rows in a CSV file beside the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+_MOST = 24  # rows of a table that stand on the page
+_FIRST = 12  # of a longer one
+_TABLE = re.compile(r"^\|.*\|\n\|[ :|-]+\|\n((?:\|.*\|\n?)+)", re.MULTILINE)
+
+
+def shortened(text: str, name: str) -> tuple[str, dict[str, str]]:
+    """Returns a page whose long tables are cut, and file -> CSV of all rows of each.
+
+    Parameters
+    ----------
+    name : of the page without its suffix; the files are `NAME-1.csv`, `NAME-2.csv`, ...
+
+    Examples
+    --------
+    >>> page, files = shortened("| a |\\n|---|\\n" + "| 1 |\\n" * 30, "b")
+    >>> page.count("| 1 |"), files["b-1.csv"].splitlines()[:2], len(files["b-1.csv"].splitlines())
+    (12, ['a', '1'], 31)
+    """
+    files: dict[str, str] = {}
+
+    def cut(found: re.Match[str]) -> str:
+        lines = found[0].rstrip("\n").split("\n")
+        if len(lines) - 2 <= _MOST:
+            return found[0]
+        file = f"{name}-{len(files) + 1}.csv"
+        files[file] = _as_csv([lines[0], *lines[2:]])
+        shown = "\n".join(lines[: 2 + _FIRST])
+        return f"{shown}\n\nThe first {_FIRST} of {len(lines) - 2} rows; [all rows as CSV]({file}).\n"
+
+    return _TABLE.sub(cut, text), files
+
+
+def _as_csv(lines: list[str]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for line in lines:
+        cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
+        writer.writerow([re.sub(r"\\(.)", r"\1", cell).replace("**", "").strip() for cell in cells])
+    return out.getvalue()

@@ -1,0 +1,55 @@
+"""The documentation's site in a real browser, opened from disk: built strictly, no request, readable for everyone."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browser_tools import LOOKS, Open, fits, violations
+
+pytest_plugins = ("browser_tools",)
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    *("index.html", "contents.html", "tutorials/first-score.html", "explanation/ties.html", "project/architecture.html"),
+    *("reference/commands.html", "reference/configuration.html", "reference/python.html", "systems/index.html"),
+    *("systems/bm25.html", "papers/crossmath.html", "results/crossmath.html", "results.html"),
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("mkdocstrings") is None:
+        pytest.skip("no mkdocs: pip install 'mathir-harness[docs]'")
+    out = tmp_path_factory.mktemp("docs")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("HARNESS_MIRROR", None)
+    pages = [sys.executable, "-m", "docs.make", str(out / "pages")]
+    subprocess.run(pages, cwd=ROOT, env=environment, check=True, timeout=300)
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    config = config.replace("docs_dir: build/docs", f"docs_dir: {out}/pages").replace("build/site", f"{out}/site")
+    (out / "mkdocs.yml").write_text(config.replace("paths: [.]", f"paths: [{ROOT}]"), encoding="utf-8")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(out / "mkdocs.yml")]
+    done = subprocess.run(build, cwd=out, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out / "site"
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_pages(site: Path, visit: Open, width: int, scheme: str) -> None:
+    for name in PAGES:
+        page = visit(site / name, width=width, scheme=scheme)
+        assert page.locator("article h1").count() == 1, name
+        assert fits(page), name
+        assert violations(page) == [], name
+
+
+def test_the_search_works_from_disk(site: Path, visit: Open) -> None:
+    page = visit(site / "index.html")
+    page.locator("input.md-search__input").fill("Bonferroni")
+    page.wait_for_selector(".md-search-result__item")
+    assert "Bonferroni" in page.locator(".md-search-result__list").inner_text()
