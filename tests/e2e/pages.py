@@ -7,8 +7,8 @@
 | `console` | commands behind `$`, with what they print |
 | `python` | a program; a block `text` right after it is what it prints |
 
-In what is printed, a line `...` stands for any lines and `…` for any characters. Lines of standard error may be left out. A
-line that begins with `harness: ` is an error: the command ends with exit code 2, otherwise with 0. A comment
+In what is printed, a line `...` stands for any lines and `…` for any characters. Lines of standard error may be left
+out. A line that begins with `harness: ` is an error: the command ends with exit code 2, otherwise with 0. A comment
 `<!-- needs: network -->` before a block names what it cannot do without; it is skipped elsewhere.
 """
 
@@ -24,7 +24,6 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from tools import Place
@@ -212,8 +211,3 @@ class _Reader:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
-
-
-def titled(path: Path) -> str:
-    """The first heading of a page."""
-    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")

@@ -1,4 +1,4 @@
-"""The pages of the documentation as a reader follows them: files written, commands and programs run, output compared."""
+"""Pages of the documentation as a reader follows them: files written, commands and programs run, output compared."""
 
 from __future__ import annotations
 
