@@ -24,10 +24,16 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tools import Place
 
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
+
+DOCS = Path(__file__).parents[2] / "docs"
 ADDRESS = "127.0.0.1:8000"  # of the servers that pages start
 SHELL = ("cat", "cp", "curl", "head", "ls", "mkdir", "python", "tar")
 _TOKEN = re.compile(r"HARNESS_TOKEN=(\S+)")
@@ -211,3 +217,16 @@ class _Reader:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def marked(path: Path, slow: Collection[str] = ()) -> ParameterSet:
+    """A page as a parameter of a test, marked as slow if its name is among `slow`."""
+    return pytest.param(path, marks=[pytest.mark.slow] if path.stem in slow else [], id=path.stem)
+
+
+def needing(folders: Collection[str], need: str) -> list[ParameterSet]:
+    """Pages of some folders that have blocks with a need, as parameters of a test."""
+    paths = sorted(path for folder in folders for path in (DOCS / folder).glob("*.md"))
+    return [
+        marked(path) for path in paths if any(need in block.needs for block in blocks(path.read_text(encoding="utf-8")))
+    ]
