@@ -14,6 +14,8 @@ from harness.io import config
 from harness.systems import states
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+GUIDES = [page for name in ("tutorials", "how-to", "explanation") for page in (DOCS / name).glob("*.md")]
 MISSING = "harness: apertium is not installed: apt install apertium apertium-eng-spa"
 LONG = ("sweep=bm25", "sweep=rrf")  # minutes of CPU time; what it reaches stands in docs/results.md
 REAL = ("runs", "experiments", "neural", "theorems", "crosslingual", "sweeps")
@@ -47,10 +49,9 @@ def test_the_commands_of_the_readme(tmp_path: Path) -> None:
 def test_the_readme_is_short_and_names_every_page() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert {path.name for path in (ROOT / "docs").glob("*.md")} - set(re.findall(r"\]\((\S+\.md)\)", index)) == {
-        "README.md"
-    }
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    pages = {str(path.relative_to(DOCS)) for path in (*DOCS.glob("*.md"), *GUIDES)}
+    assert pages - set(re.findall(r"\]\((\S+\.md)\)", index)) == {"README.md"}
 
 
 def test_the_numbers_of_systems() -> None:
@@ -70,7 +71,7 @@ def test_the_numbers_of_systems() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), ROOT / "tests" / "README.md"]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests" / "README.md", *DOCS.glob("*.md"), *GUIDES]
     for page in pages:
         for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
@@ -94,14 +95,4 @@ def test_the_commands_of_a_page(tmp_path: Path, mirror: Path, name: str) -> None
             for file, system in (("a.run", "bm25"), ("b.run", "tfidf-ltn")):
                 place.good("run", "collection=arqmath-3-task1", "corpus=mse-pages", f"system={system}")
                 shutil.copy(place.here / "runs" / "arqmath-3-task1" / f"{system}.run", place.here / file)
-        check(place, command, shown)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "number"), [("own-task", 10), ("scoring", 5)])
-def test_the_commands_of_a_page_without_data(tmp_path: Path, name: str, number: int) -> None:
-    place = Place(tmp_path)
-    commands = commands_in((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
-    assert len(commands) == number
-    for command, shown in commands:
         check(place, command, shown)
