@@ -9,7 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from tools import Place, commands_in
+from shown_commands import commands_in
+from tools import Place
 
 DOCS = Path(__file__).parents[2] / "docs"
 # A file that a page shows, or a block of commands.
