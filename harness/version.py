@@ -1,3 +1,3 @@
 """The version, so that no module imports the face of the package for it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -54,6 +55,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     from hydra.plugins.search_path_plugin import SearchPathPlugin
     from omegaconf.errors import OmegaConfBaseException
 
+    accept_lazy_help()
     _check_flags(command, arguments)
 
     class UserFolders(SearchPathPlugin):
@@ -218,6 +220,24 @@ def _summarise(arguments: Sequence[str], kept: str) -> None:
     formats = given.get("formats")
     folder = Path(str(given.get("output", "reports"))) / "sweeps" / kept
     summarise(folder, formats if isinstance(formats, list) else DEFAULT)
+
+
+def accept_lazy_help() -> None:
+    """Lets Hydra 1.3 declare its options on Python 3.14; on earlier versions there is nothing to do.
+
+    From 3.14 on, argparse formats the help of an option when the option is added. Hydra's help of `--shell-completion`
+    is an object that becomes text when it is printed, which argparse reports as a badly formed help string.
+    """
+    check = getattr(argparse.ArgumentParser, "_check_help", None)
+    if check is None or hasattr(check, "__wrapped__"):
+        return
+
+    @wraps(check)
+    def check_text(parser: argparse.ArgumentParser, action: argparse.Action) -> None:
+        if isinstance(action.help, str):
+            check(parser, action)
+
+    setattr(argparse.ArgumentParser, "_check_help", check_text)  # noqa: B010  (mypy knows no such method before 3.14)
 
 
 def _check_flags(command: str, arguments: Sequence[str]) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from pages import Block, blocks, follow, marked
-from tools import Place, commands_in
+from shown_commands import commands_in
+from tools import Place
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

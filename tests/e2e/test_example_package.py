@@ -11,7 +11,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tools import Place, commands_in, table
+from shown_commands import commands_in
+from tools import Place, table
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mathir-example"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import Place, commands_in
+from shown_commands import commands_in
+from tools import Place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pyterrier-example"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tools import Place, commands_in
+from shown_commands import commands_in, differences
+from tools import Place
 
 from harness.io import config
 from harness.systems import states
@@ -28,11 +29,7 @@ def check(place: Place, command: list[str], shown: str) -> None:
         assert done.err.splitlines()[-1] == MISSING  # the page names what that command needs
         return
     assert done.code == 0, done.err
-    lines = [line for line in shown.splitlines() if line and line != "..."]
-    printed = [line for line in done.out.splitlines() if line]
-    assert [line for line in lines if line not in (*printed, *done.err.splitlines())] == []
-    if shown and "..." not in shown.splitlines():
-        assert [line for line in printed if line not in lines] == []
+    assert differences(shown, done.out, done.err) == []
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from fresh_wheel import followed
 from page_tools import explored
 from tools import Place, table
 
@@ -131,6 +132,13 @@ def test_the_installed_program(installed: Path, tmp_path: Path) -> None:
     scored = table(place.good("score", f"runs/mini-task1/{best}.run", "-c", "mini-task1"))
     assert scored[1][0] == best
     assert value == f"{float(scored[1][1]):.3f}"
+
+
+def test_the_installed_program_follows_the_readme(installed: Path, tmp_path: Path) -> None:
+    """`python tests/tools/fresh_wheel.py` does the same in new environments of several Pythons."""
+    number, wrong = followed(installed.parent, tmp_path)
+    assert wrong == []
+    assert number > 25
 
 
 @pytest.mark.slow

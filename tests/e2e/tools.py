@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -139,13 +137,6 @@ class Place:
         roots = [self.here / folder for folder in folders] or [self.here]
         found = [path for root in roots for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(self.here)): path.read_bytes() for path in sorted(found)}
-
-
-def commands_in(page: str) -> list[tuple[list[str], str]]:
-    """The commands that a page of the documentation shows: arguments, and what it says that they print, if it does."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    shown = (part.partition("\n") for block in blocks for part in re.split(r"^\$ (?:harness )?", block, flags=re.M)[1:])
-    return [(shlex.split(arguments), printed) for arguments, _, printed in shown]
 
 
 def table(text: str) -> list[list[str]]:

@@ -40,6 +40,11 @@ from harness.systems.mathamr.graphs.graph import (
 )
 from harness.systems.mathamr.graphs.posts import LIMIT, chunks, merge
 
+# The transition parser's package requires PyTorch 1.13.1 and NumPy 1.23.5, so that no extra can hold it.
+INSTALL = {
+    "transition-neural-parser": "pip install --no-deps transition-neural-parser fairseq==0.10.2",
+    "amrlib": "pip install 'mathir-harness[amr]'",
+}
 DOCUMENT_MODEL = "doc-sen-conll-amr-seed42"
 UNDECODED = "Penman decode error"
 _NO_GRAPH = "the parser gave no graph"
@@ -241,7 +246,7 @@ def _package(module: str, package: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         lacking = f" ({error})" if error.name and not module.startswith(error.name) else ""
-        raise HarnessError(f"{package} is not installed{lacking}: pip install 'mathir-harness[amr]'") from None
+        raise HarnessError(f"{package} is not installed{lacking}: {INSTALL[package]}") from None
 
 
 def _weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - the package has no types

@@ -20,9 +20,9 @@ from harness.systems.mathamr.graphs.graph import Graph
 
 NAMES = ("dependency", "transition-amr", "amrlib", "penman-file")
 PUBLISHED = {"source": "mathamr", "path": "results/mathamr_topics.tsv"}  # AMR graphs of ARQMath's topics of Task 2
-_OF_AMR = {  # parser -> its module, and its weights
-    "transition-amr": ("transition_amr_parser", f"its weights, {amr.DOCUMENT_MODEL}"),
-    "amrlib": ("amrlib", "a folder with the weights of a model"),
+_OF_AMR = {  # parser -> its module, its package, and its weights
+    "transition-amr": ("transition_amr_parser", "transition-neural-parser", f"its weights, {amr.DOCUMENT_MODEL}"),
+    "amrlib": ("amrlib", "amrlib", "a folder with the weights of a model"),
 }
 _NEEDS = ("torch", "spacy", dependency.MODEL)
 
@@ -36,10 +36,10 @@ def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
     """
     lacking = [module for module in _NEEDS if importlib.util.find_spec(module) is None]
     lines = [f"{', '.join(lacking)} not installed: pip install 'mathir-harness[graphs]'"] if lacking else []
-    package = str((mapping or {}).get("parser", "")).partition(":")[0]
-    module, weights = _OF_AMR.get(package, ("", ""))
+    parser = str((mapping or {}).get("parser", "")).partition(":")[0]
+    module, package, weights = _OF_AMR.get(parser, ("", "", ""))
     if module and importlib.util.find_spec(module) is None:
-        lines.append(f"parser {package} is not installed: pip install 'mathir-harness[amr]', and bring {weights}")
+        lines.append(f"parser {parser} is not installed: {amr.INSTALL[package]}, and bring {weights}")
     return lines
 
 
