@@ -74,9 +74,9 @@ def run_of(
     Raises
     ------
     HarnessError
-        There is no result; a topic was not asked; a document has no valid id, is unknown, was not given, or occurs twice
-        for a topic; a score or a place is not a finite number, or a score is 1e38 or more; a topic has more results than
-        `depth`; or the places contradict the scores.
+        There is no result; a topic was not asked; a document has no valid id, is unknown, was not given, or occurs
+        twice for a topic; a score or a place is not a finite number, or a score is 1e38 or more; a topic has more
+        results than `depth`; or the places contradict the scores.
 
     Examples
     --------

@@ -471,7 +471,7 @@ def test_runs_are_kept_by_the_code_of_the_pipeline_and_its_files(tmp_path: Path,
 
 @pytest.mark.parametrize("text", ["long " * 100, "~nobody-has-this-name/x", "a\0b"])
 def test_arguments_that_are_no_names_of_files(text: str) -> None:
-    assert pyterrier._files({"prompt": text, "more": [text]}) == {}  # noqa: SLF001
+    assert pyterrier._files({"prompt": text, "more": [text]}) == {}
 
 
 @needs
