@@ -117,6 +117,11 @@ def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
         raise HarnessError(
             f"{metadata or path}: its metadata has none of {', '.join(_NEEDED)}, and TIRA requires one of them"
         )
+    for name in ("research goal", "data"):  # parts that options change
+        if not isinstance(out.get(name, {}), Mapping):
+            raise HarnessError(
+                f"{metadata or path}: key {name!r} of its metadata is {out[name]!r:.40}, expected keys and values"
+            )
     actor = found.get("actor")
     return {"tag": run.name, **out, **({"actor": dict(actor)} if isinstance(actor, Mapping) else {})}
 

@@ -160,15 +160,14 @@ class MLflow(_Tracker):
 
     def log(self, found: Record) -> None:
         """Logs one run. Raises what MLflow raises, and HarnessError for a server if the network is forbidden."""
-        local = not re.match(r"(https?|databricks)\b", self.tracking_uri)
+        scheme = re.match(r"databricks$|[\w+.-]+(?=://)", self.tracking_uri)
+        local = scheme is None or scheme[0] in ("file", "sqlite")
         if not local and network.offline():
             raise HarnessError(f"{self.tracking_uri}: HARNESS_OFFLINE forbids network access")
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing is sent unasked
-        if local and "://" not in self.tracking_uri:
+        if local and not (scheme and scheme[0] == "sqlite"):
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-        uri = self.tracking_uri
-        if local and "://" not in uri:
-            uri = Path(uri).absolute().as_uri()
+        uri = self.tracking_uri if scheme else Path(self.tracking_uri).absolute().as_uri()
         tracking = importlib.import_module("mlflow.tracking")
         entities = importlib.import_module("mlflow.entities")
         client = tracking.MlflowClient(tracking_uri=uri)

@@ -7,6 +7,7 @@ is left out. `HARNESS_TIREX=off` turns the tracker off. It takes about half a se
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,9 +44,9 @@ def tracking(into: dict[str, Any]) -> Iterator[None]:
     if not installed():
         yield
         return
-    library: Any = import_module("tirex_tracker")
     handle = None
-    with suppress(Exception):  # of native code
+    with suppress(Exception):  # of native code, which may not load
+        library: Any = import_module("tirex_tracker")
         wanted = [getattr(library.Measure, name) for name in _MEASURES if hasattr(library.Measure, name)]
         handle = library.start_tracking(wanted, poll_intervall_ms=INTERVAL)
     try:
@@ -81,4 +82,5 @@ def _number(text: bytes | str | None, part: str) -> int | float | None:
         return None
     if part:
         value = value.get(part) if isinstance(value, dict) else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number and math.isfinite(value) else None

@@ -144,7 +144,7 @@ class BiEncoder:
             if self.first is None:
                 raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
         if self.first is not None and self.search != "exact":
-            raise HarnessError(f"key 'search' is {self.search!r}, and the first of another ranking are all looked at")
+            raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         if self.training is not None:
             tuning("bi", self.training)
         self._settings, self._first, self._calls  # noqa: B018  (validates them at once)

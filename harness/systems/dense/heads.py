@@ -115,12 +115,18 @@ def only(run: Run, rows: Bools) -> Run:
 def filled(scores: Floats) -> Floats:
     """Replaces the NaN scores of a topic's documents by decreasing scores below all others, keeping their order.
 
+    The scores differ as float32, too, in which runs are compared.
+
     Examples
     --------
     >>> filled(np.array([0.5, np.nan, 2.25, np.nan])).tolist()
     [0.5, -1.0, 2.25, -2.0]
     """
     lacking = np.isnan(scores)
+    count = int(lacking.sum())
+    low = np.floor(scores[~lacking].min(initial=0))
+    # Below -2^24, whole numbers are further apart than 1 as float32.
+    step = max(1.0, 2.0 * float(np.spacing(np.float32(2 * abs(low) + count))))
     out = scores.copy()
-    out[lacking] = np.floor(scores[~lacking].min(initial=0)) - np.arange(1, lacking.sum() + 1)
+    out[lacking] = low - step * np.arange(1, count + 1)
     return out

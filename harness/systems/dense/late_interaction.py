@@ -126,7 +126,7 @@ class LateInteraction:
         if self.k is not None and self.first is None:
             raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
         if self.first is not None and self.search != "exact":
-            raise HarnessError(f"key 'search' is {self.search!r}, and the first of another ranking are all looked at")
+            raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         self._settings, self._first  # noqa: B018  (validates them at once)
 
     def reads(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class LateInteraction:
         kept = made.vectors
         if request.pool is not None:
             with phase("search"):
-                pools = [(kept.rows(request.allowed(topic) or ()), at) for at, topic in enumerate(queries(topics))]
+                pools = ((kept.rows(request.allowed(topic) or ()), at) for at, topic in enumerate(queries(topics)))
                 return [search.best_among(asked[at], kept, rows, self.depth) for rows, at in pools]
         rough = self._rough(kept)
 

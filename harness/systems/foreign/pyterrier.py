@@ -248,7 +248,8 @@ class PyTerrier:
         columns = self._topics([by_id[topic] for topic, lines in rows.items() for _ in lines])
         lines = np.concatenate(list(rows.values()))
         documents = [found[doc] for doc in first.doc[lines].tolist()]
-        for name in dict.fromkeys(name for document in documents for name in document):
+        # A column of the corpus that is named like one of the topics would replace it.
+        for name in dict.fromkeys(name for document in documents for name in document if name not in columns):
             columns[name] = [document.get(name, "") for document in documents]
         columns["score"] = first.score[lines].tolist()
         columns["rank"] = [rank for each in rows.values() for rank in range(len(each))]
@@ -290,11 +291,12 @@ def _results(where: str, made: object, ties: str) -> Results:
 
 
 def _followed(run: Run, below: Mapping[str, Sequence[bytes]], name: str) -> Run:
-    """Returns a run with further documents of its topics below all others, in their order."""
+    """Returns a run with further documents of each topic below its others, in their order."""
     out = run.to_dict()
-    for topic, docs in out.items():
-        rest = heads.filled(np.array([*docs.values(), *[np.nan] * len(below.get(topic, ()))]))[len(docs) :]
-        docs |= {doc.decode(): score for doc, score in zip(below.get(topic, ()), rest.tolist(), strict=True)}
+    for topic, more in below.items():
+        docs = out.setdefault(topic, {})
+        rest = heads.filled(np.array([*docs.values(), *[np.nan] * len(more)]))[len(docs) :]
+        docs |= {doc.decode(): score for doc, score in zip(more, rest.tolist(), strict=True)}
     return Run.from_dict(name, out)
 
 
@@ -304,9 +306,14 @@ def _files(value: object) -> dict[str, str]:
         value = list(value.values())
     if isinstance(value, list | tuple):
         return {name: sha for inner in value for name, sha in _files(inner).items()}
-    if not isinstance(value, str) or not value or "\0" in value or not Path(value).expanduser().is_file():
+    if not isinstance(value, str):
         return {}
-    return {value: sha256_file(Path(value).expanduser())}
+    try:
+        path = Path(value).expanduser()
+        here = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # a text too long for a name, a home of nobody, a zero byte
+        return {}
+    return {value: sha256_file(path)} if here else {}
 
 
 def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:

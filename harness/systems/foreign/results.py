@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +15,10 @@ from harness.data.columns import Bools, Floats
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
 from harness.store.cost import note
-from harness.systems.fusion.candidates import distinct
+from harness.systems.fusion.candidates import LARGEST, distinct
 
 TIES = ("id", "order")
+_UNFIT = re.compile("^$|^\ufeff|[\0\t-\r \ud800-\udfff]")  # what an id in a run file cannot hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +74,9 @@ def run_of(
     Raises
     ------
     HarnessError
-        There is no result; a topic was not asked; a document is unknown, was not given, or occurs twice for a topic; a
-        score is not a finite number; a topic has more results than `depth`; or the places contradict the scores.
+        There is no result; a topic was not asked; a document has no valid id, is unknown, was not given, or occurs
+        twice for a topic; a score or a place is not a finite number, or a score is 1e38 or more; a topic has more
+        results than `depth`; or the places contradict the scores.
 
     Examples
     --------
@@ -86,20 +89,27 @@ def run_of(
     """
     where = f"system {name}"
     number = {topic: index for index, topic in enumerate(topics)}
-    for topic in dict.fromkeys(results.topic):
-        if topic not in number:
+    for topic in results.topic:
+        if not isinstance(topic, str) or topic not in number:
             raise HarnessError(
                 f"{where}: returns topic {topic!r}, which was not asked; {suggestion(str(topic), topics)}"
             )
     if not len(results.topic):
         raise HarnessError(f"{where}: returns no results")
+    places = results.place if results.place is not None and ties == "order" else [0] * len(results.topic)
     pairs: set[tuple[Any, Any]] = set()
-    for topic, doc, score in zip(results.topic, results.doc, results.score, strict=True):
+    for topic, doc, score, place in zip(results.topic, results.doc, results.score, places, strict=True):
         at = f"{where}: topic {topic!r}"
         if not isinstance(doc, str):
             raise HarnessError(f"{at}: document id is {doc!r}, expected text")
-        if not _finite(score):
-            raise HarnessError(f"{at}: score of document {doc!r} is {score!r}, expected a finite number")
+        if _UNFIT.search(doc):
+            raise HarnessError(f"{at}: document id is {doc!r}, expected text without blanks")
+        for what, value in (("score", score), ("place", place)):
+            if not _finite(value):
+                raise HarnessError(f"{at}: {what} of document {doc!r} is {value!r:.40}, expected a finite number")
+        if abs(score) >= LARGEST:
+            said = f"expected a number between -{LARGEST:g} and {LARGEST:g}, as 32-bit numbers are"
+            raise HarnessError(f"{at}: score of document {doc!r} is {score!r:.40}, {said}")
         if (topic, doc) in pairs:
             raise HarnessError(f"{at}: document {doc!r} is returned twice")
         if given is not None and doc not in given.get(topic, ()):
@@ -113,7 +123,7 @@ def run_of(
 def _finite(score: object) -> bool:
     try:
         return not isinstance(score, bool | str) and math.isfinite(score)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, OverflowError):  # the latter: a whole number that no float can hold
         return False
 
 

@@ -13,7 +13,7 @@ from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 
 DEPTH = 1000
-_LARGEST = 1e38  # approximately the largest float32
+LARGEST = 1e38  # approximately the largest float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +100,8 @@ def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
     float32 are separated by its smallest step, so that trec_eval keeps their order. The run has no checksum, because it
     has no file, and no posts of formulas. Raises HarnessError if a score is too large.
     """
-    if not (np.abs(score) < _LARGEST).all():
-        raise HarnessError(f"run {name}: fused scores are {_LARGEST:g} or more; normalize the scores of the runs")
+    if not (np.abs(score) < LARGEST).all():
+        raise HarnessError(f"run {name}: fused scores are {LARGEST:g} or more; normalize the scores of the runs")
     # Reversed, so that the stable sort leaves equal scores in descending order of documents.
     order = score.size - 1 - np.lexsort((-score[::-1], candidates.topic[::-1]))
     order = order[positions(candidates.topic[order]) < candidates.depth]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,12 @@ def test_what_is_refused(tmp_path: Path, made: Path) -> None:
     empty.write_text("tag: x\n", encoding="utf-8")
     with pytest.raises(HarnessError, match=r"empty\.yml: its metadata has none of platform, implementation, resources"):
         export_run(lonely, tmp_path / "out", metadata=empty)
+    empty.write_text("implementation: x\nresearch goal: find\n", encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"empty\.yml: key 'research goal' of its metadata is 'find', expected keys"):
+        export_run(lonely, tmp_path / "out", metadata=empty, description="Words.")
+    empty.write_text("implementation: x\ndata: [d]\n", encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"key 'data' of its metadata is \['d'\], expected keys and values"):
+        export_run(lonely, tmp_path / "out", metadata=empty, collection="c")
     (tmp_path / "there").mkdir()
     with pytest.raises(HarnessError, match="there: exists already"):
         export_run(made, tmp_path / "there")
@@ -142,9 +149,21 @@ def test_readings_as_ir_metadata() -> None:
         "ram": {"used process": {"max": "217522 kB"}},
     }
     assert tracker.resources({"TIME_ELAPSED_USER_MS": b"{", "RAM_USED_PROCESS_KB": b"3"}) == {}
+    assert tracker.resources({"CPU_ENERGY_SYSTEM_JOULES": b"NaN"}) == {}
 
 
 def test_nothing_is_tracked_where_it_is_off() -> None:
+    with measuring() as meter:
+        pass
+    assert meter.resources == {}
+
+
+def test_a_tracker_that_does_not_load_stops_no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its native code may be of another system."""
+    (tmp_path / "tirex_tracker.py").write_text("raise OSError('libtirex_tracker.so: wrong ELF class')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tirex_tracker", raising=False)
+    monkeypatch.setenv(tracker.VARIABLE, "on")
     with measuring() as meter:
         pass
     assert meter.resources == {}

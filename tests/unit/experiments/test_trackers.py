@@ -103,13 +103,16 @@ def test_the_network_is_not_used(
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     monkeypatch.setattr("importlib.import_module", lambda name: pytest.fail(f"imports {name}"))
     done = job(Finished(0.5, [found]))
-    MLflow(tracking_uri="https://mlflow.example.org").on_job_end(None, done)
+    for uri in ("https://mlflow.example.org", "postgresql+psycopg2://db.example.org/mlflow", "databricks"):
+        MLflow(tracking_uri=uri).on_job_end(None, done)
     Wandb(mode="online").on_job_end(None, done)
     Wandb(mode="onlin").on_job_end(None, done)
     lines = capsys.readouterr().err.splitlines()
     forbids = "HARNESS_OFFLINE forbids network access"
     assert lines == [
         f"MLflow: mine: not logged: HarnessError: https://mlflow.example.org: {forbids}",
+        f"MLflow: mine: not logged: HarnessError: postgresql+psycopg2://db.example.org/mlflow: {forbids}",
+        f"MLflow: mine: not logged: HarnessError: databricks: {forbids}",
         f"W&B: mine: not logged: HarnessError: mode=online: {forbids}",
         "W&B: mine: not logged: HarnessError: mode is 'onlin', expected 'offline' or 'online'",
     ]

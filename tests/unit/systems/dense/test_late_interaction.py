@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from harness.scoring.exclusions import Exclusions
 from harness.store.cost import measuring
 from harness.systems.base import Request
 from harness.systems.build import load_system
-from harness.systems.dense import maxsim, plaid, search, token_encoder
+from harness.systems.dense import late_interaction, maxsim, plaid, search, token_encoder
 from harness.systems.dense.late_interaction import LateInteraction
 from harness.systems.dense.token_encoder import Settings, load
 
@@ -157,6 +157,28 @@ def test_first_documents_pools_and_exclusions(tmp_path: Path, colbert: Path) -> 
     assert ranked["T3"] == docs  # a topic without text keeps its order
 
 
+def test_the_latency_of_a_topic_covers_its_scores(
+    tmp_path: Path, colbert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents of a pool are scored before the next topic begins."""
+    events: list[str] = []
+    score = search.best_among
+
+    def queries(topics: Sequence[Topic]) -> Iterator[Topic]:
+        for topic in topics:
+            events.append(topic.id)
+            yield topic
+
+    def best_among(*given: Any) -> Any:  # noqa: ANN401
+        events.append("scores")
+        return score(*given)
+
+    monkeypatch.setattr(late_interaction, "queries", queries)
+    monkeypatch.setattr(search, "best_among", best_among)
+    run(corpus_of(tmp_path), tmp_path, colbert, pool={"T1": frozenset({"d01"}), "T2": frozenset({"d02"})})
+    assert events == ["T1", "scores", "T2", "scores"]
+
+
 def test_the_configuration_builds_it(tmp_path: Path, colbert: Path) -> None:
     built = load_system("late-interaction", model=str(colbert), device="cpu", depth=3)
     found = built(Request(TOPICS, corpus_of(tmp_path), tmp_path / "workspace"))
@@ -233,7 +255,7 @@ def test_plaid_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ({"storage": "int8"}, "key 'storage' is 'int8'; known: float16, float32"),
         ({"projection": "new"}, "key 'projection' is 'new'; known: model, none"),
         ({"length": 3}, "key 'length' is 3, expected a whole number from 4"),
-        ({"first": "bm25", "search": "plaid"}, "and the first of another ranking are all looked at"),
+        ({"first": "bm25", "search": "plaid"}, "and documents of a first ranking are all scored"),
         ({"document": []}, "key 'document'"),
     ],
 )

@@ -64,6 +64,22 @@ def test_any_scores_in_any_order(scores: list[float], rng: object) -> None:
         ([("T1", "a", None)], {}, "topic 'T1': score of document 'a' is None, expected a finite number"),
         ([("T1", "a", "1")], {}, "topic 'T1': score of document 'a' is '1', expected a finite number"),
         ([("T1", 7, 1.0)], {}, "topic 'T1': document id is 7, expected text"),
+        ([("T1", "a b", 1.0)], {}, "topic 'T1': document id is 'a b', expected text without blanks"),
+        ([("T1", "", 1.0)], {}, "topic 'T1': document id is '', expected text without blanks"),
+        ([("T1", "a\0", 1.0)], {}, r"topic 'T1': document id is 'a\x00', expected text without blanks"),
+        ([("T1", "\ud800", 1.0)], {}, r"topic 'T1': document id is '\ud800', expected text without blanks"),
+        ([(["T1"], "a", 1.0)], {}, "returns topic ['T1'], which was not asked; known: T1, T2"),
+        (
+            [("T1", "a", 10**400)],
+            {},
+            f"topic 'T1': score of document 'a' is {10**39}, expected a finite number",
+        ),
+        (  # as float32 both are infinite, and the step below is no number
+            [("T1", "a", -1e200), ("T1", "b", -1e300)],
+            {},
+            "topic 'T1': score of document 'a' is -1e+200, expected a number between -1e+38 and 1e+38, as 32-bit "
+            "numbers are",
+        ),
         ([("T1", "a", 1.0), ("T1", "a", 2.0)], {}, "topic 'T1': document 'a' is returned twice"),
         (
             [("T1", "a", 1.0), ("T1", "b", 2.0)],
@@ -80,6 +96,14 @@ def test_any_scores_in_any_order(scores: list[float], rng: object) -> None:
 def test_refused(rows: list[tuple[str, object, object]], how: dict[str, object], expected: str) -> None:
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     assert message(lambda: run_of("x", Results(*columns), TOPICS, **how)) == f"system x: {expected}"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", [None, float("nan"), "first"])
+def test_places_that_are_no_numbers(place: object) -> None:
+    results = Results(["T1"] * 2, ["a", "b"], [2.0, 2.0], place=[0, place])
+    said = f"system x: topic 'T1': place of document 'b' is {place!r}, expected a finite number"
+    assert message(lambda: run_of("x", results, TOPICS, ties="order")) == said
+    assert run_of("x", results, TOPICS).doc.tolist() == [b"b", b"a"]
 
 
 def test_unknown_documents(tmp_path: Path) -> None:

@@ -197,6 +197,42 @@ def test_a_reranker_of_a_first_ranking(tmp_path: Path, made: Make) -> None:
 
 
 @needs
+def test_documents_below_the_first_k_stay_below_them(tmp_path: Path, made: Make) -> None:
+    """Also below scores whose neighbours as float32 are further away than 1, and where the pipeline returns nothing."""
+    module = made(
+        """
+def _masked(frame):
+    return frame[frame["qid"] == "T1"].assign(score=-1e9)
+
+masked = pt.apply.generic(_masked)
+"""
+    )
+    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b", "d3": "c", "d4": "d"})
+    first = tmp_path / "first.run"
+    first.write_text("".join(f"{topic} Q0 d{n} 1 {9 - n} first\n" for topic in ("T1", "T2") for n in (1, 2, 3, 4)))
+    system = PyTerrier(f"{module}:masked", first=str(first), k=1)
+    run = system(Request(topics_of(T1="a", T2="b"), corpus, tmp_path))
+    assert {topic: list(docs) for topic, docs in run.to_dict().items()} == {
+        "T1": ["d1", "d2", "d3", "d4"],
+        "T2": ["d2", "d3", "d4"],
+    }
+    scores = run.score.astype(np.float32)
+    assert (scores[1:4] < scores[:3]).all()
+
+
+@needs
+def test_columns_of_the_corpus_replace_none_of_a_topic(tmp_path: Path, made: Make) -> None:
+    module = made(OVERLAP)
+    corpus = corpus_of(tmp_path, {"d1": "a"}, query={"d1": "other"}, qid={"d1": "T9"}, score={"d1": "7"})
+    first = tmp_path / "first.run"
+    first.write_text("T1 Q0 d1 1 1 first\n")
+    system = PyTerrier(f"{module}:overlap", first=str(first))
+    assert ranked(system, topics_of(T1="a b"), corpus, tmp_path) == {"T1": {"d1": 1.0}}
+    (frame,) = seen(module)
+    assert (frame["qid"], frame["query"], frame["score"]) == (["T1"], ["a b"], [1.0])
+
+
+@needs
 def test_a_reranker_of_the_pool(tmp_path: Path, made: Make) -> None:
     class Without:
         def out(self, topics: object, topic: np.ndarray, doc: np.ndarray) -> np.ndarray:
@@ -431,6 +467,11 @@ def test_runs_are_kept_by_the_code_of_the_pipeline_and_its_files(tmp_path: Path,
     assert f"pyterrier=={pt.__version__}" in side
     depends = code.depends(["harness.systems.foreign.pyterrier"], [module])[1]
     assert depends["pyterrier"] == pt.__version__
+
+
+@pytest.mark.parametrize("text", ["long " * 100, "~nobody-has-this-name/x", "a\0b"])
+def test_arguments_that_are_no_names_of_files(text: str) -> None:
+    assert pyterrier._files({"prompt": text, "more": [text]}) == {}
 
 
 @needs
