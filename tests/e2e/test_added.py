@@ -144,12 +144,14 @@ def test_faults_are_one_line(place: Place, tmp_path: Path, arguments: tuple[str,
     assert (done.code, done.out, done.err) == (2, "", f"harness: {fault.replace('SITE', str(tmp_path / 'site'))}\n")
 
 
+@pytest.mark.slow
 def test_a_command_of_ours_stays(place: Place) -> None:
     assert "Score run files of any system." in place.good("score", "--help")
     done = place.run("score", "nothing.run", "--collection", "mini-task1")
     assert (done.code, done.err) == (2, "harness: nothing.run: no such file\n")
 
 
+@pytest.mark.slow
 def test_a_package_whose_configurations_are_gone_is_one_line(place: Place, tmp_path: Path) -> None:
     (tmp_path / "site" / "theirs" / "conf").rename(tmp_path / "gone")
     fault = "theirs 0.1: entry point mathir_harness.conf: theirs: 'theirs:conf' is not a folder of an installed package"

@@ -97,11 +97,13 @@ def test_judgments_topics_and_a_corpus_of_4_gib(good: Place, file: str) -> None:
     assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}:{reason}"
 
 
+@pytest.mark.slow
 def test_keys_of_4_gib(good: Place) -> None:
     arguments = ("score", "mine.run", "-c", "mini-task2", "--keys", "zstd.bomb")
     assert stopped(good, *arguments) == f"zstd.bomb: {RATIO}"
 
 
+@pytest.mark.slow
 def test_a_plain_file_that_is_too_large(good: Place) -> None:
     with (good.here / "mine.run").open("ab") as stream:
         stream.truncate(4 * GIB)

@@ -300,6 +300,7 @@ def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
     assert "protocol strict" in place.good(*STRICT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COLLECTIONS)
 def test_collections(place: Place, kind: str) -> None:
     old, new, fault = COLLECTIONS[kind]

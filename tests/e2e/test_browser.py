@@ -55,6 +55,7 @@ def test_the_search_filters_and_enter_opens_the_first_topic(mini: Path, visit: O
     assert page.url.endswith("#topic=mini-task1/M.42")
 
 
+@pytest.mark.slow
 def test_slices_are_shown_by_attribute_and_filter_the_topics(mini: Path, visit: Open) -> None:
     page = visit(mini, "#explore=")
     page.get_by_role("button", name="By attribute").click()
@@ -116,6 +117,7 @@ def test_a_topics_page_shows_its_text_and_why_the_runs_differ(mini: Path, visit:
     assert sorted(ranks.locator("td:nth-child(2)").all_inner_texts()) == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_documents_are_read_on_demand(mini: Path, visit: Open) -> None:
     page = visit(mini, "#topic=mini-task1/M.1")
     button = page.locator(".sides button.doc").first
@@ -157,6 +159,7 @@ def test_axe_finds_nothing_serious_in_the_mini_report(mini: Path, visit: Open, w
     assert violations(page, "#explorer") == []
 
 
+@pytest.mark.slow
 def test_without_scripts_the_report_is_readable_and_says_what_is_missing(mini: Path, visit: Open) -> None:
     page = visit(mini, script=False)
     assert page.locator(".notice").is_visible()
@@ -164,6 +167,7 @@ def test_without_scripts_the_report_is_readable_and_says_what_is_missing(mini: P
     assert not page.locator(".explorer").is_visible()
 
 
+@pytest.mark.slow
 def test_browsers_that_cannot_read_the_data_say_so(mini: Path, visit: Open) -> None:
     page = visit(mini)
     assert page.locator(".notice").count() == 0
@@ -174,6 +178,7 @@ def test_browsers_that_cannot_read_the_data_say_so(mini: Path, visit: Open) -> N
     assert not page.locator(".explorer").is_visible()
 
 
+@pytest.mark.slow
 def test_a_section_below_the_explorer_is_shown_where_the_address_names_it(mini: Path, visit: Open) -> None:
     page = visit(mini, "#limitations")
     page.wait_for_timeout(300)

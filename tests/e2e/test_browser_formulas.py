@@ -6,6 +6,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+import pytest
+
 from harness.render.explorer import _Formulas
 from harness.render.formulas import to_mathml
 
@@ -32,6 +34,7 @@ BUILD = """([source, data]) => {
 }"""
 
 
+@pytest.mark.slow
 def test_formulas(browser: Browser) -> None:
     """Also with elements without content, which are lists of one number."""
     formulas = _Formulas()

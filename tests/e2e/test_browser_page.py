@@ -106,6 +106,7 @@ def test_nothing_is_cut_at_1280_pixels(mini: Path, visit: Open) -> None:
 LONG = "a-run-with-a-rather-long-name-that-goes-on"
 
 
+@pytest.mark.slow
 def test_long_names_stay_within_their_drawings(tmp_path: Path, visit: Open) -> None:
     names = [f"{LONG}-{n}" for n in range(5)]
     p = [[float("nan") if a == b else 0.001 for b in names] for a in names]

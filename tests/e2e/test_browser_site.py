@@ -152,6 +152,7 @@ def test_ranks_of_a_chosen_run_are_a_column(site: Path, visit: Open) -> None:
     assert sorted(map(int, ranks)) == list(range(1, len(ranks) + 1))  # the best grades come first
 
 
+@pytest.mark.slow
 def test_without_scripts_all_is_readable(site: Path, visit: Open) -> None:
     page = visit(site / "lab/index.html", script=False)
     assert page.locator("#runs tbody tr:visible").count() == 4

@@ -103,6 +103,7 @@ def test_unmasked_formulas_are_written_from_the_left_as_they_are(page_of_topics:
     assert first < last
 
 
+@pytest.mark.slow
 def test_texts_of_translations_are_texts(page_of_topics: Path, visit: Open) -> None:
     """Any dialog, request or message would fail the fixture `visit`."""
     page = topic(visit, page_of_topics, "dictionary, Foreign")

@@ -138,6 +138,7 @@ def test_killed_again_and_again_it_pays_for_no_answer_twice(place: Place, tmp_pa
     assert len(server.bodies) == before
 
 
+@pytest.mark.slow
 def test_a_step_whose_input_changed_runs_again_and_no_other(place: Place) -> None:
     builder = yaml.safe_load((Path(__file__).parents[2] / "conf/builder/saber-mini.yaml").read_text())
     builder["select"]["seed"] = 5

@@ -30,7 +30,8 @@ FOLLOWED = [
         "sweeps",
     )
 ]
-SLOW = {"export", "late-and-sparse", "runs", "scoring"}  # of more than six seconds, or run with real data as well
+# Of more than two seconds, or run with real data as well.
+SLOW = {"experiments", "export", "labs", "late-and-sparse", "private-judgments", "runs", "scoring", "site", "sweeps"}
 # Pages that other tests run, which know what these need.
 ELSEWHERE = ("README", "cost", "crosslingual", "foreign", "lean", "neural", "saber", "server", "theorems")
 

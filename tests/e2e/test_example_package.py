@@ -58,6 +58,7 @@ def test_the_readme(place: Place) -> None:
         assert expected in ("", printed)
 
 
+@pytest.mark.slow
 def test_the_readme_shows_the_files(site: Path) -> None:
     """What it quotes of them stands there."""
     shown = dict(re.findall(r"^```(yaml|toml)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))

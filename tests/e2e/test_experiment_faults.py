@@ -71,6 +71,7 @@ def test_seeds_that_are_no_numbers(place: Place) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_an_edition_that_is_not_there(place: Place) -> None:
     conditions = {name: {"overrides": [f"system={name}"]} for name in ("overlap", "bm25")}
     assert faults(place, conditions=conditions, shared=[*SHARED, "edition=no"]) == [
@@ -78,6 +79,7 @@ def test_an_edition_that_is_not_there(place: Place) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_system_raises_itself_is_its_cells(place: Place) -> None:
     """Code that is not ours may need what only its turn brings: the other cells go on."""
     place.write("torn.py", "def made():\n    raise ValueError('not now')\n")
@@ -90,6 +92,7 @@ def test_what_a_system_raises_itself_is_its_cells(place: Place) -> None:
     assert done.err.splitlines()[-1] == "harness: experiment mine: 1 of 2 cells failed; see 'not run' above"
 
 
+@pytest.mark.slow
 def test_the_report_of_a_paper_shows_what_experiments_made(place: Place) -> None:
     """Marked, beside the printed values, and with no verdict; a reference shows nothing of a folder."""
     columns = "table,row,measure,printed,of,here,sd,seeds here,marked"

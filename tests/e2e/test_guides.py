@@ -15,10 +15,11 @@ from pages import DOCS, blocks, follow, marked, needing, unused
 from tools import Place
 
 PAGES = sorted(page for name in ("how-to", "explanation") for page in (DOCS / name).glob("*.md"))
+SLOW = {"cite-and-archive", "editions-and-coverage", "fingerprints-and-store", "significance"}  # of more than a second
 GUIDES = [*PAGES, *sorted((DOCS / "tutorials").glob("*.md"))]
 
 
-@pytest.mark.parametrize("path", [marked(path) for path in PAGES])
+@pytest.mark.parametrize("path", [marked(path, SLOW) for path in PAGES])
 def test_guides(tmp_path: Path, path: Path) -> None:
     """In the order of the page; blocks that need a model are left out."""
     follow(Place(tmp_path), path.read_text(encoding="utf-8"))

@@ -211,6 +211,7 @@ def test_the_configuration_is_shown_not_run(place: Place) -> None:
     assert place.files() == {}
 
 
+@pytest.mark.slow
 def test_a_paper_whose_runs_are_not_public(place: Place) -> None:
     printed = place.good("reproduce", "paper=saber-math", "formats=[csv,json]")
     assert printed.splitlines()[0] == "saber-math: 0 of 33 values of its text exact, 24 need a resource, 9 blocked"
@@ -228,6 +229,7 @@ def test_a_paper_whose_files_cannot_be_had(place: Place) -> None:
     assert place.files() == {}
 
 
+@pytest.mark.slow
 def test_paths_of_a_system_begin_at_its_file_and_those_of_overrides_here(place: Place) -> None:
     place.write("theirs/a.run", run_text("one"))
     place.write("b.run", run_text("two", docs=("a1088", "a1007")))

@@ -134,6 +134,7 @@ def test_at_any_moment(place: Place, arguments: Sequence[str]) -> None:
         assert (stopped.returncode, faults(said)) == (130, LINE), share
 
 
+@pytest.mark.slow
 def test_from_outside(place: Place) -> None:
     """After real time, whatever goes on then; a fast machine may have done the work."""
     for delay in (0, 0.01, 0.05, 0.2, 0.6):
@@ -159,6 +160,7 @@ def test_what_was_written_is_whole(place: Place) -> None:
     assert all(path.endswith((".run", ".ir-metadata.yml")) for path in place.files("runs"))
 
 
+@pytest.mark.slow
 def test_interrupts_that_are_ignored_stay_so(place: Place) -> None:
     """As `nohup` and the background jobs of a script have it."""
     process = start(place, 0, *SCORE, before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))

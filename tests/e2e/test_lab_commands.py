@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from lab_tools import enrol_in, token_of
 from tools import Place, table
 
@@ -63,6 +64,7 @@ def test_the_help_says_which_names_are_allowed(tmp_path: Path) -> None:
     assert " ".join(Place(tmp_path).good("submit", "--help").split()).count(f"Letters, digits and {allowed} only.") == 2
 
 
+@pytest.mark.slow
 def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("lab", "new", "lab", "-c", "mini-task1", "--cap", "9", "--private")
@@ -82,6 +84,7 @@ def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
     assert checked == f"lab: {kept} submissions of {kept} teams; all files and scores are unchanged\n"
 
 
+@pytest.mark.slow
 def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("new", "collection", "club")

@@ -114,6 +114,7 @@ def test_filters(
     assert [row[0] for row in table(place.good("list", "system", *options))[1:]] == names
 
 
+@pytest.mark.slow
 def test_a_list_on_a_terminal_has_a_line_for_each_entry(
     place: Place, everything: dict[str, list[dict[str, str]]]
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_list_on_a_terminal_has_a_line_for_each_entry(
     assert "…" not in on_terminal(place, 80, "list", "systems", "--wide")
 
 
+@pytest.mark.slow
 def test_a_persons_own_configuration(place: Place) -> None:
     mini = (CONF / "collection" / "mini-task1.yaml").read_text()
     place.write("mine/collection/ours.yaml", mini.replace("name: mini-task1", "name: ours"))
@@ -154,6 +156,7 @@ def test_a_persons_own_configuration(place: Place) -> None:
     assert place.run("show", "last").code == 2
 
 
+@pytest.mark.slow
 def test_what_is_broken_is_listed_with_its_fault(tmp_path: Path) -> None:
     place = Place(tmp_path)
     torn = place.write("conf/collection/torn.yaml", "title: [\n")
@@ -190,6 +193,7 @@ def test_a_sweep_without_parameters_is_broken(tmp_path: Path, content: str, faul
     assert (done.code, done.err) == (2, f"harness: {file}: {fault}\n")
 
 
+@pytest.mark.slow
 def test_every_name_can_be_shown(place: Place) -> None:
     """One command a group; the facts of all names are made from the same parts, in `tests/unit/cli`."""
     for name, group in GROUPS.items():
@@ -199,6 +203,7 @@ def test_every_name_can_be_shown(place: Place) -> None:
         assert document["configuration"] == config.load(group.folder, group.used[0])[0], name
 
 
+@pytest.mark.slow
 def test_a_system_is_shown(place: Place) -> None:
     shown = place.good("show", "bm25")
     assert shown.startswith("bm25: BM25, Lucene's variant\n")
@@ -249,6 +254,7 @@ def test_files_of_a_collection_are_shown(place: Place) -> None:
     assert (answers["name"], answers["state"]) == (str(CONF.parent / "corpora/mini-answers.jsonl"), "here")
 
 
+@pytest.mark.slow
 def test_files_of_ones_own_collections_are_shown(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("new", "collection", "club")
@@ -314,6 +320,7 @@ def test_doctor(place: Place) -> None:
     assert "mirror: nowhere does not exist" in said
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_to_is_a_fault(place: Place) -> None:
     place.write("file", "")
     done = place.run("doctor", environment={"HARNESS_CACHE": "file/cache"})
@@ -348,6 +355,7 @@ def test_completion(place: Place, line: str, offered: list[str], shell: str) -> 
     assert [line.split("\t")[0] for line in printed.splitlines()] == offered
 
 
+@pytest.mark.slow
 def test_help_of_commands_is_whole(place: Place) -> None:
     for command in ((), ("score",), ("fetch",), ("lab",), ("lab", "new"), ("organise", "pool"), ("build", "saber")):
         text = place.good(*command, "--help")

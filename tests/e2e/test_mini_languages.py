@@ -44,6 +44,7 @@ def test_judgments_are_those_of_the_english_topics(language: str) -> None:
     assert (found.protocol, found.corpus) == (english.protocol, english.corpus)
 
 
+@pytest.mark.slow
 def test_a_cross_lingual_pipeline_offline(place: Place) -> None:
     """Untranslated topics, and a person's English of them: what needs no translator; scored as `score` does."""
     for language in LANGUAGES:
@@ -157,6 +158,7 @@ def test_an_inner_key_of_a_default_is_no_part_of_names(place: Place) -> None:
     assert method["query"] == {"title": 3, "body": 1, "tags": 1}
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_language_models_ends_well(tmp_path: Path) -> None:
     collection = ("collection=mini-theorems", "corpus=mini-theorems")
     done = Place(tmp_path).run("run", *collection, "system=theorem-pipeline-mini", "system.mode=dry")

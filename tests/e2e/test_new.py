@@ -78,6 +78,7 @@ def test_a_protocol_names_every_key_with_its_meaning(tmp_path: Path) -> None:
     assert named == set(Protocol.__dataclass_fields__) - {"ties_deduplicate"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(WRITTEN))
 def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
     place = Place(tmp_path)
@@ -117,6 +118,7 @@ def test_names_that_cannot_be(tmp_path: Path, arguments: tuple[str, str], said: 
     assert place.files() == {}
 
 
+@pytest.mark.slow
 def test_a_system_whose_name_is_a_word_of_python(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("new", "system", "class")
@@ -134,6 +136,7 @@ def test_a_folder_of_configurations_elsewhere(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in place.files()} == {"mine", "runs", "reports"}
 
 
+@pytest.mark.slow
 def test_all_faults_of_a_configuration_come_together(tmp_path: Path) -> None:
     place = Place(tmp_path)
     for kind in WRITTEN:
@@ -211,6 +214,7 @@ def beir(place: Place, **replaced: list[str]) -> None:
         path.write_text("".join(f"{line}\n" for line in lines))
 
 
+@pytest.mark.slow
 def test_from_a_data_set_in_beir_s_form_to_a_scored_run(tmp_path: Path) -> None:
     place = Place(tmp_path)
     beir(place)

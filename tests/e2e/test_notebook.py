@@ -1,4 +1,4 @@
-"""The notebook of examples/ runs from its first cell to its last, on the embedded data."""
+"""The notebooks of examples/ run from the first cell to the last, on the embedded data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ ROOT = Path(harness.__file__).parents[1]
 
 
 @pytest.mark.slow
-def test_the_notebook_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_runs(tmp_path: Path, path: Path) -> None:
     command = [
         sys.executable,
         "-m",
         "pytest",
         "--nbmake",
-        str(ROOT / "examples" / "arqmath.ipynb"),
+        str(path),
         "-p",
         "no:cacheprovider",
     ]

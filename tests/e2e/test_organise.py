@@ -85,6 +85,7 @@ def test_a_pool(place: Place) -> None:
     assert place.files("b")["b/pool.tsv"] == place.files("pool")["pool/pool.tsv"]
 
 
+@pytest.mark.slow
 def test_an_analysis(place: Place) -> None:
     teams = (f"--team=psu={RUNS['overlap-title']}", f"--team=psu=second={RUNS['shuffle']}")
     printed = place.good("organise", "analyse", RUNS["overlap"], *teams, *MINI, "--depth", "3", "-o", "out")

@@ -95,6 +95,7 @@ def test_in_the_processes_of_a_launcher(place: Place) -> None:
     assert "2 configurations" in printed
 
 
+@pytest.mark.slow
 def test_modules_that_are_not_there(place: Place) -> None:
     place.write("conf/system/mine.yaml", "title: x\n_target_: nowhere.Mine\n")
     done = place.run(*RUN, "system=mine")
@@ -146,6 +147,7 @@ def test_other_ends(place: Place, name: str, fault: str) -> None:
     assert (done.code, done.out, done.err.splitlines()[-1]) == (2, "", f"harness: {fault}")
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_a_system_that_raises(place: Place) -> None:
     done = place.run(*RUN, "-m", "system=raising,mine")
     assert done.code == 2
@@ -211,6 +213,7 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
     assert (place.here / "sprung").exists()
 
 
+@pytest.mark.slow
 def test_the_name_of_a_system_without_the_key_name(place: Place) -> None:
     """It is that of the file, by which an earlier run is found; also of a function and of a file that inherits."""
     code = "from harness.systems.baselines import Overlap\n\ndef plain(depth=5):\n    return Overlap(depth)\n"

@@ -35,6 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return made
 
 
+@pytest.mark.slow
 def test_the_mark_is_in_the_metadata_file(place: Place) -> None:
     side = (place.here / SIDE).read_text(encoding="utf-8")
     assert f"\n  {MARK}: true\n" in side
@@ -62,6 +63,7 @@ def test_it_is_refused_with_the_reason(place: Place, arguments: tuple[str, ...])
     assert not (place.here / "reports" / "leaderboard").exists()
 
 
+@pytest.mark.slow
 def test_it_is_made_again_and_not_reused(place: Place) -> None:
     done = place.run(*RUN)
     assert done.code == 0, done.err
@@ -92,6 +94,7 @@ def test_links_and_other_forms_of_the_metadata(place: Place) -> None:
         assert f"{path}: was made from stand-ins" in done.err
 
 
+@pytest.mark.slow
 def test_stand_ins_are_not_brought_and_their_cache_is_not_used(place: Place) -> None:
     """Data and caches in the folder of a rehearsal would make runs that carry no mark."""
     posts = place.write("stand-ins/given/Posts.V1.3.xml", "<posts></posts>")

@@ -85,6 +85,7 @@ def test_score_compare_and_run_refuse_the_same(place: Place) -> None:
     assert "Z.1" in place.good("score", "a.run", *given, "--per-topic")
 
 
+@pytest.mark.slow
 def test_results_without_a_key_are_told_by_score_and_run(place: Place) -> None:
     topic = (data_root() / "qrels" / "mini-task2.txt").read_text().split()[0]
     place.write("f.run", f"{topic} Q0 nowhere 1 1 f\n")
@@ -138,6 +139,7 @@ def test_topics_without_judgments_are_said_or_refused(place: Place) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_keys_and_corpus_without_a_collection(place: Place) -> None:
     qrels, formulas = data_root() / "qrels" / "mini-task2.txt", data_root() / "corpora" / "mini-formulas.jsonl"
     rows = [json.loads(line) for line in formulas.read_text().splitlines()]
@@ -206,6 +208,7 @@ def test_labels_name_runs(place: Place) -> None:
     assert rows[6][:3] == ["x", "y", "MAP′"]
 
 
+@pytest.mark.slow
 def test_a_file_whose_name_has_an_equals_sign_is_itself(place: Place) -> None:
     assert table(place.good("score", "k=1.run", *MINI))[1][0] == "three"
     assert table(place.good("score", "k=k=1.run", *MINI))[1][0] == "k"
@@ -274,6 +277,7 @@ def test_json_says_how_much_a_corpus_holds(place: Place) -> None:
     assert document(place.good("score", "a.run", *MINI, "--corpus", "half", "--json"))["coverage"] == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_json_through_a_pipe(place: Place, encoding: str) -> None:
     """Labels and measures of any script stay what they are, whatever the terminal's encoding."""
@@ -312,6 +316,7 @@ def test_quiet_shows_no_progress(place: Place) -> None:
     assert "nobody wrote to it for 4 s" in done.err
 
 
+@pytest.mark.slow
 def test_a_run_without_judged_documents_is_doubted(place: Place) -> None:
     """Once for each such run, by every command that scores it, but not where warnings would reveal judgments."""
     place.write("strange.run", run_text("strange", docs=("x1", "x2")))

@@ -27,6 +27,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_store_is_listed_and_emptied(place: Place) -> None:
     assert place.good("store", "ls").startswith("0 artifacts, 0 B in ")
     place.good("run", *MINI, "system=bm25", "formats=[json]")
@@ -51,6 +52,7 @@ def test_the_store_is_listed_and_emptied(place: Place) -> None:
     assert place.run("store", "gc", "--days", "-1").code == 2
 
 
+@pytest.mark.slow
 def test_leases_are_listed(place: Place) -> None:
     for number, (key, name, text) in enumerate(
         (
@@ -78,6 +80,7 @@ def test_leases_are_listed(place: Place) -> None:
     assert not list((place.cache / "store" / "index").iterdir())
 
 
+@pytest.mark.slow
 def test_who_waits_for_another_machine_can_be_stopped(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]")
     (spec,) = place.cache.rglob("tokens/*/spec.json")
@@ -125,6 +128,7 @@ def test_a_file_that_is_not_what_it_should_be_is_not_taken(place: Place, content
     assert not list(place.cache.rglob("*.xml"))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_brought(place: Place) -> None:
     place.write("x", "y")
     said = place.run("fetch", "mini-task1", "--from", "x").err
@@ -234,6 +238,7 @@ def test_a_damaged_artefact_can_be_listed_and_deleted(place: Place) -> None:
     assert not spec.exists()
 
 
+@pytest.mark.slow
 def test_a_run_of_a_part_is_not_scored_on_the_whole_without_a_word(place: Place) -> None:
     place.good("run", *MINI, "system=overlap", "formats=[json]")
     assert place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err == ""

@@ -104,6 +104,7 @@ def test_a_sweep(place: Place) -> None:
     assert float(scored[1]) == pytest.approx(value["overlap"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_protocol_are_left_out(
     place: Place,
 ) -> None:
@@ -138,6 +139,7 @@ def test_the_points_of_a_sweep_are_kept_apart(place: Place) -> None:
     assert len({content.replace(b"seed=1", b"seed=2") for content in files.values()}) == 2
 
 
+@pytest.mark.slow
 def test_values_that_fit_no_file_name_are_told_apart_too(place: Place) -> None:
     place.write("a.run", run_text("a"))
     place.write("b.run", run_text("b", docs=("a1088", "a1007")))

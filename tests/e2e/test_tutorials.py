@@ -9,7 +9,7 @@ from pages import DOCS, follow, marked, needing
 from tools import Place
 
 TUTORIALS = ("tutorials",)
-SLOW = {"compare-systems"}  # of more than six seconds
+SLOW = {"compare-systems", "lab", "own-collection-and-system", "reproduce"}  # of more than two seconds
 
 
 @pytest.mark.parametrize("path", [marked(path, SLOW) for path in sorted((DOCS / "tutorials").glob("*.md"))])

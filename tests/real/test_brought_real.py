@@ -58,6 +58,7 @@ def test_archived_runs_under_other_names_and_one_that_was_altered(tmp_path: Path
     assert not {chosen["arqmath-2"].file.name} & found.files.keys()
 
 
+@pytest.mark.slow
 def test_made_up_runs_of_mirmu_and_their_ensembles_differ(tmp_path: Path) -> None:
     paper = load_paper("mirmu-msm")
     names = {"mirmu 1": "mirmu 1: Base", "msm 4": "msm 4: tf-idf + BM25", "msm 5": "msm 5: Compubert"}

@@ -103,6 +103,7 @@ def test_the_html_of_answers() -> None:
     assert count == 41_578
 
 
+@pytest.mark.slow
 def test_latex_of_titles_is_what_people_typed() -> None:
     """The head of a page has the title as it was typed; the formulas of its body are LaTeXML's reading of them."""
     typed = {}
@@ -230,6 +231,7 @@ def test_declarations_of_mathlib() -> None:
     assert kinds["theorem"] == 115_966
 
 
+@pytest.mark.slow
 def test_queries_for_declarations() -> None:
     collection = load_collection("mathlib-qr")
     topics, qrels = collection.topics(), collection.qrels()

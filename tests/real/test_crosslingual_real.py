@@ -84,6 +84,7 @@ GOLDEN = "derived/crossmath-authors-masking.jsonl.xz"
 COLLECTIONS = {"eng_Latn": "crossmath-eng", "ces_Latn": "crossmath-ces-paper", "spa_Latn": "crossmath-spa"}
 
 
+@pytest.mark.slow
 def test_the_authors_functions_record_for_record(mirror: Path) -> None:
     """What they ask of a translator and return, recorded with the marks of `Recorder` in place of a model."""
     if not (mirror / GOLDEN).is_file():

@@ -162,6 +162,7 @@ def test_the_report_says_it_all(markdown: str) -> None:
     assert markdown.count("205 of the 244 Czech topics") >= 3
 
 
+@pytest.mark.slow
 def test_the_breakdown_counts_the_labelled_topics(markdown: str) -> None:
     rows = [line for line in markdown.splitlines() if line.startswith(("| Low |", "| Medium |", "| High |"))]
     assert len(rows) == 3

@@ -79,6 +79,7 @@ def test_formulas_of_pages_are_read(pages: list[tuple[str, str]]) -> None:
     assert len(forest.pack(reading.tree for reading in made.values())) == len(made)
 
 
+@pytest.mark.slow
 def test_our_reader_gives_tangents_own_trees(pages: list[tuple[str, str]], tangent: dict[str, dict[str, str]]) -> None:
     """The nine that differ were made from other LaTeX: `&lt;` taken letter by letter, a prime as `&#39;`."""
     ours: dict[str, set[str]] = {}

@@ -121,6 +121,7 @@ def test_training_weights_are_the_scores_of_the_protocol(runs: Sequence[Run], sc
         assert training_ndcg(run, scorer.qrels) == pytest.approx(scorer(run).mean("nDCG"), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_sweep_over_k(runs: Sequence[Run], scorer: Scorer) -> None:
     found = {
         k: round(scorer(fuse(runs, partial(methods.rrf, k=k), f"rrf-{k}")).mean("nDCG"), 4)

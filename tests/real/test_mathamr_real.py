@@ -20,6 +20,7 @@ from harness.systems.mathamr.graphs.graph import Failure, Graph, check, statisti
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.slow
 def test_published_topics_decode_but_for_one(mirror: Path) -> None:
     pytest.importorskip("penman", reason="penman is not installed")
     (path,) = fetch(source_files("mathamr"))
@@ -64,6 +65,7 @@ def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> No
         assert len(graph.formulas) == len(posts.read_post(post).formulas)
 
 
+@pytest.mark.slow
 def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: Path) -> None:
     """Topics A.n and B.n of all years are one post, so that the published graphs serve Task 1 as well."""
     pytest.importorskip("penman", reason="penman is not installed")

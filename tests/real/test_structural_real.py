@@ -34,6 +34,7 @@ def test_judged_formulas_are_found_better_than_by_the_text_of_their_paths(mirror
     assert scorer.on_part(judged)(run).mean("nDCG") > 0.79
 
 
+@pytest.mark.slow
 def test_real_formulas_find_themselves_first(mirror: Path) -> None:
     corpus = load_corpus("arqmath1-formulas")
     known = formulas.read(corpus, "opt")

@@ -35,6 +35,7 @@ def number(cell: str) -> float:
     return float(cell.partition(" ")[0].replace(",", ""))
 
 
+@pytest.mark.slow
 def test_small_trial_of_the_relational_encoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gpu.main([*TRIAL, "--parts", "epoch", "resume", "--out", str(tmp_path)]) == 0
     epoch, repeated, resumed = rows(tmp_path / "gpu.md")

@@ -115,6 +115,7 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
     assert all(game.preferred for game in games.games)
 
 
+@pytest.mark.slow
 def test_the_dollars_of_a_databank_have_a_pilot_too(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: Callable[[str, str, str], Path]
 ) -> None:

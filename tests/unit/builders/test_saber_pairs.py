@@ -81,6 +81,7 @@ def naive(count: int, limits: Thresholds) -> dict[tuple[int, int], tuple[float, 
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 7, 64, 500])
 def test_tiles_give_the_pairs_and_values_of_the_double_loop(block: int) -> None:
     count = 30 if block == 1 else 100

@@ -252,6 +252,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {"PATH": path, "HOME": str(folder), "HARNESS_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), **more}
 
 
+@pytest.mark.slow
 def test_the_hook(here: Path) -> None:
     """Its entry is called with the files whose names fit, as pre-commit does."""
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))

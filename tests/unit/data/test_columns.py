@@ -227,6 +227,7 @@ def test_blocks_of_any_size_give_the_fields_that_split_gives(data: bytes, size: 
     assert lines_of(data, BLOCK) == wanted
 
 
+@pytest.mark.slow
 def test_blocks_of_a_large_text_at_the_default_size() -> None:
     rng = random.Random(3)
     rows = [" ".join(digits(rng, 1, 9) for _ in range(rng.choice((*[6] * 400, 5, 0, 900)))) for _ in range(30_000)]

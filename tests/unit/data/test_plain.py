@@ -171,6 +171,7 @@ def halfway(rng: random.Random) -> str:
     return f"{digits[:-places]}.{digits[-places:]}"
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_python() -> None:
     rng = random.Random(1)
     made = [f(rng) for f in (decimal, halfway) for _ in range(4000)]

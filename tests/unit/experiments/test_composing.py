@@ -31,6 +31,7 @@ def check(name: str, most: int) -> None:
             assert composed(words) == compose(config_name="run", overrides=words), cell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["answers", "mathamr-loss"])
 def test_some_cells(name: str) -> None:
     check(name, 2)

@@ -52,6 +52,7 @@ def test_trainings_of_a_fusion_add_up() -> None:
     assert (costs.together(side), costs.together({})) == (8, 1)
 
 
+@pytest.mark.slow
 def test_each_system_of_a_fusion_keeps_its_notes() -> None:
     with cost.measuring() as meter:
         for system, rate in (("a", 3.0), ("b", 5.0)):

@@ -297,6 +297,7 @@ def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_documents_outside_the_pool_are_removed(tmp_path: Path, mini: Collection) -> None:
     bed, said = task(mini, "mini-answers"), list[str]()
     whole = {topic: dict(docs) for topic, docs in make("overlap", bed, runs=tmp_path).run.to_dict().items()}
@@ -326,6 +327,7 @@ def test_a_suffix_is_a_part_of_the_name(tmp_path: Path) -> None:
     assert (same.reused, same.path) == (True, first.path)
 
 
+@pytest.mark.slow
 def test_the_content_of_run_files_is_in_the_key(tmp_path: Path, mini: Collection) -> None:
     theirs = tmp_path / "theirs.run"
     topic = next(iter(mini.topics())).id

@@ -200,6 +200,7 @@ def rows_of() -> dict[str, tuple[str, str]]:
     return {check: (state, advice) for check, state, advice in findings.findings()}
 
 
+@pytest.mark.slow
 def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     monkeypatch.delenv("HARNESS_MIRROR", raising=False)
@@ -222,6 +223,7 @@ def test_a_mirror_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert rows_of()["mirror"] == (f"{tmp_path / 'absent'} does not exist", advice)
 
 
+@pytest.mark.slow
 def test_a_network_that_answers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
@@ -231,6 +233,7 @@ def test_a_network_that_answers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
         assert rows_of()["network"] == ("answers", "")
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
@@ -239,6 +242,7 @@ def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch,
     assert rows_of()["cache"] == (f"{tmp_path} cannot be written to", advice)
 
 
+@pytest.mark.slow
 def test_systems_whose_extra_is_missing_are_told(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     for name, module in (("lacks", "no_such_module"), ("deep", "no_such.module"), ("has", "json")):

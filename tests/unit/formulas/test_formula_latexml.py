@@ -238,6 +238,7 @@ def test_doctor_without_latexml(fake: Make) -> None:
     assert rows == [["LaTeXML", "LaTeXML is not installed", "apt-get install latexml"]]
 
 
+@pytest.mark.slow
 def test_doctor_with_latexml(fake: Make) -> None:
     fake(version="0.9.9")
     assert missing() == []

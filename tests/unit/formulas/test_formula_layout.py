@@ -285,6 +285,7 @@ def test_any_text_is_read(text: str) -> None:
     check(read_latex(text).tree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", [*PIECES, "(]", "x|_1", "|x|", "x^", "{x}", "{(", r"\text{$", "[a", r"\color[", r"\\[", "x'"]
 )

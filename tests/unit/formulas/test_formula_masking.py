@@ -319,6 +319,7 @@ def test_counts_of_a_shuffled_translation(formulas: int, seed: int) -> None:
     assert found.reordered == len(order) - max(longest, default=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["QZ1 ", "QZ", "ZQ", "Q", "QZ_", "$x$", "$x$ QZ2 ", "1", "$x$1"])
 def test_long_texts(unit: str) -> None:
     text = unit * (200_000 // len(unit))

@@ -408,6 +408,7 @@ def test_a_megabyte_is_read(piece: str) -> None:
     assert depth(tree) <= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["|", "|a", "^", "a,=", "]a[", "1 ", r"\left.", "a&", r"\sin ", "a|b,", r"\over", "'"]
 )

@@ -66,6 +66,7 @@ def test_whole_numbers_must_fit(number: int) -> None:
         call(number)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:
     root = kernels.ROOT

@@ -245,6 +245,7 @@ def test_every_collection_of_ours_loads(name: str) -> None:
         assert edition.judgments > 0 or (isinstance(edition.file, Resource) and edition.file.by_hand)
 
 
+@pytest.mark.slow
 def test_everything_else_of_ours_loads() -> None:
     for name in config.names("protocol"):
         assert load_protocol(name).name == name

@@ -330,6 +330,7 @@ def work(lab: Lab, bench: Task, folder: Path, teams: list[int]) -> None:
             assert "the same rankings were submitted" in str(error)
 
 
+@pytest.mark.slow
 @KINDS
 def test_many_at_once_and_some_killed(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
     lab = make(**settings)

@@ -64,6 +64,7 @@ def documents(lab: Lab) -> list[tuple[str, Json]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("private", [False, True])
 def test_files_of_a_lab_fit_their_schemas(conf: Conf, tmp_path: Path, private: bool) -> None:
     collection(conf, tmp_path / "data", judgments(), private=private)

@@ -140,6 +140,7 @@ def test_what_of_theirs_runs_here() -> None:
             assert row.why() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_models")
 def test_a_number_needs_the_models_and_the_corpus_of_its_row() -> None:
     available = available_of("mirmu-msm")

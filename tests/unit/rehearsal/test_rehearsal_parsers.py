@@ -143,6 +143,7 @@ def test_a_long_sentence_is_not_too_deep() -> None:
     amr.read_sentence(written)
 
 
+@pytest.mark.slow
 def test_some_are_broken_and_some_missing() -> None:
     made = [amr_text.penman(1, [["prove", "theorem", str(n)]]) for n in range(3000)]
     assert made == [amr_text.penman(1, [["prove", "theorem", str(n)]]) for n in range(3000)]
@@ -288,6 +289,7 @@ def test_many_texts(package: str, folder: Path, capsys: pytest.CaptureFixture[st
     assert amr.AMRParser(name, model)(given) == found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder", "lines")
 def test_chunks_that_are_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["\n".join(f"We prove the theorem {n} of FORMULA_{k} ." for k in range(40)) for n in range(60)]

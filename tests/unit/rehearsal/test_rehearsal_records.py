@@ -19,6 +19,7 @@ def test_every_paper_with_recipes_has_a_record() -> None:
     assert sorted(paper_names()) == PAPERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_a_record_is_of_todays_commands_and_settings(paper: str) -> None:
     """If this fails: `harness rehearse PAPER --rows ROW --record conf/paper/rehearsed`, for the rows that it shows."""

@@ -177,6 +177,7 @@ def test_declarations_in_prose(name: str, url: str, tmp_path: Path, monkeypatch:
     assert one.spent.cost > 0
 
 
+@pytest.mark.slow
 def test_queries_as_theorems(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     topics = load_collection("mini-theorems").topics()
@@ -197,6 +198,7 @@ def test_judgments(url: str, tmp_path: Path, explain: bool) -> None:
     assert judge.prefer(pairs) == found
 
 
+@pytest.mark.slow
 def test_annotations(url: str, tmp_path: Path) -> None:
     ontology = Ontology.of(TREE)
     one = client("openai-gpt-4", url, tmp_path)

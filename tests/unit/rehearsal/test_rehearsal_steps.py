@@ -30,6 +30,7 @@ def test_every_row_has_a_command_or_a_reason(name: str) -> None:
     assert all(step.words[0] == "run" for step in made)
 
 
+@pytest.mark.slow
 def test_what_a_fusion_reads_is_made_before_it() -> None:
     made, _ = steps(load_paper("mirmu-msm"))
     written: set[str] = set()
@@ -41,6 +42,7 @@ def test_what_a_fusion_reads_is_made_before_it() -> None:
         written.add(f"runs/{choice['collection']}/{name}.run")
 
 
+@pytest.mark.slow
 def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
     """A model that learns from ARQMath-1 and -2 ranks neither; its columns of these years have models of their own."""
     made, _ = steps(load_paper("mirmu-msm"), "mirmu 4*")
@@ -51,6 +53,7 @@ def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
     assert not any("training" in word for word in commands["collection=arqmath-3-task1"])
 
 
+@pytest.mark.slow
 def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
     paper = load_paper("mirmu-msm")
     made, _ = steps(paper, "ens 9:*")
@@ -67,6 +70,7 @@ def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
         steps(paper, "ens 99")
 
 
+@pytest.mark.slow
 def test_what_steps_need() -> None:
     made, _ = steps(load_paper("mathlib4"))
     parts = [part for step in made for part in step.systems()]

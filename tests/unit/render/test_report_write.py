@@ -170,6 +170,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
         example().write(tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
     import hashlib
 

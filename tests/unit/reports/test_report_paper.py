@@ -314,6 +314,7 @@ def test_the_provenance_names_command_and_checksums(tiny: Tiny) -> None:
     assert "someone/runs@abababa/runs/base_1.txt" in found
 
 
+@pytest.mark.slow
 def test_the_data_holds_verdicts_and_scores(tiny: Tiny, tmp_path: Path) -> None:
     report = report_of(tiny())
     written = report.write(tmp_path / "report")
@@ -343,12 +344,14 @@ def test_the_data_holds_verdicts_and_scores(tiny: Tiny, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_claims_are_part_of_the_report(tiny: Tiny) -> None:
     report = report_of(tiny("claims:\n  - {title: A claim, expect: first better, pairs: [[base-run, short-run]]}\n"))
     assert words(report, "Claims of the paper")[0] == "Claim 1: A claim."
     assert len(tables(report)["claim-1"].rows) == 2 * 2 + 2
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_report(tiny: Tiny, tmp_path: Path) -> None:
     key = tiny(BREAKDOWN + "also: [trec_eval]\n")
     one, two = (report_of(key).write(tmp_path / name) for name in ("one", "two"))

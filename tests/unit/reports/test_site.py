@@ -165,6 +165,7 @@ def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) 
     assert 'href="https://example.org/ask"' in read(site / "lab/about.html")
 
 
+@pytest.mark.slow
 def test_ids_of_a_page_are_unique(site: Path) -> None:
     for path in site.rglob("*.html"):
         ids = [value for _, name, value in Seen(read(path)).attributes if name == "id"]
@@ -182,6 +183,7 @@ def test_all_links_inside_the_site_lead_to_files(site: Path) -> None:
     assert seen > 100
 
 
+@pytest.mark.slow
 def test_building_again_writes_nothing_and_a_new_run_only_its_pages(site: Path, lab: Lab) -> None:
     before = files(site)
     assert ": 0 files written" in build(lab.folder, "-o", site)[1]
@@ -202,6 +204,7 @@ SCRIPT = "<script>alert(1)</script>"
 IMAGE = "</script></title></style><img src=x onerror=alert(1)>\"'"
 
 
+@pytest.mark.slow
 def test_hostile_texts_stay_texts_and_names_stay_inside(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "data", judgments())
     topics = [{"id": topic, "title": f"{IMAGE} $\\href{{javascript:alert(1)}}{{x}}$ $<b>$"} for topic in TOPICS]
@@ -298,6 +301,7 @@ def test_refusals(
     assert caught.value.lines == (line,)
 
 
+@pytest.mark.slow
 def test_runs_that_the_harness_made_again_get_a_badge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import harness as h
     from harness.labs.lab import new_lab
@@ -318,6 +322,7 @@ def test_runs_that_the_harness_made_again_get_a_badge(tmp_path: Path, monkeypatc
     assert (tmp_path / "one/mini/slices/category.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_frozen_lab_says_so_and_a_lab_with_a_server_links_to_it(lab: Lab, tmp_path: Path) -> None:
     before = tmp_path / "before"
     build(lab.folder, "-o", before)

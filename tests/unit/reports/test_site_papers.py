@@ -27,6 +27,7 @@ def files_of(key: str) -> dict[str, str]:
     return {path: text for files in paper_files(reproduce(load_paper(key))) for path, text in files.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["mathlib4", "mirmu-msm", "saber-math"])
 def test_a_paper_without_archived_runs(key: str) -> None:
     paper = load_paper(key)

@@ -165,6 +165,7 @@ def test_scores_per_topic_alone_do_not_make_pages_of_topics(conf: Conf, tmp_path
     assert "only the organisers can score" in (site / "lab/runs/a/first.v2.html").read_text()
 
 
+@pytest.mark.slow
 def test_pages_of_topics_are_deleted_once_judgments_are_private_again(conf: Conf, tmp_path: Path) -> None:
     """And the scan finds what they tell, as long as the lab allows them."""
     lab, site = private_site(conf, tmp_path, per_topic=True, topic_pages=True)
@@ -185,6 +186,7 @@ def test_labs_that_hide_more_have_no_pages_of_topics(conf: Conf, tmp_path: Path,
         tiny_lab(tmp_path / "lab", cap=5, measures=["nDCG"], topic_pages=True, per_topic=True, **{key: True})
 
 
+@pytest.mark.slow
 def test_pseudonyms_are_everywhere_until_their_end(lab: Lab) -> None:
     lab = setting(lab, "pseudonyms_until: 2099-01-01T00:00:00Z")
     (zeppelin, _), (quokka, _) = (add_team(lab, name) for name in REAL)
@@ -240,6 +242,7 @@ def test_a_baseline_of_a_team_with_a_pseudonym(lab: Lab) -> None:
     assert [each["name"] for each in found if each["baseline"]] == ["Zeppelin / one"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_held_out_topics(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "data", judgments(), private=True)
     lab = tiny_lab(tmp_path / "lab", cap=9, measures=["nDCG", "AP"], held_out=True)
@@ -268,6 +271,7 @@ def test_held_out_topics(conf: Conf, tmp_path: Path) -> None:
     assert 'href="final.html"' in (site / "lab/index.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("private", [True, False])
 def test_disqualified_and_refunded_runs(conf: Conf, tmp_path: Path, private: bool) -> None:
     collection(conf, tmp_path / "data", judgments(), private=private)

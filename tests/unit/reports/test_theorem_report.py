@@ -76,6 +76,7 @@ def test_places_are_those_of_the_seed_and_neighbours_stay_together() -> None:
         theorems.plane(vectors[:3].astype(np.float32), 7)
 
 
+@pytest.mark.slow
 def test_a_picture_says_how_it_was_made(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     if lines := encoder.missing():

@@ -108,6 +108,7 @@ def test_notes_of_cells_are_shown_once() -> None:
     assert thesis.beside(replace(results("mathamr-formulas"), name="mini")) == []
 
 
+@pytest.mark.slow
 def test_where_the_thesis_contradicts_itself_is_said_at_each_of_its_tables() -> None:
     """What two tables print differently stands with both; each remark is of a table that some experiment has."""
     assert set(thesis.REMARKS) <= {table for tables in EXPERIMENTS.values() for table in tables}

@@ -151,6 +151,7 @@ def test_quality_is_sacrebleus_and_formulas_are_counted_by_hand(results: Results
         assert row["in English before"].value == 0
 
 
+@pytest.mark.slow
 def test_without_sacrebleu_the_column_says_how_to_get_it(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
@@ -372,6 +373,7 @@ def test_a_translation_that_cannot_be_had_again_is_named(results: Results, monke
     assert texts(section) == ["Not counted: dictionary, Foreign: translator dictionary: crashed at 'Sea'"]
 
 
+@pytest.mark.slow
 def test_one_translation_serves_all_rows_that_search_for_it(tmp_path: Path, conf: Callable[..., Path]) -> None:
     """Two retrievers, one of them within a fusion, ask for the same texts: they are counted once."""
     log = tmp_path / "asked.log"

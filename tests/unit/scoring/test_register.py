@@ -110,6 +110,7 @@ def ask(tmp_path: Path, measure: str, module: str, value: str) -> subprocess.Com
     return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["theirs:add", "theirs"])
 def test_an_installed_package_adds_measures(tmp_path: Path, value: str) -> None:
     text = MODULE.format(name="Found") + ("add()\n" if value == "theirs" else "")
@@ -140,6 +141,7 @@ def test_a_broken_package_is_one_line_and_only_for_who_needs_it(
     assert (done.returncode, done.stderr) == (2, f"harness: {what.replace('PLACE', str(tmp_path / 'theirs.py'))}\n")
 
 
+@pytest.mark.slow
 def test_a_broken_package_does_not_matter_to_measures_that_are_known(tmp_path: Path) -> None:
     done = ask(tmp_path, "AP,P@1", "1 / 0", "theirs")
     assert (done.returncode, done.stderr) == (0, "")

@@ -51,6 +51,7 @@ def values(draw: random.Random) -> object:
     return draw.choice([*texts, *numbers, [], {}, [[]], {"a": {}}, "9999-12-31T23:59:59-23:59", "team-00000000"])
 
 
+@pytest.mark.slow
 def test_no_request_is_an_error_of_the_server(site: Served, tmp_path_factory: pytest.TempPathFactory) -> None:
     draw = random.Random(1)
     tokens = [site.team("Fuzz"), site.organiser(), ""]

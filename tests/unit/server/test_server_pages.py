@@ -153,6 +153,7 @@ def test_an_upload_waits_is_refused_line_by_line_and_is_corrected(site: Served) 
     assert "has sent 2 of 2 invalid files" in team.get("/submit").said and 'type="file"' not in team.text
 
 
+@pytest.mark.slow
 def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab) -> None:
     team = joined(site)
     for seed, label in ((1, "first"), (2, "second")):

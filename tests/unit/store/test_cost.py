@@ -58,6 +58,7 @@ print(meter.memory)
 """
 
 
+@pytest.mark.slow
 def test_what_was_freed_before_does_not_count() -> None:
     done = subprocess.run([sys.executable, "-c", FREED], check=True, capture_output=True, text=True)
     assert 0 < int(done.stdout) < 4 * MANY

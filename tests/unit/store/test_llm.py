@@ -337,6 +337,7 @@ def test_repairs_are_in_the_estimate(server: Server, tmp_path: Path) -> None:
     assert dry.spent.cost == pytest.approx(live.spent.cost, rel=0.05)
 
 
+@pytest.mark.slow
 def test_vectors_are_estimated_too(server: Server, tmp_path: Path) -> None:
     given = [each.messages[-1].content for each in statements(150, 3)]
     endpoint = server.endpoint(price_out=0.0)

@@ -83,6 +83,7 @@ def test_any_size_of_shards_gives_the_same_bytes(tmp_path: Path, size: int) -> N
     assert _made() == []  # deleted when they are joined
 
 
+@pytest.mark.slow
 def test_processes_and_engines_give_the_same_bytes(tmp_path: Path) -> None:
     for engine in (None, Processes(2), _backwards):
         task = Map("", Upper(tmp_path / "log"))

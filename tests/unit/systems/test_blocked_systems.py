@@ -197,6 +197,7 @@ def test_faults(mapping: Mapping[str, object], fault: str) -> None:
     assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
 
 
+@pytest.mark.slow
 def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "reachable", lambda: True)
     conf("system", "ours-blocked", "title: T\nstate: needs something\nneeds: no_such_module\nextra: dense\n")
@@ -206,6 +207,7 @@ def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPat
     assert not {f"system {name}" for name in [*REGISTERED, "ours-blocked"]} & set(named)
 
 
+@pytest.mark.slow
 def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     conf: Conf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

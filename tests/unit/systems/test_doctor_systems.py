@@ -12,6 +12,7 @@ from harness.systems.lexical import runtime
 from harness.systems.mathamr.graphs import parsers
 
 
+@pytest.mark.slow
 def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
     monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])

@@ -111,6 +111,7 @@ def test_a_direction_that_is_not_installed(program: Program) -> None:
     )
 
 
+@pytest.mark.slow
 def test_one_language_is_ready_without_the_other(program: Program) -> None:
     program("cat", "spa-eng")
     needs = "needs apertium-hbs-eng for Croatian: apt install apertium-hbs-eng"

@@ -234,6 +234,7 @@ def test_an_identity_on_ten_thousand_texts() -> None:
         assert sum(passage.formulas for passage in passages) > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 def test_whatever_is_done_to_ten_thousand_texts_every_formula_is_accounted_for(whole: bool) -> None:
     draw = random.Random(1)

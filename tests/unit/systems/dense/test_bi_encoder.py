@@ -139,6 +139,7 @@ def test_the_first_documents_only_and_equal_ones_by_id(tmp_path: Path, folder: P
         assert [doc.removeprefix("e") for doc in order[topic][::2]] == order[topic][1::2]
 
 
+@pytest.mark.slow
 def test_only_the_pool_is_ranked(tmp_path: Path, folder: Path) -> None:
     corpus = corpus_of(tmp_path, rows())
     pool = {"T1": frozenset({"d3", "d5", "elsewhere"}), "T2": frozenset()}
@@ -444,6 +445,7 @@ def test_killed_at_any_moment_the_bytes_are_the_same(tmp_path: Path) -> None:
     assert "values.npy" in made["whole"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     """Files may not grow beyond 20 kB: the shards are smaller, their vectors together are not."""
     environment = os.environ | {"HARNESS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}

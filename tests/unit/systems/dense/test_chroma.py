@@ -43,6 +43,7 @@ def line(error: pytest.ExceptionInfo[HarnessError]) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_with_many_candidates_it_finds_what_exact_search_finds(store: Path) -> None:
     held, asked = vectors(), unit(np.random.default_rng(5), 12, 16)
     exact = nearest(asked, [held], k=10)

@@ -239,6 +239,7 @@ def test_rerank(corpus: Vectors) -> None:
         agree(hits, scores, corpus, 5)
 
 
+@pytest.mark.slow
 def test_colbert(corpus: Vectors) -> None:
     asked = queries([3, 8] * 40)  # more than one pass
     for query, hits in zip(asked, search(asked, corpus, "colbert", k=10), strict=True):

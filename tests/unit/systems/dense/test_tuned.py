@@ -85,6 +85,7 @@ def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Pat
     assert content(folder) == before
 
 
+@pytest.mark.slow
 def test_the_card_says_what_it_is(base: Path, tmp_path: Path) -> None:
     folder = make("cross", base, tmp_path, seed=7)
     found = card(folder)
@@ -193,6 +194,7 @@ def test_a_damaged_checkpoint_begins_anew(
     assert content(make("cross", base, tmp_path)) == resumed
 
 
+@pytest.mark.slow
 def test_a_tuned_model_by_its_folder_is_known_to_be_trained(base: Path, tmp_path: Path, courses: Courses) -> None:
     assert left_out(str(base)) is None
     assert left_out("nobody/has-this-model") is None

@@ -60,6 +60,7 @@ def test_same_questions_duplicates_and_known_answers_are_excluded() -> None:
     assert {(int(i), int(j)) for i, j in np.argwhere(out)} == expected
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss

@@ -212,6 +212,7 @@ def test_the_global_random_state_does_not_matter_and_stays(tmp_path: Path) -> No
     assert not equal(found[0], weights(learner))
 
 
+@pytest.mark.slow
 def test_it_learns_and_keeps_the_best_epoch(tmp_path: Path) -> None:
     for kind, rate in (("cross", 1e-2), ("bi", 3e-3)):
         said: list[str] = []

@@ -204,6 +204,7 @@ def collection(corpus: Vectors) -> adapters.Qdrant:
     return adapters.upload(adapters.connect(), "posts", corpus, batch=7)
 
 
+@pytest.mark.slow
 def test_three_ways_agree(corpus: Vectors, asked: list[Query], collection: adapters.Qdrant) -> None:
     ragged = search(asked, corpus, k=10)
     for query, ours, theirs in zip(asked, ragged, adapters.qdrant_search(asked, collection, k=10), strict=True):

@@ -262,6 +262,7 @@ def test_wrong_parameters(how: dict[str, Any], expected: str) -> None:
     assert message(lambda: Pyserini(**how)) == expected
 
 
+@pytest.mark.slow
 def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     get = "pip install 'mathir-harness[pyserini]'"
     monkeypatch.setattr(runtime, "find_java", lambda *_: (Path("java"), "21"))

@@ -157,6 +157,7 @@ def search(index, factor=1):
     assert [each.kind for each in artefacts.artefacts()] == ["pyterrier-index"] * 2
 
 
+@pytest.mark.slow
 @needs
 def test_plain_pipelines_start_no_java(tmp_path: Path, made: Make) -> None:
     module = made(FIXED + OVERLAP)
@@ -484,6 +485,7 @@ def test_a_first_ranking_that_saw_test_judgments_marks_the_run(tmp_path: Path, m
     assert run.name == f"pyterrier{MARK}"
 
 
+@pytest.mark.slow
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Make) -> None:
     module = made(FIXED)
     line = "pyterrier is not installed: pip install 'mathir-harness[pyterrier]'"

@@ -239,6 +239,7 @@ def test_training_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert said == "fusion: none of the training judgments' topics is answered by the training runs"
 
 
+@pytest.mark.slow
 def test_systems_are_run_first_and_versions_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection

@@ -186,6 +186,7 @@ def test_every_configuration_builds_once_it_has_runs() -> None:
     assert seen == set(methods.METHODS)
 
 
+@pytest.mark.slow
 def test_systems_are_fused_by_name(tmp_path: Path) -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     names = ["overlap", "overlap-title", "shuffle"]

@@ -146,6 +146,7 @@ def test_where_a_runtime_is_looked_for(fake: Make, monkeypatch: pytest.MonkeyPat
     assert runtime.find_java() == (newer, "22.0.1")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bare")
 def test_what_is_missing_is_named_with_its_remedy(fake: Make, tmp_path: Path) -> None:
     java, jar = runtime.missing()
@@ -158,6 +159,7 @@ def test_what_is_missing_is_named_with_its_remedy(fake: Make, tmp_path: Path) ->
     assert message(lambda: found(Anserini(java=str(engine.java)), topics_of(T="a"), corpus, tmp_path)) == jar
 
 
+@pytest.mark.slow
 def test_the_jar_of_an_installed_pyserini(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The package is found, not run."""
     jars = tmp_path / "site" / "pyserini" / "resources" / "jars"

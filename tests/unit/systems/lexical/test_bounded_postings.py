@@ -85,6 +85,7 @@ def folders() -> Iterator[Callable[[], Path]]:
         yield new
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     weights=st.fixed_dictionaries({"body": st.integers(1, 3)}, optional={"title": st.integers(1, 2)}),
@@ -214,6 +215,7 @@ def test_declarations_with_an_empty_field(tmp_path: Path) -> None:
     assert np.all(np.diff(run.score) < 0)
 
 
+@pytest.mark.slow
 def test_memory_grows_with_documents_and_words_only(tmp_path: Path) -> None:
     """With a small limit, two million tokens need the limit, and some bytes for each document and each word."""
     rng = np.random.default_rng(1)

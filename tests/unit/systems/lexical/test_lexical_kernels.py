@@ -70,6 +70,7 @@ def same(found: tuple[Best, Best]) -> None:
     assert scores.tobytes() == values.tobytes()
 
 
+@pytest.mark.slow
 def test_the_first_1000_of_a_thousand_queries() -> None:
     rng = np.random.default_rng(1)
     index, place = made(rng, 40_000, 300), rng.permutation(40_000)
@@ -226,6 +227,7 @@ def test_many_units(size: int) -> None:
     assert fast == slow
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=9), some=st.booleans()
 )

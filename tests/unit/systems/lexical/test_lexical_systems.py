@@ -207,6 +207,7 @@ def test_the_same_bytes_twice(world: tuple[Corpus, Topics], tmp_path: Path, name
     assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "counts", "postings"}
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), min_size=2, max_size=8), st.sampled_from("abcdef"))
 @settings(max_examples=25, deadline=None)
 def test_documents_found_are_those_with_a_word(

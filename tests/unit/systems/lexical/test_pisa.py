@@ -59,6 +59,7 @@ def agree(ours: Rankings, theirs: Rankings, k1: float) -> None:
         assert sure == pytest.approx({doc: ours[topic][doc] for doc in sure}, rel=1e-5)
 
 
+@pytest.mark.slow
 @needs_pisa
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (2.5, 1.0)])
 def test_it_ranks_as_our_bm25_does(tmp_path: Path, k1: float, b: float) -> None:
@@ -102,6 +103,7 @@ def test_topics_searched_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert begun == ["search"] * 2
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_the_mini_collection_as_shipped(tmp_path: Path) -> None:
     topics = load_collection("mini-task1").topics()
@@ -118,6 +120,7 @@ def test_the_mini_collection_as_shipped(tmp_path: Path) -> None:
     assert any(frequent.values())
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_ties_at_the_cutoff_are_those_of_the_largest_ids(tmp_path: Path) -> None:
     """PISA returns any of them."""
@@ -129,6 +132,7 @@ def test_ties_at_the_cutoff_are_those_of_the_largest_ids(tmp_path: Path) -> None
         assert list(ranked["U"]) == ["f", "g"]
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_fields_words_and_ids_are_taken_as_they_are(tmp_path: Path) -> None:
     documents = {
@@ -156,6 +160,7 @@ def test_fields_words_and_ids_are_taken_as_they_are(tmp_path: Path) -> None:
     assert said == "corpus c: no document has the field 'extr'; did you mean 'extra'?"
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_a_pool_and_excluded_documents(tmp_path: Path) -> None:
     class Without:
@@ -185,6 +190,7 @@ def test_topics_without_words(tmp_path: Path) -> None:
     assert said == "system pisa: no topic shares a word with the corpus"
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_an_index_is_kept_and_a_damaged_one_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

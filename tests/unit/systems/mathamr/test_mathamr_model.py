@@ -214,6 +214,7 @@ def test_untrained_loss_is_that_of_chance() -> None:
         assert float(value.detach()) == pytest.approx(math.log(32), abs=0.02)
 
 
+@pytest.mark.slow
 def test_eight_pairs_are_learned_by_heart() -> None:
     torch.manual_seed(1)
     settings = Settings(nodes=500, relations=40)

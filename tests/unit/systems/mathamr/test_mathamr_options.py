@@ -190,6 +190,7 @@ def test_models_whose_tokenizers_cannot_be_used_are_found_before_graphs_are_made
 # ---- as keys of the system ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_option_trains_another_model_and_is_asked_for_by_a_key(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

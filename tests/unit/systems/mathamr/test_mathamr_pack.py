@@ -36,6 +36,7 @@ def written(path: Path, count: int = 10) -> Path:
     return path
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.dictionaries(NAMES.filter(bool), graphs(), max_size=6), st.sampled_from(AUXILIARY))
 def test_what_is_written_is_read(posts: dict[str, Graph], auxiliary: str) -> None:

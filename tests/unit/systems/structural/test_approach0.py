@@ -221,6 +221,7 @@ needs_pya0 = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_pya0
 def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     latex = [r"\frac{a}{b}+x^2", r"\int_0^1 f(x) dx", r"\sqrt{y^2+1}", r"\sum_{n=1}^\infty \frac{1}{n^2}", "e^{i t}"]

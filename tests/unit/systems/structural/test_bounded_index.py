@@ -95,6 +95,7 @@ def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
         assert known.document[known.first[number] : known.first[number + 1]].tolist() == expected[number]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), height=st.integers(0, 3))
 @settings(max_examples=8)
 def test_every_limit_gives_the_index_of_the_plain_way(seed: int, height: int) -> None:

@@ -176,6 +176,7 @@ def test_documents_with_several_formulas(seed: int, first: int) -> None:
     assert expected[order].tolist() == found[order].tolist()
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(("range", "size", "posting", "blocks", "end")))
 @settings(max_examples=examples(100))
 def test_damaged_postings_are_refused_or_give_trees_of_the_index(seed: int, name: str) -> None:

@@ -155,6 +155,7 @@ def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: in
         assert numbers.tolist() == np.flatnonzero(common).tolist()
 
 
+@pytest.mark.slow
 def test_deep_formulas_have_short_paths_too() -> None:
     """Long paths must not be taken for short ones, however deep a tree is."""
 
@@ -261,6 +262,7 @@ def lists(index: Index) -> dict[int, list[tuple[int, int]]]:
     return out
 
 
+@pytest.mark.slow
 def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trees = forest.pack(some_trees(50, 3))
     whole = indexed(trees, 2)

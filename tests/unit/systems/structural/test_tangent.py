@@ -247,6 +247,7 @@ def _sorted(tree: Tree) -> str:
     return repr(form(0))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
 def test_the_order_of_unordered_arguments_changes_nothing(seed: int) -> None:

@@ -278,6 +278,7 @@ def test_mentions_are_those_of_the_plain_definition(library: dict[str, str]) -> 
     assert mentions(list(library.items())).tolist() == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LIBRARIES, NAME, st.floats(0, 2), st.randoms())
 def test_neither_the_order_of_the_corpus_nor_the_scale_of_weights_with_k1_0_matters(

@@ -237,6 +237,7 @@ def test_kinds_that_no_declaration_is_of_are_one_line(endpoint: str, kept: Path,
         produced(pipeline(endpoint, kept, kinds=["theorm"], augment=False, system="bm25"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_live_and_two_replays_are_the_same_bytes(
     endpoint: str, server: Server, kept: Path, tmp_path: Path
 ) -> None:
