@@ -91,7 +91,7 @@ def rewritten(text: str, source: str, to: str, pages: dict[str, str]) -> str:
         if name not in pages:
             if not (ROOT / name).is_file():
                 raise SystemExit(f"{source}: link to {path}, which is not there")
-            pages[name] = f"files/{name}"
+            pages[name] = f"files/{name.lstrip('.')}"  # hidden folders are not served
         return f"{image}[{words}]({os.path.relpath(pages[name], PurePosixPath(to).parent)}{mark}{anchor})"
 
     held: list[str] = []
