@@ -33,7 +33,7 @@ def shown() -> dict[str, str]:
     found = {source: to for source, to in _OTHERS.items() if (ROOT / source).is_file()}
     for path in sorted((ROOT / "docs").rglob("*")):
         name = path.relative_to(ROOT).as_posix()
-        if name not in found and path.suffix in (".md", ".png", ".svg", ".css"):
+        if name not in found and path.suffix in (".md", ".png", ".svg", ".css", ".js"):
             found[name] = name.removeprefix("docs/")
     for path in sorted((ROOT / "bench/results").glob("*.*")):
         found.setdefault(path.relative_to(ROOT).as_posix(), f"results/{path.name}")
