@@ -27,7 +27,8 @@ ARGUMENTS = [
 ]
 WIDTHS = (390, 1440)
 LOOKS = ((390, "dark"), (1440, "light"))
-AXE = """async ([root, every]) => (await axe.run(root ? document.querySelector(root) : document, {preload: false})).violations
+AXE = """async ([root, every]) =>
+    (await axe.run(root ? document.querySelector(root) : document, {preload: false})).violations
     .filter((found) => every || ["serious", "critical"].includes(found.impact))
     .map((found) => `${found.id}: ${found.nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
 Open = Callable[..., "Page"]
