@@ -40,7 +40,8 @@ def pages() -> Iterator[tuple[str, str]]:
         if group in OWN_PAGES:
             yield f"{group}/index.md", _index(group, rows)
             for row in rows:
-                yield f"{group}/{row['name']}.md", f"# {plain(row['name'])}\n\n{entry(group, row['name'])}"
+                heading = row["title"] if group == "papers" else row["name"]
+                yield f"{group}/{row['name']}.md", f"# {plain(heading)}\n\n{entry(group, row['name'])}"
         else:
             parts = [
                 f"# {group.capitalize()}",
@@ -100,9 +101,12 @@ def entry(group: str, name: str) -> str:
     made = document(group, name)
     facts = {key: value for key, value in made["facts"].items() if key not in ("name", "title", "group")}
     facts["file"] = _PLACE.sub("", facts["file"].replace(str(ROOT) + "/", ""))
-    lines = [f"{plain(made['facts'].get('title', ''))}", ""]
+    title = "" if group == "papers" else made["facts"].get("title", "")  # that of the page
+    lines = [plain(title), ""]
+    if group == "papers":
+        facts |= {each["key"]: each["value"] for each in made["settings"] if each["key"] in ("url", "code")}
     lines += [table(["fact", "value"], [[key, _fact(key, value)] for key, value in facts.items()]), ""]
-    if made["settings"]:
+    if made["settings"] and group != "papers":
         rows = [[code(each["key"]), code(each["value"]), plain(each["says"])] for each in made["settings"]]
         lines += [table(["setting", "value", "meaning"], rows), ""]
     if made["files"]:
@@ -115,6 +119,8 @@ def entry(group: str, name: str) -> str:
 
 
 def _fact(key: str, value: str) -> str:
+    if key in ("url", "code"):
+        return f"<{value}>"
     return code(value) if key in ("file", "class", "install") else plain(value)
 
 
