@@ -82,5 +82,6 @@ def _number(text: bytes | str | None, part: str) -> int | float | None:
         return None
     if part:
         value = value.get(part) if isinstance(value, dict) else None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if number and math.isfinite(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
