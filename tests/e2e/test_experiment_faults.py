@@ -178,7 +178,10 @@ CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
         ("experiment=mini", "only.condition=[bm25]"),
         "run: only.condition: only is given as a whole, only={AXIS:[LABEL]}",
     ),
-    "several": (("experiment=[mini]",), "run: experiment=[mini]: expected one name, such as experiment=answers-foreign"),
+    "several": (
+        ("experiment=[mini]",),
+        "run: experiment=[mini]: expected one name, such as experiment=answers-foreign",
+    ),
     "a letter": (
         ("experiment=mini", "only={condition:[é]}"),
         "run: only={condition:[é]}: Hydra reads 'é' in quotes only; put the text in quotes",
