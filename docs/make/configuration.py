@@ -87,12 +87,18 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
     for row in rows:
         target = str(config.load("system", row["name"])[0].get("_target_", ""))
         family = FAMILIES.get(next(iter(target.split(".")[2:3]), ""), "Not implemented or not available")
-        line = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), row["state"], row["paper"]]
+        extra = str(config.load("system", row["name"])[0].get("extra", ""))
+        line = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), code(extra), row["paper"]]
         families.setdefault(family, []).append(line)
-    lines += ["What a system needs is its state on a machine without further packages, models and data.", ""]
+    lines += [
+        "The extra is that of `pip install 'mathir-harness[EXTRA]'` which a system needs"
+        " ([installing](../installing.md)). `harness list systems` tells what is ready on your machine, and"
+        " `harness doctor` which commands install the rest.",
+        "",
+    ]
     for family in (*FAMILIES.values(), *(families.keys() - FAMILIES.values())):
         if family in families:
-            lines += [f"## {family}", "", table(["name", "title", "state", "paper"], families.pop(family)), ""]
+            lines += [f"## {family}", "", table(["name", "title", "extra", "paper"], families.pop(family)), ""]
     return "\n".join(lines)
 
 
@@ -103,6 +109,8 @@ def entry(group: str, name: str) -> str:
     facts["file"] = _PLACE.sub("", facts["file"].replace(str(ROOT) + "/", ""))
     title = "" if group == "papers" else made["facts"].get("title", "")  # that of the page
     lines = [plain(title), ""]
+    if group == "systems" and facts["state"] in ("ready", "needs"):  # of the machine that makes the page
+        facts = {key: value for key, value in facts.items() if key not in ("state", "missing")}
     if group == "papers":
         facts |= {each["key"]: each["value"] for each in made["settings"] if each["key"] in ("url", "code")}
     lines += [table(["fact", "value"], [[key, _fact(key, value)] for key, value in facts.items()]), ""]
@@ -114,6 +122,8 @@ def entry(group: str, name: str) -> str:
     if made["example"]:
         lines += ["```text", made["example"], "```", ""]
     if group == "papers":
+        if (ROOT / f"docs/settings-{name}.md").is_file():
+            lines += [f"[The settings of each system, in the paper and here](../settings-{name}.md)", ""]
         lines += papers.section(name)
     return "\n".join(lines)
 

@@ -44,7 +44,13 @@ def section(name: str) -> Iterator[str]:
     made = json.loads(RECORD.read_text(encoding="utf-8")).get(name)
     if made is None:
         return
-    yield from ("## Tables", "", "Each number as printed; behind `/` as recomputed from the paper's public files.", "")
+    yield from (
+        "## Tables",
+        "",
+        "Each number as printed; behind `/` as recomputed from the paper's public files. [What the verdicts"
+        " mean](../explanation/verdicts.md).",
+        "",
+    )
     rows = [[f"[{heading(head)}](#{_anchor(head)})", _counts(cells)] for head, cells in made["tables"]]
     yield from (table(["table", "numbers by verdict"], rows), "")
     for head, cells in made["tables"]:

@@ -58,7 +58,7 @@ def stage(out: Path) -> None:
             continue
         text = (ROOT / source).read_text(encoding="utf-8")
         text = rewritten(text, source, to, pages)
-        if to.startswith("results/"):
+        if to.startswith("results/") and place.stem != "index":
             text, files = results.shortened(text, place.stem)
             for name, rows in files.items():
                 place.with_name(name).write_text(rows, encoding="utf-8")
