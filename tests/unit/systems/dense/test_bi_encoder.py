@@ -293,7 +293,7 @@ def test_fields_are_joined_and_cut_after_a_number_of_characters(
         ({"k": 5}, "key 'k' cuts a first ranking; give the key 'first' as well"),
         ({"first": "bm52"}, "key 'first': 'bm52' is neither a file nor a system; did you mean 'bm25'?"),
         ({"first": "bm25", "k": 0}, "key 'k' is 0, expected a whole number from 1 up"),
-        ({"first": "bm25", "search": "approximate"}, "key 'search' is 'approximate', and the first of another"),
+        ({"first": "bm25", "search": "approximate"}, "key 'search' is 'approximate', and documents of a first"),
         ({"join": ""}, "key 'join' is '', expected the separator of fields"),
         ({"characters": 0}, "key 'characters' is 0, expected a whole number from 1 up"),
         ({"characters": 4, "prefixes": {"query": "abcd"}}, "key 'characters' is 4, and a prefix has 4 of its own"),

@@ -182,11 +182,19 @@ def test_published_topics(tmp_path: Path) -> None:
         list(amr.read_topics(path))
 
 
-@pytest.mark.parametrize(("package", "load"), [("transition_amr_parser", amr.transition_amr), ("amrlib", amr.amrlib)])
-def test_a_parser_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, package: str, load: object) -> None:
+@pytest.mark.parametrize(
+    ("package", "load", "remedy"),
+    [
+        ("transition_amr_parser", amr.transition_amr, r"pip install --no-deps transition-neural-parser"),
+        ("amrlib", amr.amrlib, r"mathir-harness\[amr\]"),
+    ],
+)
+def test_a_parser_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, package: str, load: object, remedy: str
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setitem(sys.modules, f"{package}.parse", None)
-    with pytest.raises(HarnessError, match=r"is not installed.*mathir-harness\[amr\]") as caught:
+    with pytest.raises(HarnessError, match=f"is not installed.*{remedy}") as caught:
         load("nowhere")  # type: ignore[operator]
     assert "\n" not in str(caught.value)
 
