@@ -67,11 +67,9 @@ def page() -> str:
     lines += ["`run` and `reproduce` take `KEY=VALUE` words; [their keys](configuration.md#keys-of-harness-run).", ""]
     for command in commands():
         arguments = " ".join(each.names[0] for each in command.options if each.argument)
-        usage = (
-            f"harness {command.words} {arguments}".rstrip()
-            + f"{' [OPTIONS]' * any(not o.argument for o in command.options)}"
-        )
-        lines += [f"## harness {command.words}", "", plain(command.says), "", "```text", usage.strip(), "```", ""]
+        options = "[OPTIONS]" * any(not each.argument for each in command.options)
+        usage = " ".join(word for word in ("harness", command.words, arguments, options) if word)
+        lines += [f"## harness {command.words}", "", plain(command.says), "", "```text", usage, "```", ""]
         rows = [[_named(each), code(each.default), plain(each.says)] for each in command.options if each.says]
         if rows:
             lines += [table(["option", "default", "meaning"], rows), ""]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +28,6 @@ FAMILIES = {
     "fusion": "Fusion",
 }  # module below harness.systems -> heading
 OWN_PAGES = ("systems", "papers")  # groups whose entries have a page each
-_PLACE = re.compile(r"^(?:/\S*)?(?=\bconf/)")
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -85,9 +83,10 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
         return "\n".join([*lines, table(["name", "title", "published numbers"], shown), ""])
     families: dict[str, list[list[str]]] = {}
     for row in rows:
-        target = str(config.load("system", row["name"])[0].get("_target_", ""))
+        mapping, _ = config.load("system", row["name"])
+        target = str(mapping.get("_target_", ""))
         family = FAMILIES.get(next(iter(target.split(".")[2:3]), ""), "Not implemented or not available")
-        extra = str(config.load("system", row["name"])[0].get("extra", ""))
+        extra = str(mapping.get("extra", ""))
         line = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), code(extra), row["paper"]]
         families.setdefault(family, []).append(line)
     lines += [
@@ -106,7 +105,7 @@ def entry(group: str, name: str) -> str:
     """Returns what `harness show` says of an entry of a group, as Markdown without its heading."""
     made = document(group, name)
     facts = {key: value for key, value in made["facts"].items() if key not in ("name", "title", "group")}
-    facts["file"] = _PLACE.sub("", facts["file"].replace(str(ROOT) + "/", ""))
+    facts["file"] = facts["file"].removeprefix(f"{ROOT}/")
     title = "" if group == "papers" else made["facts"].get("title", "")  # that of the page
     lines = [plain(title), ""]
     if group == "systems" and facts["state"] in ("ready", "needs"):  # of the machine that makes the page
