@@ -9,7 +9,6 @@ folder of wheels.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from shown_commands import commands_in, differences
+from shown_commands import blocks, check, commands
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/own-task.md")
+PAGES = ("README.md", "docs/tutorials/own-collection-and-system.md")
 OTHERS = (
     ("--version",),
     ("doctor",),
@@ -32,16 +31,19 @@ OTHERS = (
     ("new", "protocol", "strict"),
     ("site", "build", "lab", "--output", "site"),
 )
-EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = ("head",)
 
 
-def _ran(command: Sequence[str | Path], here: Path, environment: Mapping[str, str], shown: str = "...") -> list[str]:
+def _wrong(command: Sequence[str | Path], here: Path, environment: Mapping[str, str], shown: str) -> list[str]:
     """Runs a command; returns what is wrong with its exit code or with what it prints."""
     done = subprocess.run(
         command, cwd=here, env=environment, capture_output=True, encoding="utf-8", timeout=600, check=False
     )
     wrong = [f"exit code {done.returncode}: {done.stderr[-2000:]}"] if done.returncode else []
-    wrong += differences(shown, done.stdout, done.stderr)
+    try:
+        check(shown, done.stdout, done.stderr)
+    except AssertionError as error:
+        wrong.append(str(error))
     return [f"{' '.join(map(str, command[1:]))[:80]}: {line}" for line in wrong]
 
 
@@ -57,18 +59,34 @@ def followed(programs: Path, place: Path) -> tuple[int, list[str]]:
         "HARNESS_OFFLINE": "1",
         "LANG": "C.UTF-8",
     }
-    harness, number, wrong = programs / "harness", 0, []
+    number, wrong = 0, []
     for name in PAGES:
-        text = (ROOT / name).read_text(encoding="utf-8")
         here = place / Path(name).stem
         here.mkdir(parents=True)
-        commands = [(words, shown) for words, shown in commands_in(text) if words[0] != "make"]
-        commands += [(list(words), "...") for words in OTHERS if name == "README.md"]
-        for words, shown in commands:
-            wrong += _ran([harness, *words], here, environment, shown)
-        for code, shown in EXAMPLE.findall(text):
-            wrong += _ran([programs / "python", "-c", code], here, environment, shown)
-        number += len(commands) + len(EXAMPLE.findall(text))
+        parts = list(blocks((ROOT / name).read_text(encoding="utf-8")))
+        for block, after in zip(parts, [*parts[1:], None], strict=True):
+            todo: list[tuple[Sequence[str | Path], str]] = []
+            if block.needs:
+                continue
+            if block.file:
+                (here / block.file).parent.mkdir(parents=True, exist_ok=True)
+                (here / block.file).write_text(block.text, encoding="utf-8")
+            elif block.kind == "python" and not block.part_of:
+                printed = after.text if after and not after.before and after.kind in ("", "text") else ""
+                todo = [((programs / "python", "-c", block.text), printed)]
+            elif block.kind == "console":
+                todo = [
+                    ([programs / words[0], *words[1:]] if words[0] not in SHELL else words, shown)
+                    for words, shown in commands(block.text)
+                    if words[0] != "make"
+                ]
+            for command, shown in todo:
+                wrong += _wrong(command, here, environment, shown)
+            number += len(todo)
+        if name == "README.md":
+            for words in OTHERS:
+                wrong += _wrong([programs / "harness", *words], here, environment, "")
+            number += len(OTHERS)
     return number, wrong
 
 
