@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from pages import Block, blocks, follow, marked
-from shown_commands import commands_in
+from pages import follow, marked
+from shown_commands import Block, blocks, commands_in
 from tools import Place
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from llm_server import serving
-from pages import DOCS, blocks, follow, marked, needing, unused
+from pages import DOCS, follow, marked, needing, unused
+from shown_commands import blocks
 from tools import Place
 
 PAGES = sorted(page for name in ("how-to", "explanation") for page in (DOCS / name).glob("*.md"))
