@@ -25,7 +25,8 @@ class Shown:
     folder : of its files, relative to the lab.
     made, cap : number of submissions of the team so far, and the maximum; None for no limit.
     means : measure -> mean; None if no topic counts. Multiples of the step if the judgments are private.
-    rank, runs : rank among the current runs and their number; None if they could not be computed.
+    rank, runs : rank among the ranked runs and their number, for a run that is not its team's primary run those that
+        it would have as such; None if they could not be computed.
     notes : remarks, one line each.
     scores, against : the means, and the comparisons with other runs; empty if there are none.
     ranked, tests, remark : lines below the tables, empty if there is nothing to say.
@@ -92,7 +93,7 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
         shown_means_of(lab, submission),
         receipt.notes,
         scores,
-        "" if standing is None else f"rank {standing.rank} of {standing.runs} by {label(standing.measure)}",
+        "" if standing is None else _ranked(submission, standing, label(standing.measure)),
         () if standing is None else _against(lab, standing, label(standing.measure)),
         "" if standing is None else _tests(standing),
         _rounded(lab, receipt.step) if lab.private else "",
@@ -108,12 +109,21 @@ def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
     return {measure: None if math.isnan(mean) else float(lab.text(mean)) for measure, mean in means}
 
 
+def _ranked(submission: Submission, standing: Standing, label: str) -> str:
+    rank = f"rank {standing.rank} of {standing.runs} by {label}"
+    if submission.primary:
+        return rank
+    if submission.kind == "post-hoc":
+        return f"not ranked, since it is post-hoc; otherwise it would have {rank}"
+    return f"not ranked, since another run is the team's primary run; as the primary run it would have {rank}"
+
+
 def _against(lab: Lab, standing: Standing, named: str) -> Rows:
     if not standing.rows:
         return ()
     rows = [("against", "it is", named, "difference", "significant" if lab.private else "p")]
     for row in standing.rows:
-        p = {None: "not shown" if lab.ladder else "undefined", True: "yes", False: "no"}[row.significant]
+        p = {None: "undefined" if row.shown else "not shown", True: "yes", False: "no"}[row.significant]
         if not lab.private and row.p is not None:
             p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
         difference = f"{row.difference:+.{lab.decimals}f}"

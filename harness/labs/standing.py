@@ -33,8 +33,9 @@ class Against:
     mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
         private.
     p : corrected p; None if undefined or private.
-    significant : whether the corrected p is below the lab's alpha; None if undefined, or not shown because of the
-        ladder. With private judgments also False if the shown means differ by at most one step.
+    significant : whether the corrected p is below the lab's alpha; None if undefined or not shown: because of the
+        ladder, or because the judgments are private and the shown means differ by at most one step.
+    shown : whether a test of the two runs may be shown.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Against:
     difference: float
     p: float | None
     significant: bool | None
+    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class Standing:
     Attributes
     ----------
     measure : the first measure, which ranks.
-    rank, runs : rank among the current runs of all teams, and their number; equal means share a rank, runs without a
-        mean are last, as on leaderboards.
+    rank, runs : rank among the primary runs of the other teams, the baseline and this run, and their number: the rank
+        on the leaderboard if the run is its team's primary run, otherwise the one that it would have as such. Equal
+        means share a rank, runs without a mean are last, as on leaderboards.
     rows : comparisons with other submissions.
     tests : description of test and correction; empty without comparisons.
     omitted : number of earlier runs without a comparison.
@@ -90,9 +93,8 @@ def standing(
         Stored scores are damaged, or runs cannot be compared.
     """
     measure = scores.measures[0]
-    current = [each for each in found if each.current]
-    ranks = places(np.array([each.means[measure] for each in current]))
-    rank = int(ranks[[each.place for each in current].index(submission.place)])
+    ranked = [each for each in found if each.primary and each.team != submission.team]
+    rank = int(places(np.array([each.means[measure] for each in (submission, *ranked)]))[0])
     roles, omitted = _others(lab, submission, measure, found)
     rows: tuple[Against, ...] = ()
     tests = ""
@@ -123,7 +125,7 @@ def standing(
         )
         counted = f"{compared.family} test{'s' if compared.family > 1 else ''}"
         tests = f"paired t-test, {_CORRECTIONS[lab.correction]} over {counted}, alpha {lab.alpha:g}"
-    return Standing(measure, rank, len(current), rows, tests, omitted)
+    return Standing(measure, rank, 1 + len(ranked), rows, tests, omitted)
 
 
 _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "not corrected"}
@@ -163,7 +165,7 @@ def _against(
     mine, theirs = submission.means[measure], other.means[measure]
     difference = round(mine - theirs, 9)
     if row is None:
-        return Against(other.title, roles, theirs, difference, None, None)
+        return Against(other.title, roles, theirs, difference, None, None, shown=False)
     p, significant = {
         "none": (row.p, row.significant),
         "bonferroni": (row.p_bonferroni, row.significant_bonferroni),
@@ -172,8 +174,8 @@ def _against(
     if lab.private:
         # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
         # significant between runs whose means hardly differ.
-        told = bool(significant) and beyond_step(mine, theirs, step)
-        return Against(other.title, roles, theirs, difference, None, told)
+        told = beyond_step(mine, theirs, step)
+        return Against(other.title, roles, theirs, difference, None, significant if told else None, shown=told)
     return Against(other.title, roles, theirs, row.difference, p, significant)
 
 

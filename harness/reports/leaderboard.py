@@ -135,10 +135,11 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     number = math.comb(len(board.ranked), 2)
     family += f"test{'s' if board.family > 1 else ''}: all pairs of ranked runs"
     family += " and further declared tests" if board.family > number else ""
+    near = ", or their rounded means differ by at most one step" if board.private else ""
     groups = {
-        "letters": f"Runs that share a letter do not differ significantly: {family}.",
-        "best": f"Runs with an a do not differ significantly from the best: {family}, of which only those with the "
-        "best run are made (there are too many runs for letters).",
+        "letters": f"Runs that share a letter do not differ significantly{near}: {family}.",
+        "best": f"Runs with an a do not differ significantly from the best{near}: {family}, of which only those "
+        "with the best run are made (there are too many runs for letters).",
     }.get(board.grouping, f"Nothing was tested: {board.why}.")
     clusters = f", {board.clusters} by {board.clusters}" if board.clusters else ""
     tested = f" Topics that share their {board.clusters} are averaged before testing." if clusters else ""

@@ -65,7 +65,8 @@ def _means(found: Redacted) -> Table:
     if found.groups:
         label = next(iter(found.labels.values()))
         notes.append(
-            f"Runs that share a letter do not differ significantly in {label}: {found.correction}; Bonferroni's."
+            f"Runs that share a letter do not differ significantly in {label}, or their rounded means differ by at "
+            f"most one step: {found.correction}; Bonferroni's."
         )
     return Table("means", "Means over topics, rounded", tuple(columns), tuple(rows), tuple(notes))
 

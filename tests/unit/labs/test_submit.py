@@ -202,7 +202,8 @@ def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
     assert {row.name: list(row.roles) for row in found.rows} == {
         name: roles for name, roles in expected.items() if roles
     }
-    assert (found.rank, found.runs) == (1 + sum(mean > means["A / r5"] for mean in means.values()), 5)
+    others = [means[name] for name in ("baseline / r1", "B / r3")]  # what else could be ranked if A chose r5
+    assert (found.rank, found.runs) == (1 + sum(mean > means["A / r5"] for mean in others), 3)
     by_hand = compare(evaluate(lab.task(), *(base, *paths)), "r5", measures=["nDCG"])
     rows = {row.a: row for row in by_hand.rows}
     smallest = [rows[row.name.partition(" / ")[2]] for row in found.rows]
@@ -228,6 +229,23 @@ def test_ranks_are_those_of_the_leaderboard(make: Make, tmp_path: Path, means: t
         replace(each, means={**each.means, "nDCG": mean}) for each, mean in zip(submissions(lab), means, strict=True)
     ]
     assert standing(lab, found[1], scores_of(lab, found[1]), lab.task(), found).rank == rank
+
+
+def test_the_rank_of_each_run_is_that_of_the_leaderboard_with_it_as_primary(make: Make, tmp_path: Path) -> None:
+    """Whatever run its team chose: post-hoc runs of others do not count, nor do further runs of the same team."""
+    lab = make()
+    given = [("A", "automatic"), ("A", "automatic"), ("B", "automatic"), ("B", "post-hoc"), ("C", "automatic")]
+    for seed, (team, kind) in enumerate(given):
+        path = run_file(tmp_path / str(seed), seed)
+        told = submit(lab, Offer(path, team, f"r{seed}", kind=kind)).standing
+        if kind == "post-hoc":
+            continue
+        choose_primary(lab, team, f"r{seed}")
+        ranked = [each for each in submissions(lab) if each.primary]
+        mine = next(each for each in ranked if each.label == f"r{seed}")
+        above = sum(each.means["nDCG"] > mine.means["nDCG"] for each in ranked)
+        assert told is not None
+        assert (told.rank, told.runs) == (1 + above, len(ranked))
 
 
 def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path) -> None:

@@ -161,7 +161,11 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
         site.score()
     page = page_of(team, "second.run")
     done = team.get(page)
-    assert done.title.startswith("Submission second.run: scored") and "of 2 by nDCG′" in done.said
+    assert done.title.startswith("Submission second.run: scored")
+    assert (
+        "not ranked, since another run is the team's primary run; as the primary run it would have rank 1 of 1"
+        in done.said
+    )
     assert "page of the run is being built" in done.said and "SRC / first best so far, earlier run" in done.said
     seen = done.client.get(f"{page}/state").json()
     ended = build(lab.folder, site.service.state / "site", lambda: False)
