@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.settings import ReproduceSettings, checked
-from harness.errors import HarnessError
+from harness.errors import HarnessError, gather, refuse
 from harness.io.console import out, out_table, out_wrapped, say, track
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 def reproduce(cfg: DictConfig) -> None:
     """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the demonstration."""
     from harness.papers import paper
-    from harness.papers.brought import bring
-    from harness.papers.reproduce import reproduce as recompute
-    from harness.render.write import first_page
-    from harness.reports.paper import paper_report
-    from harness.reports.thesis import PAPER, kept
-    from harness.store.provenance import provenance
 
     settings = checked(ReproduceSettings, cfg, "reproduce")
     paper_key = settings.paper.get("key")
@@ -40,23 +34,47 @@ def reproduce(cfg: DictConfig) -> None:
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
-    for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
-        found = paper.load_paper(key)
-        # What is kept as a reference must not depend on what is in somebody's folder.
-        brought = bring(found, folder, None if settings.reference else Path(settings.runs), say)
+    if paper_key != "all":
+        out(f"report: {_paper(str(paper_key), settings, folder)}")
+        return
+    faults: list[str] = []
+    for key in paper.paper_names():
+        with gather(faults):  # a paper whose files are not here does not keep the others from being recomputed
+            _paper(key, settings, folder)
+    out(f"reports: {output}")
+    refuse(faults)
+
+
+def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
+    """Recomputes a paper's tables and prints a line on them; returns the first page of the report."""
+    from harness.papers.brought import bring
+    from harness.papers.paper import load_paper
+    from harness.papers.reproduce import reproduce as recompute
+    from harness.render.write import first_page
+    from harness.reports.paper import paper_report
+    from harness.reports.thesis import PAPER, kept
+    from harness.sources.fetch import state
+    from harness.store.provenance import provenance
+
+    output, found = Path(settings.output), load_paper(key)
+    # What is kept as a reference must not depend on what is in somebody's folder.
+    brought = bring(found, folder, None if settings.reference else Path(settings.runs), say)
+    try:
         reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
-        files = reproduction.files
-        made_by = provenance(files).reference() if settings.reference else provenance(files)
-        beside = None if settings.reference or key != PAPER else kept(output / "experiments")
-        report = paper_report(
-            reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference, beside=beside
-        )
-        written = report.write(output / key, settings.formats, say)
-        out(reproduction.line)
-        if paper_key != "all":
-            out(f"report: {first_page(written)}")
-    if paper_key == "all":
-        out(f"reports: {output}")
+    except HarnessError as error:
+        if absent := sum(state(file) == "fetchable" for file in found.files()):
+            which = "1 file of the paper is" if absent == 1 else f"{absent} files of the paper are"
+            raise HarnessError(*error.lines, f"paper {key}: {which} not here; to fetch: harness fetch {key}") from error
+        raise
+    files = reproduction.files
+    made_by = provenance(files).reference() if settings.reference else provenance(files)
+    beside = None if settings.reference or key != PAPER else kept(output / "experiments")
+    report = paper_report(
+        reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference, beside=beside
+    )
+    written = report.write(output / key, settings.formats, say)
+    out(reproduction.line)
+    return first_page(written)
 
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:

@@ -119,3 +119,15 @@ def test_the_records_of_crossmath_hold_all_its_runs(crossmath: Path) -> None:
     assert len({row["claim"] for row in claims}) == 3
     tested = {(row["claim"], row["collection"], row["a"], row["b"], row["measure"]) for row in claims}
     assert len(tested) == len(claims)
+
+
+def test_all_papers_without_the_files_of_one(tmp_path: Path) -> None:
+    """Offline and with an empty cache: the others are recomputed, and the last line says how to get the files."""
+    done = Place(tmp_path).run("reproduce", "paper=all", "formats=[json]")
+    assert done.code == 2
+    assert done.out.splitlines()[-1] == "reports: reports"
+    assert {line.partition(":")[0] for line in done.out.splitlines()[:-1]} == {
+        path.name for path in (tmp_path / "here" / "reports").iterdir()
+    }
+    assert "crossmath" not in done.out
+    assert done.err.splitlines()[-1].endswith("files of the paper are not here; to fetch: harness fetch crossmath")
