@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,6 +167,14 @@ def test_what_a_page_says_of_ours_is_so(page: Path) -> None:
     assert [f"{page.name}:{fault}" for fault in faults(text)] == []
     assert page.stem.removeprefix("settings-") in paper_names()
     assert sum(bool(SETTINGS.search(row.cells[3])) for row in rows(text)) >= 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_begins_with_its_counts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    counts = Counter(re.split(r"\W", row.cells[4])[0] for row in rows(text))
+    answer = ", ".join(f"{counts[each]} {each}" for each in ("yes", "no", "chosen", "unknown"))
+    assert text.splitlines()[2].startswith(f"{counts.total()} settings: {answer}.")
 
 
 HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
