@@ -45,7 +45,7 @@ def serve(
     ] = None,
     asking: Annotated[bool, typer.Option("--asking/--no-asking", help="Whether teams may ask to join.")] = True,
     organiser: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Print a new token for this organiser, and leave.")
+        str | None, typer.Option(metavar="NAME", help="Print a new token for this organiser, and exit.")
     ] = None,
     only: Annotated[
         Part, typer.Option(help="Part to run: all, web, worker (scores runs) or pages (builds the site).")
