@@ -16,7 +16,15 @@ from shown_commands import blocks
 from tools import Place
 
 PAGES = sorted(page for name in ("how-to", "explanation") for page in (DOCS / name).glob("*.md"))
-SLOW = {"cite-and-archive", "editions-and-coverage", "fingerprints-and-store", "significance"}  # of more than a second
+# Of more than a second.
+SLOW = {
+    "cite-and-archive",
+    "editions-and-coverage",
+    "fingerprints-and-store",
+    "organise-pool",
+    "significance",
+    "take-part",
+}
 GUIDES = [*PAGES, *sorted((DOCS / "tutorials").glob("*.md"))]
 
 
