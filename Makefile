@@ -33,7 +33,7 @@ demo: $(VENV)/core.done
 		$(BIN)/harness reproduce; \
 	fi
 
-# The reports that the repository keeps: CrossMath and the demonstration, without what differs between machines.
+# The reports that the repository keeps: CrossMath and the embedded example, without what differs between machines.
 reports: $(VENV)/core.done
 	rm -rf reports/reference
 	$(BIN)/harness reproduce reference=true formats=[md] output=reports/reference runs=build/runs

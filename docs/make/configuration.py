@@ -38,11 +38,11 @@ def pages() -> Iterator[tuple[str, str]]:
         if group in OWN_PAGES:
             yield f"{group}/index.md", _index(group, rows)
             for row in rows:
-                heading = row["title"] if group == "papers" else row["name"]
-                yield f"{group}/{row['name']}.md", f"# {plain(heading)}\n\n{entry(group, row['name'])}"
+                title = row["title"] if group == "papers" else row["name"]
+                yield f"{group}/{row['name']}.md", f"# {plain(title)}\n\n{entry(group, row['name'])}"
         else:
             parts = [
-                f"# {group.capitalize()}",
+                f"# {heading(group)}",
                 "",
                 f"What `conf/{entries.GROUPS[group].folder}/` has: {entries.GROUPS[group].says}.",
             ]
@@ -51,10 +51,21 @@ def pages() -> Iterator[tuple[str, str]]:
             yield f"reference/{group}.md", "\n".join(parts)
 
 
+def heading(group: str) -> str:
+    """Returns the title of a group's page, which no other page has.
+
+    Examples
+    --------
+    >>> heading("corpora"), heading("llms")
+    ('All corpora', 'All language models')
+    """
+    return f"All {'language models' if group == 'llms' else group}"
+
+
 def overview() -> str:
     """Returns the page of the groups, and of the keys of `run` and `reproduce`."""
     lines = [
-        "# Configuration",
+        "# Groups of configurations",
         "",
         "Each group is a folder of YAML files in `conf/`; a folder `conf/` below the current one adds to them.",
         "",
@@ -77,7 +88,7 @@ def overview() -> str:
 
 
 def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
-    lines = [f"# {group.capitalize()}", ""]
+    lines = [f"# {heading(group)}", ""]
     if group == "papers":
         shown = [[f"[{row['name']}]({row['name']}.md)", row.get("title", ""), row.get("published", "")] for row in rows]
         return "\n".join([*lines, table(["name", "title", "published numbers"], shown), ""])

@@ -8,7 +8,7 @@ import harness
 def page() -> str:
     """Returns the page: each name of the package's face, by the module that it comes from."""
     lines = [
-        "# Python",
+        "# Functions and classes of Python",
         "",
         "`import harness as h`; [examples](../python.md). These names are [public](../stability.md).",
         "",

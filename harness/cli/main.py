@@ -66,7 +66,7 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="KEY=VALUE...", autocompletion=_words("reproduce"))
     ] = None,
 ) -> None:
-    """Recompute a paper's tables: paper=NAME, or paper=all; without a paper, the embedded demonstration."""
+    """Recompute a paper's tables: paper=NAME, or paper=all; without a paper, the embedded example."""
 
 
 app.command()(rehearse)

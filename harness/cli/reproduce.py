@@ -1,4 +1,4 @@
-"""The command `reproduce`: a paper's tables, or the demonstration."""
+"""The command `reproduce`: a paper's tables, or the embedded example."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(cfg: DictConfig) -> None:
-    """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the demonstration."""
+    """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the embedded example."""
     from harness.papers import paper
 
     settings = checked(ReproduceSettings, cfg, "reproduce")

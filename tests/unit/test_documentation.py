@@ -129,6 +129,45 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(place), target
 
 
+def titles(nav: object) -> Iterator[str]:
+    """The titles of the pages in the navigation of the site: given there, or else the headings of the pages."""
+    generated = {f"reference/{group}.md": f"# {configuration.heading(group)}\n" for group in entries.GROUPS}
+    generated |= {"reference/commands.md": commands.page(), "reference/configuration.md": configuration.overview()}
+    generated |= {"reference/python.md": python.page(), "reference/schemas.md": files.page()}
+    generated |= {f"{group}/index.md": f"# {configuration.heading(group)}\n" for group in configuration.OWN_PAGES}
+    generated |= {name: page for name, page in architecture.pages().items() if name.endswith(".md")}
+    generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if to.endswith(".md")}
+
+    def of(entry: object) -> Iterator[str]:
+        if isinstance(entry, str):
+            heading = re.search("^# (.+)$", generated[entry], re.MULTILINE)
+            assert heading is not None, entry
+            yield heading[1]
+        elif isinstance(entry, list):
+            for each in entry:
+                yield from of(each)
+        else:
+            assert isinstance(entry, dict)
+            for title, inner in entry.items():
+                yield from [title] if isinstance(inner, str) else of(inner)
+
+    yield from of(nav)
+
+
+def test_no_two_pages_of_the_site_have_one_title() -> None:
+    text = re.sub(r"!!\S+", "", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    found = list(titles(yaml.safe_load(text)["nav"]))
+    assert len(found) > 60
+    assert [each for each in set(found) if found.count(each) > 1] == []
+
+
+def test_the_list_of_pages_names_them_by_their_titles() -> None:
+    """Links to pages at the beginning of an item."""
+    text = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    for name, target in re.findall(r"^- \[([^]]+)\]\(([\w/-]+\.md)\)", text, re.MULTILINE):
+        assert (ROOT / "docs" / target).read_text(encoding="utf-8").startswith(f"# {name}\n"), target
+
+
 def test_links_of_the_site() -> None:
     pages = {"docs/a.md": "a.md", "README.md": "index.md"}
     text = "`x` [b](a.md#c) and `[d](e)`, [`f`](../README.md)\n- item\n\n```\n[g](h)\n```\n"
