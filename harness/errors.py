@@ -42,6 +42,17 @@ def shortened(text: str, most: int = LONGEST_LINE) -> str:
     return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Returns a number with what it counts; `many` is the form for other numbers than 1, if `s` does not make it.
+
+    Examples
+    --------
+    >>> counted(1, "column"), counted(1200, "column"), counted(0, "result has", "results have")
+    ('1 column', '1,200 columns', '0 results have')
+    """
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 def one_line(line: str) -> str:
     """Returns a line as a person sees it: printable, and at most `LONGEST_LINE` characters."""
     # Cut before as well, so that a text of any size is escaped in no time.

@@ -63,7 +63,12 @@ def _options(command: TyperCommand) -> Iterator[Option]:
 
 def page() -> str:
     """Returns the page: a section per command with its arguments, options and defaults."""
-    lines = ["# Options of all commands", "", "Generated from the program. `harness COMMAND --help` prints the same.", ""]
+    lines = [
+        "# Options of all commands",
+        "",
+        "Generated from the program. `harness COMMAND --help` prints the same.",
+        "",
+    ]
     lines += ["`run` and `reproduce` take `KEY=VALUE` words; [their keys](configuration.md#keys-of-harness-run).", ""]
     for command in commands():
         arguments = " ".join(each.names[0] for each in command.options if each.argument)

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.added import Group
-from harness.errors import HarnessError, refuse
+from harness.errors import HarnessError, counted, refuse
 from harness.io.console import out
 
 new_app = typer.Typer(
@@ -75,13 +75,14 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
     where = {"folder": _beside(data.folder, conf / "corpus")} if data.folder else {"hub": data.name}
     where |= {"revision": data.revision} if data.revision else {}
     where |= {"subset": subset} if subset else {}
-    counted = {"split": split, "topics": found.topics, "judgments": found.judgments}
+    checked = {"split": split, "topics": found.topics, "judgments": found.judgments}
     protocol = "beir-listed" if found.excluded else "beir"
-    said = {"title": place, "corpus": where, "split": where | counted}
+    said = {"title": place, "corpus": where, "split": where | checked}
     values = {key: json.dumps(value, ensure_ascii=False) for key, value in said.items()}  # JSON is YAML
     _write(name, ("collection", "corpus"), files, values=values | {"protocol": protocol})
-    excluded = f", {found.excluded:,} pairs excluded" if found.excluded else ""
-    out(f"{found.documents:,} documents, {found.topics:,} topics, {found.judgments:,} judgments{excluded}")
+    excluded = f", {counted(found.excluded, 'pair')} excluded" if found.excluded else ""
+    numbers = ((found.documents, "document"), (found.topics, "topic"), (found.judgments, "judgment"))
+    out(", ".join(counted(number, name) for number, name in numbers) + excluded)
     out(f"next: harness run collection={name} corpus={name} system=bm25")
 
 

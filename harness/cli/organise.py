@@ -16,7 +16,7 @@ from harness.cli.leaderboard import LAB
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
 from harness.cli.score import _key_columns, _labelled, _measures, _note, find_readers
 from harness.cli.tables import print_table
-from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.errors import HarnessError, counted, gather, refuse, suggestion
 from harness.io.console import out
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def pool(
         name = entry.run.name
         rankings[name], lacking = pools.first_results(entry.run, chosen, mapping, depths[name], excluded)
         if lacking:
-            note(f"{entry.run.name}: {lacking} results have no key and are passed over")
+            note(f"{entry.run.name}: {counted(lacking, 'result has', 'results have')} no key, passed over")
     before = [read_qrels(path) for path in judged or []]
     pairs = (
         (part.topics[at], doc.decode())
@@ -124,7 +124,7 @@ def pool(
     )
     made = pools.pool(rankings, depths, cap=cap, judged=pairs, seed=seed)
     if known and (silent := sorted(known - made.topics.keys())):
-        note(f"{len(silent)} topics have no document in the pool, such as {silent[0]}")
+        note(f"{counted(len(silent), 'topic has', 'topics have')} no document in the pool, such as {silent[0]}")
     kind = "keys" if chosen.deduplicate else "documents"
     how = [f"The first {depth} {kind} of each topic of each run"]
     if primary_depth is not None:

@@ -35,7 +35,7 @@ from harness.cli.options import (
     to_path,
 )
 from harness.cli.tables import print_table
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.io.console import hide_progress, out, out_table, out_wrapped, say
 
 if TYPE_CHECKING:
@@ -311,7 +311,8 @@ def _evaluate(asked: _Asked) -> Evaluation:
     if asked.qrels is not None and asked.topics is None and not asked.redact:
         for scores in evaluation.scores:
             if unjudged := scores.counts["topics without judgments"]:
-                asked.note(f"{scores.run}: {unjudged} topics have no judgments and do not count")
+                said = counted(unjudged, "topic has no judgments and does", "topics have no judgments and do")
+                asked.note(f"{scores.run}: {said} not count")
     return evaluation
 
 

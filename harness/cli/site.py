@@ -11,7 +11,7 @@ from harness.cli.added import Group
 from harness.cli.leaderboard import _final_of_lab, _of_lab
 from harness.cli.options import Quiet, to_path
 from harness.cli.score import _note
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.io.console import out, say, track
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def build(
         for files in schema_files():
             folder.write(files)
         folder.write(home_page(fields, lines).files())
-    counts = f"{folder.written} files written, {folder.same} unchanged, {folder.deleted} deleted"
+    counts = f"{counted(folder.written, 'file')} written, {folder.same} unchanged, {folder.deleted} deleted"
     out(f"{output / 'index.html'}: {counts}")
 
 

@@ -13,7 +13,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.readers import beir
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.io.checks import Words, typed, whole
 from harness.io.console import say
 from harness.sources import hub, network
@@ -143,10 +143,10 @@ class BeirCollection(Collection):
         """Returns the judgments; checks the numbers of topics and judgments against the configuration."""
         chosen = self.edition(edition)
         found = beir.qrels(self.data.files(), chosen.name)
-        counted = (chosen.topics or len(found.topics), chosen.judgments or len(found))
-        if (len(found.topics), len(found)) != counted:
+        declared = (chosen.topics or len(found.topics), chosen.judgments or len(found))
+        if (len(found.topics), len(found)) != declared:
             raise HarnessError(
-                f"{self.data.called}: {len(found.topics)} topics and {len(found)} judgments; "
+                f"{self.data.called}: {counted(len(found.topics), 'topic')} and {counted(len(found), 'judgment')}; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
         return found

@@ -14,7 +14,7 @@ from harness.collections.keys import read_keys
 from harness.data import topic_files
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted, suggestion
 from harness.io.files import read_bytes
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.protocol import Protocol, load_protocol
@@ -167,10 +167,10 @@ class Collection:
             raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}")
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
-        counted = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
-        if (len(qrels.topics), len(qrels)) != counted:
+        declared = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
+        if (len(qrels.topics), len(qrels)) != declared:
             raise HarnessError(
-                f"{path}: {len(qrels.topics)} topics and {len(qrels)} judgments; "
+                f"{path}: {counted(len(qrels.topics), 'topic')} and {counted(len(qrels), 'judgment')}; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
         return qrels

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.collections.files import content
 from harness.collections.readers import stacks
 from harness.data.topic_files import numbered_lines
-from harness.errors import format_error
+from harness.errors import counted, format_error
 from harness.io.files import read_bytes
 from harness.io.ids import check_id
 
@@ -55,7 +55,7 @@ def _columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[in
     for number, line in numbered_lines(data, path):
         columns = line.split()
         if len(columns) != count:
-            raise format_error(path, number, f"{len(columns)} columns, expected {what}")
+            raise format_error(path, number, f"{counted(len(columns), 'column')}, expected {what}")
         yield number, columns
 
 

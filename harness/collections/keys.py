@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.errors import format_error
+from harness.errors import counted, format_error
 from harness.io.files import read_bytes
 from harness.io.ids import check_id
 
@@ -56,5 +56,5 @@ def _keys_table(lines: Lines, path: Path, id_column: str, key_column: str) -> It
     for number, line in lines[1:]:
         fields = line.split("\t")
         if len(fields) != len(header):
-            raise format_error(path, number, f"{len(fields)} columns, expected {len(header)}")
+            raise format_error(path, number, f"{counted(len(fields), 'column')}, expected {len(header)}")
         yield number, fields[at], fields[to]

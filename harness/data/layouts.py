@@ -20,7 +20,7 @@ from harness.data.columns import (
 )
 from harness.data.plain import Scratch, plain_rows, put_topics, roles, tag_of
 from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, refuse_binary, table_of
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import HarnessError, counted, format_error, suggestion
 from harness.io.ids import LONGEST_ID
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +46,8 @@ def run_format(data: bytes, asked: str | None, path: str) -> str:
     usual = int(np.bincount(lines.count).argmax())
     if usual not in (5, 6):
         expected = "; ".join(f"{len(names)} for {name} ({' '.join(names)})" for name, names in FORMATS.items())
-        raise format_error(path, int(lines.line[lines.count == usual][0]), f"{usual} columns, expected {expected}")
+        line = int(lines.line[lines.count == usual][0])
+        raise format_error(path, line, f"{counted(usual, 'column')}, expected {expected}")
     rows = lines.first[lines.count == usual] + 1
     fields = strings(words_of(source, lines.start[rows], np.minimum(lines.length[rows], LONGEST_ID)))
     second = set(fields[:1].tolist() if (fields == fields[0]).all() else fields.tolist())

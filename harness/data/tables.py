@@ -24,7 +24,7 @@ from harness.data.columns import (
     strings,
     words_of,
 )
-from harness.errors import FormatError, Problem, format_error
+from harness.errors import FormatError, Problem, counted, format_error
 from harness.io.ids import LONGEST_ID
 
 PROBLEM_LIMIT = 20
@@ -161,7 +161,7 @@ def refuse_binary(source: Text, lines: Lines, path: str) -> None:
 
 def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
     expected = f"expected {len(names)} ({' '.join(names)})"
-    faults.each(lines.count != len(names), lines.line, lambda row: f"{lines.count[row]} columns, {expected}")
+    faults.each(lines.count != len(names), lines.line, lambda row: f"{counted(lines.count[row], 'column')}, {expected}")
 
 
 class IdColumn:

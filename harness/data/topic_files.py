@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from harness.data.markup import formulas_in, plain
 from harness.data.topics import Formula, Topic, Topics
-from harness.errors import format_error
+from harness.errors import counted, format_error
 from harness.io.ids import check_id, check_length
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
     for number, line in numbered_lines(data, path):
         fields = line.split("\t")
         if len(fields) != 4:
-            raise format_error(path, number, f"{len(fields)} columns, expected 4 (id title body tags)")
+            raise format_error(path, number, f"{counted(len(fields), 'column')}, expected 4 (id title body tags)")
         name, title, body, last = fields
         tags = tuple(tag.strip() for tag in last.split(",") if tag.strip())
         topics.append((number, Topic(name, title, body, tags, numbered(title, body), language)))
@@ -94,7 +94,8 @@ def tsv(data: bytes, path: str, language: str = "eng") -> Topics:
     for number, line in numbered_lines(data, path):
         fields = line.split("\t")
         if len(fields) != 2 or not fields[1].strip():
-            raise format_error(path, number, f"{len(fields)} columns, expected an id, a tab and the topic's text")
+            found = counted(len(fields), "column")
+            raise format_error(path, number, f"{found}, expected an id, a tab and the topic's text")
         name, title = fields[0], fields[1].strip()
         topics.append((number, Topic(name, title, formulas=numbered(title), language=language)))
     return unique(topics, path)

@@ -18,7 +18,7 @@ from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_has
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format
 from harness.data.tables import Faults, LineNumbers, check_text
-from harness.errors import HarnessError, Problem
+from harness.errors import HarnessError, Problem, counted
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import read_bytes, sha256
@@ -395,7 +395,7 @@ def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run:
     row = int(rising[0] if rows is None else rows[rising[0]])
     reason = (
         f"rank {rank[row]} of topic {run.topics[run.topic[row]]!r} has a higher score than the rank before it; "
-        f"scores decide the order ({rising.size} such lines)"
+        f"scores decide the order ({counted(rising.size, 'such line')})"
     )
     return (Problem(path, line[row], reason),)
 

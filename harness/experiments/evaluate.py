@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.data.frames import frame, joined
 from harness.data.trec import TAG, TAG_RULE, Run, read_run
-from harness.errors import FormatError, HarnessError, Problem, several
+from harness.errors import FormatError, HarnessError, Problem, counted, several
 from harness.experiments.task import Task
 from harness.io.arguments import checked_arguments
 from harness.io.console import track
@@ -241,7 +241,11 @@ def evaluate_files(
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
     """Returns warnings on the scored runs: skipped faults, results without a key or judgment, unknown tie bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
-    lacking = (f"{run}: {n} results have no key and count as not judged" for run, n in unknown.items() if n)
+    lacking = (
+        f"{run}: {counted(n, 'result has no key and counts', 'results have no key and count')} as not judged"
+        for run, n in unknown.items()
+        if n
+    )
     ties = tie_caution(evaluation.scores)
     if evaluation.strange is None:
         scored = zip(evaluation.runs, evaluation.scores, strict=False)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from harness.errors import counted
 from harness.labs.lab import SUBMISSIONS, Lab
 from harness.labs.standing import Standing
 from harness.labs.submissions import Submission
@@ -132,7 +133,8 @@ def _against(lab: Lab, standing: Standing, named: str) -> Rows:
 
 
 def _tests(standing: Standing) -> str:
-    more = f"; {standing.omitted} earlier runs are not compared" if standing.omitted else ""
+    omitted = counted(standing.omitted, "earlier run is", "earlier runs are")
+    more = f"; {omitted} not compared" if standing.omitted else ""
     return f"{standing.tests}{more}".removeprefix("; ") if standing.rows else ""
 
 

@@ -12,7 +12,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.keys import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run, read_run
-from harness.errors import HarnessError, gather, refuse
+from harness.errors import HarnessError, counted, gather, refuse
 from harness.experiments.task import training_judgments
 from harness.io.files import read_bytes, sha256
 from harness.papers.map import (
@@ -157,11 +157,13 @@ def _mapped_entries(
     if not (folder / MAP).exists():
         path, fitted, rest = write_map(paper, folder)
         left = (
-            f"; {len(rest)} files match no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
+            f"; {counted(len(rest), 'file matches', 'files match')} no row, such as {rest[0].relative_to(folder)}; "
+            f"{recognised(paper)}"
             if rest
             else ""
         )
-        say(f"{path}: written; {fitted} files were matched by their names{left}")
+        matched = counted(fitted, "file was matched by its name", "files were matched by their names")
+        say(f"{path}: written; {matched}{left}")
     return read_map(paper, folder / MAP, faults)
 
 

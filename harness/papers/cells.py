@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from harness.errors import format_error
+from harness.errors import counted, format_error
 
 Judgement = Literal["exact", "close", "differs", "needs", "not implemented", "blocked"]
 KINDS: tuple[Judgement, ...] = get_args(Judgement)
@@ -119,7 +119,7 @@ _FLAGS = {"1": True, "0": False, "": None}
 
 def _cell(row: Sequence[str], path: str, line: int) -> Cell:
     if len(row) != len(HEADER):
-        raise format_error(path, line, f"{len(row)} columns, expected {len(HEADER)}")
+        raise format_error(path, line, f"{counted(len(row), 'column')}, expected {len(HEADER)}")
     values: dict[str, Any] = dict(zip(HEADER, row, strict=True))
     for column in ("value", "std"):
         if not _NUMBER.fullmatch(values[column]) and (values[column] or column == "value"):

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.data.columns import Floats
 from harness.data.trec import Qrels
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.experiments.evaluate import Evaluation, compare, independent, inputs
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
@@ -144,7 +144,7 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
     least = min((each.tau for each in found if each.tau is not None), default=math.nan)
     return Report(
         "Comparison of rankings",
-        f"{len(found)} pairs of rankings; lowest tau-b {least:.3f}",
+        f"{counted(len(found), 'pair')} of rankings; lowest tau-b {least:.3f}",
         (Section("Correlations", (table, Text((where,)))), provenance_section(made)),
         data={"correlations": [asdict(each) for each in found]},
     )
@@ -301,7 +301,8 @@ def pool_tables(found: Pool) -> tuple[Table, Table]:
 def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
     """Builds the report of a pool; `how`: its settings, a sentence each."""
     shares, topics = pool_tables(found)
-    headline = f"{len(found):,} documents to judge in {len(found.topics)} topics, from {len(found.shares)} runs"
+    headline = f"{counted(len(found), 'document')} to judge in {counted(len(found.topics), 'topic')}, "
+    headline += f"from {counted(len(found.shares), 'run')}"
     lines = (*how, f"{found.judged:,} were judged before and are left out.") if found.judged else tuple(how)
     warning = "For organisers only: assessors must not know which run contributed what; give them pool.tsv alone."
     sections = (Section("Pool", (Text((*lines, warning)), shares, topics)), provenance_section(made))
@@ -392,15 +393,15 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
         ),
     )
     only = [len(part) - len(common) for part in (first, second)]
-    counted = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
+    overlap = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
     note = "Kappa: agreement beyond chance, given each assessor's distribution of grades; not averaged over topics."
-    blocks = (Text((counted,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
+    blocks = (Text((overlap,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
     by_topic = kappas_table("kappa-topics", "Agreement by topic", "topic", of_topics, collapsed=True)
     plain = found["grades"]
     shown = "undefined" if plain.kappa is None else f"{plain.kappa:.3f}"
     return Report(
         f"Agreement of {names[0]} and {names[1]}",
-        f"Cohen's kappa {shown} on {plain.n:,} documents that both judged",
+        f"Cohen's kappa {shown} on {counted(plain.n, 'document')} that both judged",
         (Section("Agreement", blocks), Section("Per-topic results", (by_topic,)), provenance_section(made)),
         data={"kappa": {name: asdict(each) for name, each in found.items()}},
     )

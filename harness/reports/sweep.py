@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.experiments.sweep import Point, natural, same_topics, value_of
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
@@ -47,7 +47,7 @@ def sweep_report(
         cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
-    tried = f"{_counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
+    tried = f"{counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
     note = (
         f"{tried} of {', '.join(tuned_on)}, which are not reported. The best is run on the reported topics."
         if tuned_on
@@ -69,7 +69,7 @@ def sweep_report(
     subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
     # The values belong to the tuning collections; the title names the reported one.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
-    headline = f"{_counted(len(points), 'configuration')}{scored}: {'' if unranked else 'best '}{labels[0]} "
+    headline = f"{counted(len(points), 'configuration')}{scored}: {'' if unranked else 'best '}{labels[0]} "
     if comparable:
         first = value_of(ranked[0], labels[0])
         headline += "undefined" if math.isinf(first) else f"{first:.4f}"
@@ -90,15 +90,11 @@ def _topics(points: Sequence[Point]) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def _named(points: Sequence[Point], group: str) -> str:
     """Returns the systems or collections of the points in words; empty where the points have no settings."""
     found = dict.fromkeys(str((point.settings or {}).get(group, {}).get("name", "")) for point in points)
     names = [name for name in found if name]
-    return _counted(len(names), group) if len(names) > 3 else ", ".join(names)
+    return counted(len(names), group) if len(names) > 3 else ", ".join(names)
 
 
 def _varied(points: Sequence[Point]) -> list[str]:

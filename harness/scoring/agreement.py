@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from harness.data.columns import Bools, Floats, Index
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted, suggestion
 
 Weights = Literal["none", "linear", "quadratic"]
 Values = Sequence[float] | Floats | Bools
@@ -211,7 +211,9 @@ def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping
     """
     runs = sorted(run for run in means if not math.isnan(means[run]) and not math.isnan(others.get(run, math.nan)))
     if len(runs) < 2:
-        raise HarnessError(f"{a} and {b}: {len(runs)} runs in common; a correlation of rankings needs 2 or more")
+        raise HarnessError(
+            f"{a} and {b}: {counted(len(runs), 'run')} in common; a correlation of rankings needs 2 or more"
+        )
     x, y = ([round(values[run], 12) for run in runs] for values in (means, others))
     tau, tau_ap = tau_b(x, y), tau_ap_b(x, y)
     overlap = rbo(dict(zip(runs, x, strict=True)), dict(zip(runs, y, strict=True)))

@@ -68,7 +68,9 @@ class Coverage:
         ]
         if parts:
             first, *others = parts
-            parts = [first.replace(" for ", " topics with a relevant document for ", 1), *others]
+            number, _, measures = first.partition(" for ")
+            topics = "topic" if number == "1" else "topics"
+            parts = [f"{number} {topics} with a relevant document for {measures}", *others]
         said = [f"judged and present: {self.present:,} of {self.pairs:,} pairs", ", ".join(parts)]
         if not self.complete:
             said += [*notes, "not comparable with published values"]

@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
+from harness.errors import counted
 from harness.scoring.ordering import as_single
 
 Level = Literal["error", "warning", "note"]
@@ -202,7 +203,8 @@ def _orders(seen: _Sorted) -> Iterator[Finding]:
     rising = np.flatnonzero((topic[1:] == topic[:-1]) & (score[1:] > score[:-1])) + 1
     if rising.size:
         row = int(by_topic[rising[0]])
-        many = f"{rising.size:,} results have a higher score than the result before them"
+        before = f"a higher score than the result before {'it' if rising.size == 1 else 'them'}"
+        many = f"{counted(rising.size, 'result has', 'results have')} {before}"
         which = f"{run.doc[row].decode()!r} of topic {run.topics[run.topic[row]]!r}"
         yield _find("file-order", f"{many}, such as {which}", row)
 
@@ -231,8 +233,8 @@ def _scores(seen: _Sorted) -> Iterator[Finding]:
     merged = same & (single[1:] == single[:-1]) & ~tied
     if merged.any():
         row = int(seen.order[int(np.argmax(merged)) + 1])
-        many_pairs = f"{np.count_nonzero(merged):,} pairs of neighbours"
-        yield _find("single-precision", f"{many_pairs} have different scores that are equal as 32-bit numbers", row)
+        many_pairs = counted(int(np.count_nonzero(merged)), "pair of neighbours has", "pairs of neighbours have")
+        yield _find("single-precision", f"{many_pairs} different scores that are equal as 32-bit numbers", row)
     if len(run) > len(run.topics) and _repeats_ranks(seen):
         yield _find("ranks-as-scores", "scores fall by the same step, or are 1 / rank, in each topic", 0)
 

@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from harness.errors import counted
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
 from harness.labs.submissions import Submission
@@ -153,17 +154,6 @@ def until(time: datetime, now: datetime | None = None) -> str:
         if seconds >= 2 * size or name == "minute":
             return f", in {counted(int(seconds // size), name)}"
     raise AssertionError
-
-
-def counted(number: int, name: str) -> str:
-    """Returns a number of things.
-
-    Examples
-    --------
-    >>> counted(1, "team"), counted(1000, "team")
-    ('1 team', '1,000 teams')
-    """
-    return f"{number:,} {plural(number, name)}"
 
 
 def plural(number: int, name: str) -> str:

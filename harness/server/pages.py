@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.labs.allowance import Allowance
 from harness.labs.journal import KINDS, NAME_RULE
 from harness.labs.names import zoned
@@ -22,7 +22,7 @@ from harness.scoring.protocol import load_protocol
 from harness.server.accounts import SESSION_HOURS, Caller
 from harness.server.actions import ACTIONS, parsed, perform
 from harness.server.api import run_file
-from harness.server.drawing import built, closed, counted, facts_of, home_of, known, page, plural, run_row, short
+from harness.server.drawing import built, closed, facts_of, home_of, known, page, plural, run_row, short
 from harness.server.guard import RefusedError
 from harness.server.organising import audit_page, organise, organise_page, site_zip
 from harness.server.queue import Upload

@@ -50,7 +50,7 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
     "count of judgments": (
         "judgments: 2",
         "judgments: 3",
-        f"{{here}}/judged.txt: 1 topics and 2 judgments; {MINE} says 1 and 3",
+        f"{{here}}/judged.txt: 1 topic and 2 judgments; {MINE} says 1 and 3",
     ),
     "colon in a value": (
         "title: Mine",

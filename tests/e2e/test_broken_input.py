@@ -188,7 +188,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "keys cut short": (
         ("score", "one.run", "-c", "mini-task2", "--keys", "short.tsv"),
-        "short.tsv:3: 1 columns, expected 2",
+        "short.tsv:3: 1 column, expected 2",
     ),
     "keys without use": (
         ("score", "one.run", "-c", "mini-task1", "--keys", "keys.tsv"),

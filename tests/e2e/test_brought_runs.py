@@ -37,7 +37,7 @@ def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
     assert place.good(*arguments).splitlines()[0] == "own: 0 of 2 table cells exact, 2 blocked"
     done = place.run(*arguments, "brought=theirs")
     assert (done.code, done.out.splitlines()[0]) == (0, "own: 0 of 2 table cells exact, 1 differs, 1 blocked")
-    assert "theirs/map.yaml: written; 1 files were matched by their names" in done.err
+    assert "theirs/map.yaml: written; 1 file was matched by its name" in done.err
     data = json.loads((place.here / "reports/own/report.json").read_text())["data"]
     assert [verdict["verdict"] for verdict in data["verdicts"]] == ["differs", "blocked"]
     assert {verdict["verdict"] for verdict in data["verdicts"]} <= set(KINDS)

@@ -222,7 +222,7 @@ def test_from_a_data_set_in_beir_s_form_to_a_scored_run(tmp_path: Path) -> None:
     assert written == [
         "conf/collection/mine.yaml: written",
         "conf/corpus/mine.yaml: written",
-        "3 documents, 2 topics, 3 judgments, 1 pairs excluded",
+        "3 documents, 2 topics, 3 judgments, 1 pair excluded",
         "next: harness run collection=mine corpus=mine system=bm25",
     ]
     place.good("run", "collection=mine", "corpus=mine", "system=overlap", "formats=[json]")

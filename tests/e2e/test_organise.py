@@ -123,7 +123,7 @@ def test_correlations_of_measures_and_of_editions(place: Place) -> None:
     within = table(place.good("organise", "correlate", "one.json"))
     assert {(row[0], row[1]) for row in within[4:10]} >= {("nDCG′", "MAP′"), ("MAP′", "Bpref")}
     between = table(place.good("organise", "correlate", "one.json", "y=two.json", "--measures", "AP", "-o", "c"))
-    assert between[0] == ["1 pairs of rankings; lowest tau-b -1.000"]
+    assert between[0] == ["1 pair of rankings; lowest tau-b -1.000"]
     # Overlaps 0, 1/2, 1 of three runs and of the same turned round: .1 (.45 + .81) + .729.
     assert between[4] == ["one: MAP′", "y: MAP′", "3", "-1.000", "-1.000", "0.855"]
     # Runs of one name on several collections, as a report of a paper has them, are no ranking.

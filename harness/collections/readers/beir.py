@@ -26,7 +26,7 @@ from harness.data.frames import library
 from harness.data.layouts import LARGEST_GRADE
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, format_error
+from harness.errors import HarnessError, counted, format_error
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id
@@ -210,7 +210,8 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
             header = fields
         elif len(fields) != len(header):
             if line.strip():
-                raise format_error(path, number, f"{len(fields)} columns, expected {len(header)} as in the header")
+                found_columns = counted(len(fields), "column")
+                raise format_error(path, number, f"{found_columns}, expected {len(header)} as in the header")
         else:
             yield number, dict(zip(header, fields, strict=True))
 
@@ -328,7 +329,8 @@ def qrels(files: Files, edition: str) -> Qrels:
             files.qrels[0], 0, "holds no judgments of a grade from 0 up; a table has a header before them"
         )
     if below:
-        say(f"{files.qrels[0]}: {below:,} judgments have a grade below 0 and count as not judged")
+        several = counted(below, "judgment has a grade below 0 and counts", "judgments have a grade below 0 and count")
+        say(f"{files.qrels[0]}: {several} as not judged")
     checksum = sha256("\n".join(sha256_file(path) for path in files.qrels).encode())
     if len(files.qrels) == 1:
         checksum = sha256_file(files.qrels[0])

@@ -14,7 +14,7 @@ from harness.collections.readers.streams import json_items
 from harness.data import markup, topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
-from harness.errors import format_error
+from harness.errors import counted, format_error
 from harness.io.files import sha256
 
 # Column of the file -> style, in the order in which they become topics.
@@ -97,7 +97,7 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     for line, text in rest:
         fields = text.split("\t")
         if len(fields) != len(columns):
-            raise format_error(path, line, f"{len(fields)} columns, expected {len(columns)}")
+            raise format_error(path, line, f"{counted(len(fields), 'column')}, expected {len(columns)}")
         row = dict(zip(columns, fields, strict=True))
         for column in ("source", "query", "gold"):
             if not row[column].strip():

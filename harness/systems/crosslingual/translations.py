@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.data.topics import Topic
+from harness.errors import counted
 from harness.io.console import say
 from harness.io.files import sha256
 from harness.store import code, shards
@@ -72,7 +73,8 @@ def translated(
     for language, group in of_language.items():
         if strange := scripts.suspicious(group):
             named = scripts.name_of(language)
-            say(f"{len(strange)} topics are said to be in {named}, and are in another script, such as {strange[0]}")
+            several = counted(len(strange), "topic is", "topics are")
+            say(f"{several} said to be in {named}, but in another script, such as {strange[0]}")
         if language == target and script is None:
             out |= {topic.id: controlled(topic, (topic.title, topic.body)) for topic in group}
             continue

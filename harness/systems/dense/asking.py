@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.data.topics import Topic
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.io.console import say
 from harness.store.cost import note
 
@@ -29,8 +29,8 @@ def worded(
     """
     read = [(topic, text(topic)) for topic in topics]
     if without := [topic.id for topic, found in read if not found]:
-        fate = "keep the order of the first ranking" if reranks else "are left out"
-        say(f"{name}: {len(without)} topics have no text and {fate}, such as {without[0]}")
+        fate = "ordered as in the first ranking" if reranks else "left out"
+        say(f"{name}: {counted(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}")
     if len(without) == len(read):
         raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
     return [(topic, found) for topic, found in read if found]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from harness.collections.corpus import Document
 from harness.data.columns import Bools, Floats
 from harness.data.trec import Run
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.io import checks
 from harness.io.console import say
 from harness.io.files import sha256
@@ -276,9 +276,10 @@ class CrossEncoder:
         if not asked:
             raise HarnessError(f"system {self.name}: no topic has a text; the key 'query' names what is read of topics")
         if wordless:
-            fate = "they are left out" if self._first is None else "they keep the order of the first ranking"
+            fate = "left out" if self._first is None else "ordered as in the first ranking"
             note(f"{self.name}: topics without text", len(wordless))
-            say(f"{self.name}: {len(wordless):,} topics have no text, such as {wordless[0]}; {fate}")
+            several = counted(len(wordless), "topic has", "topics have")
+            say(f"{self.name}: {several} no text, {fate}, such as {wordless[0]}")
 
     def _say_cut(self, scored: Sequence[Kept]) -> None:
         """Prints and records how many pairs are truncated."""

@@ -260,7 +260,7 @@ def test_files_that_a_person_brings(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         accept.accept(path, "saber-math-data")
     path.write_text(json.dumps(GOOD))
     assert accept.accept(path, "saber-math-data").read_text() == json.dumps(GOOD)
-    with pytest.raises(HarnessError, match=r"1 topics and 2 judgments; .* says 1000 and 150000"):
+    with pytest.raises(HarnessError, match=r"1 topic and 2 judgments; .* says 1000 and 150000"):
         load_collection("saber-math").qrels()
 
 

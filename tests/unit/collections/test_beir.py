@@ -368,7 +368,7 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
 def test_grades_below_zero_count_as_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data_set(tmp_path, qrels=[*QRELS, {"query-id": "q2", "corpus-id": "d1", "score": -1}])
     assert len(beir.qrels(DataSet(tmp_path).files(), "test")) == 3
-    assert "1 judgments have a grade below 0 and count as not judged" in capsys.readouterr().err
+    assert "1 judgment has a grade below 0 and counts as not judged" in capsys.readouterr().err
 
 
 # ---- configurations ---------------------------------------------------------------------------------------------

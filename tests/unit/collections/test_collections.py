@@ -317,7 +317,7 @@ def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
     [
         ("k.tsv", "", ":1: column 'id' is missing; found nothing"),
         ("k.tsv", "id\tvis\n", ":1: column 'visual' is missing; found id, vis"),
-        ("k.tsv", "id\tvisual\n\n1\n", ":3: 1 columns, expected 2"),
+        ("k.tsv", "id\tvisual\n\n1\n", ":3: 1 column, expected 2"),
         ("k.tsv", "id\tvisual\n1\t7\n\n1\t8\n", ":4: '1' has the key '7' on an earlier line, '8' here"),
         ("k.tsv", "id\tvisual\n1\t7 \n", ":2: key id '7 ' is empty or holds blanks or unprintable characters"),
         ("k.tsv", "id\tvisual\n 1\t7\n", ":2: document id ' 1' is empty or holds blanks or unprintable characters"),

@@ -221,7 +221,7 @@ def test_topics_in_two_columns() -> None:
     ("data", "expected"),
     [
         (b"", "f: no topics found"),
-        (b"Q1\tx\nQ2 y\n", "f:2: 1 columns, expected an id, a tab and the topic's text"),
+        (b"Q1\tx\nQ2 y\n", "f:2: 1 column, expected an id, a tab and the topic's text"),
         (b"Q1\tx\ty\n", "f:1: 3 columns, expected an id, a tab and the topic's text"),
         (b"Q1\t \n", "f:1: 2 columns, expected an id, a tab and the topic's text"),
         (b"Q 1\tx\n", "f:1: topic id 'Q 1' is empty or holds blanks or unprintable characters"),

@@ -150,7 +150,7 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
     "too many columns": (TWO + b"\n1 Q0 c 3 0.5 t x\n", [f":4: 7 columns, expected 6 {TREC}"]),
     "3 columns everywhere": (b"\n1 a 0.5\n2 a 0.5\n", [f":2: 3 columns, expected {LAYOUTS}"]),
     "7 columns everywhere": (b"1 Q0 a 1 2.0 t x", [f":1: 7 columns, expected {LAYOUTS}"]),
-    "comma separated": (b"1,Q0,a,1,2.0,t\n", [f":1: 1 columns, expected {LAYOUTS}"]),
+    "comma separated": (b"1,Q0,a,1,2.0,t\n", [f":1: 1 column, expected {LAYOUTS}"]),
     "score: a word": (TWO + b"1 Q0 c 3 high t\n", [":3: score 'high' is not a finite number"]),
     "score: decimal comma": (TWO + b"1 Q0 c 3 0,5 t\n", [":3: score '0,5' is not a finite number"]),
     "score: not a number": (TWO + b"1 Q0 c 3 nan t\n", [":3: score 'nan' is not a finite number"]),
@@ -211,7 +211,7 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
             ":3: score 'nan' is not a finite number",
             ":3: run tag 'u' differs from line 1's 't'",
             ":3: document 'a' of topic '1' is on line 1 already",
-            f":4: 1 columns, expected 6 {TREC}",
+            f":4: 1 column, expected 6 {TREC}",
             ":5: rank '-1' is not a whole number of 1 to 8 digits",
             ":6: score 'x' is not a finite number",
             ":6: document 'b' of topic '1' is on line 2 already",
@@ -283,7 +283,7 @@ BAD_QRELS: dict[str, tuple[bytes, list[str]]] = {
             ":3: grade -1 is negative, expected 0 or more",
             ":3: document 'a' of topic '1' is judged on line 1 already",
             ":5: grade 'x' is not a finite number",
-            f":6: 1 columns, expected 4 {COLUMNS}",
+            f":6: 1 column, expected 4 {COLUMNS}",
             ":7: grade -0.5 is negative, expected 0 or more",
             ":7: grade -0.5 is not a whole number",
             ":7: document 'b' of topic '1' is judged on line 2 already",
@@ -363,7 +363,7 @@ def test_duplicates_and_line_numbers_across_blocks() -> None:
 )
 def test_ranks_that_disagree_with_the_scores_are_a_warning(data: bytes, line: int, reason: str) -> None:
     (warning,) = parse_run(data, "run").warnings
-    said = f"{reason} has a higher score than the rank before it; scores decide the order (1 such lines)"
+    said = f"{reason} has a higher score than the rank before it; scores decide the order (1 such line)"
     assert str(warning) == f"run:{line}: {said}"
 
 

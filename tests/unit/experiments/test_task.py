@@ -143,7 +143,7 @@ def test_results_without_a_key_are_told_of_every_run() -> None:
     topic = found.scorer.qrels.topics[0]
     known = next(iter(found.keys or {}))
     runs = [Run.from_dict("odd", {topic: {"nowhere": 2.0, known: 1.0}}), Run.from_dict("fine", {topic: {known: 1.0}})]
-    assert cautions(evaluate(found, *runs))[0] == "odd: 1 results have no key and count as not judged"
+    assert cautions(evaluate(found, *runs))[0] == "odd: 1 result has no key and counts as not judged"
 
 
 # Runs by name

@@ -162,7 +162,7 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
     }
     assert "# no matching row: 'overlap-title.txt'" in text
     assert said == [
-        f"{folder}/map.yaml: written; 2 files were matched by their names; 1 files match no row, such as "
+        f"{folder}/map.yaml: written; 2 files were matched by their names; 1 file matches no row, such as "
         "overlap-title.txt; "
         "recognised names have a row and a collection, such as c1/one-overlap.run"
     ]

@@ -218,7 +218,7 @@ def test_rank_correlation_takes_the_common_runs() -> None:
     assert found.tau_ap == pytest.approx((1 + (2 * (1 + 1 / 2) / 2 - 1)) / 2)
     constant = rank_correlation("AP", "P", first, dict.fromkeys("xyz", 0.5))
     assert (constant.tau, constant.tau_ap) == (None, None)
-    assert refused(lambda: rank_correlation("AP", "P", first, {"x": 1.0})).startswith("AP and P: 1 runs in common")
+    assert refused(lambda: rank_correlation("AP", "P", first, {"x": 1.0})).startswith("AP and P: 1 run in common")
 
 
 def test_kappa_by_hand() -> None:

@@ -73,7 +73,7 @@ def test_words_follow_the_protocol() -> None:
     )
     # Grades lowered by one: the 1 of T2 has no gain any more.
     assert coverage.sentence(load_protocol("crossmath")).startswith(
-        "judged and present: 5 of 8 pairs; 1 topics with a relevant document for nDCG′@10, 1 for P′@10; "
+        "judged and present: 5 of 8 pairs; 1 topic with a relevant document for nDCG′@10, 1 for P′@10; "
     )
     assert coverage.with_gain(Protocol("p", ("nDCG",), gains=((0.0, 1.0), (3.0, 0.0), (1.0, 0.0)))) == 3
     alone = Protocol("p", ("Judged@10",))

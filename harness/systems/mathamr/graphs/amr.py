@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import HarnessError, counted, format_error, suggestion
 from harness.io.console import say
 from harness.io.files import read_bytes
 from harness.systems.mathamr.graphs.dependency import sentences
@@ -91,7 +91,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
     try:
         for number, row in enumerate(rows, 1):
             if len(row) != 2:
-                raise format_error(path, rows.line_num, f"{len(row)} columns, expected 2 (id, graph)")
+                raise format_error(path, rows.line_num, f"{counted(len(row), 'column')}, expected 2 (id, graph)")
             try:
                 yield row[0], _topic(_sentence(_parsed(row[1]), _typed))
             except HarnessError as error:

@@ -310,7 +310,7 @@ def test_topics_in_another_script_than_their_language_s(
 ) -> None:
     persian = Topics((Topic("T1", "عدد $p$", language="spa"), Topic("T2", "$p$", language="spa"), *TOPICS))
     asked(Topics(persian.topics[:3]), dictionary(), tmp_path)
-    assert "1 topics are said to be in Spanish, and are in another script, such as T1" in capsys.readouterr().err
+    assert "1 topic is said to be in Spanish, but in another script, such as T1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

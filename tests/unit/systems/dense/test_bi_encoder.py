@@ -193,7 +193,7 @@ def test_topics_without_text_are_named_and_left_out(
     corpus = corpus_of(tmp_path, rows())
     found = run(corpus, tmp_path, folder, topics=Topics((*TOPICS, Topic("T4", "", " "))))
     assert set(found.topics) == {"T1", "T2", "T3"}
-    assert "bi: 1 topics have no text and are left out, such as T4" in capsys.readouterr().err
+    assert "bi: 1 topic has no text, left out, such as T4" in capsys.readouterr().err
     with pytest.raises(HarnessError) as error:
         run(corpus, tmp_path, folder, topics=Topics((Topic("T4", ""),)))
     assert message(error) == "system bi: no topic has a text in the fields title, body"

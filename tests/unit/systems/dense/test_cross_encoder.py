@@ -277,12 +277,12 @@ def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.Captur
     run = CrossEncoder("mine", str(folder), first=first, k=5, view="text")(request(tmp_path, topics))
     assert order(run, "T1") == FIRST["T1"]
     assert order(run, "T2") == FIRST["T2"]
-    said = "mine: 2 topics have no text, such as T1; they keep the order of the first ranking"
+    said = "mine: 2 topics have no text, ordered as in the first ranking, such as T1"
     assert said in capsys.readouterr().err.splitlines()
     pool = {"T1": frozenset({"d01"}), "T3": frozenset({"d01", "d02"})}
     run = CrossEncoder("mine", str(folder))(request(tmp_path, topics, pool=pool))
     assert [topic for topic, docs in run.to_dict().items() if docs] == ["T3"]
-    assert "mine: 1 topics have no text, such as T1; they are left out" in capsys.readouterr().err.splitlines()
+    assert "mine: 1 topic has no text, left out, such as T1" in capsys.readouterr().err.splitlines()
     alone = Topics((Topic("T1", ""),))
     assert (
         message(

@@ -178,7 +178,7 @@ def test_published_topics(tmp_path: Path) -> None:
         (8, ":arg0", 1),
     }
     path.write_text("B.1\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=":1: 1 columns, expected 2"):
+    with pytest.raises(FormatError, match=":1: 1 column, expected 2"):
         list(amr.read_topics(path))
 
 
