@@ -10,7 +10,7 @@ from itertools import combinations, product
 from math import isfinite, prod
 from typing import Annotated, Any, Literal
 
-from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.errors import HarnessError, counted, gather, refuse, suggestion
 from harness.experiments.overrides import Overrides, checked_override, has, hides, key_of, unclear
 from harness.io import config
 from harness.io.checks import Words, typed, whole
@@ -348,7 +348,7 @@ class Experiment:
         if not faults and not self.tests:
             faults.append("key 'baseline': there is nothing to test against it")
         if not faults and self.family is not None and self.family != self.tests:
-            faults.append(f"key 'family' is {self.family}, and the experiment makes {self.tests} tests")
+            faults.append(f"key 'family' is {self.family}, and the experiment makes {counted(self.tests, 'test')}")
         return faults
 
     @property

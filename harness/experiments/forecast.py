@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.errors import counted
 from harness.experiments.experiment import CONDITION, Cell, Experiment
 
 
@@ -72,16 +73,17 @@ def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[For
     """Returns the lines of a dry run: the whole experiment, each condition, and the estimate."""
     conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
     seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
-    told = [_count(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
+    told = [counted(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
     told += [f"seeds {', '.join(seeds)}"] if seeds else []
-    yield f"experiment {name}, scale {scale}: {'; '.join([*told, _count(len(cells), 'cell')])}, {found.tests} tests"
+    told += [f"{counted(len(cells), 'cell')}, {counted(found.tests, 'test')}"]
+    yield f"experiment {name}, scale {scale}: {'; '.join(told)}"
     if said := found.scale_of(scale).says:
         yield f"scale {scale}: {said}"
     for condition in conditions:
         of = [each for each in cells if each.cell.labels[0] == condition]
         done = [each.seconds for each in of if each.seconds is not None]
         lost = list(dict.fromkeys(each.reason for each in of if each.reason))
-        line = f"  {condition}: {len(done)} of {_count(len(of), 'cell')} finished"
+        line = f"  {condition}: {len(done)} of {counted(len(of), 'cell')} finished"
         line += f", {duration(statistics.mean(done))} each" if done else ""
         line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {'; '.join(lost)}" if lost else ""
         yield line
@@ -91,17 +93,13 @@ def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[For
 def _in_words(found: Estimate, waiting: int) -> str:
     if not waiting:
         return "nothing is left that can be run here"
-    left = f"{_count(waiting, 'cell')} left to run"
+    left = f"{counted(waiting, 'cell')} left to run"
     if found.seconds is None:
         return f"{left}; no cell is finished yet, by which their time could be estimated"
     how = [f"{found.same} by finished cells of the same labels"] if found.same else []
     how += [f"{found.alike} by finished cells of their condition"] if found.alike else []
     how += [f"{found.others} by the mean of all finished cells"] if found.others else []
     return f"{left}: about {duration(found.seconds)} ({', '.join(how)})"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.experiments.evaluate import Evaluation
 from harness.scoring.compare import Comparison, compact_letters
 from harness.scoring.measures import parse_measure
@@ -100,9 +100,8 @@ class Redacted:
     @property
     def correction(self) -> str:
         """Description of the tests and their correction."""
-        return (
-            f"two-sided paired t-test, alpha {self.alpha:g}; Bonferroni and Holm over a family of {self.family} tests"
-        )
+        family = counted(self.family, "test")
+        return f"two-sided paired t-test, alpha {self.alpha:g}; Bonferroni and Holm over a family of {family}"
 
     @property
     def left_out(self) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, fields, replace
 
+from harness.errors import counted
 from harness.experiments.experiment import FULL, Labels, said_of
 from harness.experiments.overrides import key_of
 from harness.experiments.results import POOLED, Outcome, Results, Tested
@@ -350,8 +351,8 @@ def _data_and_protocol(results: Results) -> Section | None:
         lines.append(note if len(of) == len(results.rows) else f"{'; '.join(of[:3])}{more}: {note}")
     shared = [note for task in tasks.values() for note in task.collection.notes]
     family = results.experiment.tests
-    plan = f"This report has {len(results.rows)} rows"
-    plan += f"; the whole experiment makes {family} tests." if family else "."
+    plan = f"This report has {counted(len(results.rows), 'row')}"
+    plan += f"; the whole experiment makes {counted(family, 'test')}." if family else "."
     given = _restriction(results)
     part = (f"This is not the whole experiment: {given}.",) if given else ()
     scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from harness.errors import counted
 from harness.experiments.costs import COLUMNS
 from harness.experiments.experiment import Labels, said_of
 from harness.experiments.results import Results
@@ -78,10 +79,10 @@ def differences_figure(results: Results) -> Figure | None:
     base = "the baselines" if several else said_of(tests[0].against)
     where = f"{tests[0].part}, " if tests[0].part else ""
     n = sorted({test.result.n for test in tests})
-    counted = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
+    topics = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
     caption = (
-        f"Differences in {label} from {base}{some}; {where}n = {counted}; "
-        f"diamond: significant after Bonferroni's correction over {results.comparison.family} tests"
+        f"Differences in {label} from {base}{some}; {where}n = {topics}; "
+        f"diamond: significant after Bonferroni's correction over {counted(results.comparison.family, 'test')}"
     )
     svg = figures.dot_interval(drawn, f"difference in {label}, {results.comparison.confidence:.0%} interval")
     return Figure("differences-figure", caption, svg)

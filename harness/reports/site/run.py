@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.errors import counted
 from harness.labs.lab import SUBMISSIONS
 from harness.labs.submissions import Submission
 from harness.render.latex import escape
@@ -215,7 +216,7 @@ def _differences(field: Field, at: int) -> Iterator[Block]:
         low, high = sorted((sign * row.ci_low, sign * row.ci_high))
         corrected = row.p_bonferroni if row.p_bonferroni is not None else row.p
         difference += f" (95% interval {low:+.4f} to {high:+.4f}; paired t-test p {_p(row.p)}, after Bonferroni's "
-        difference += f"correction over {field.board.family} tests {_p(corrected)})"
+        difference += f"correction over {counted(field.board.family, 'test')} {_p(corrected)})"
         difference = difference.replace(" -", " −")
     yield Rich((said, Link(other.name, other.path), f"{difference}."))
     if field.topics_shown:
