@@ -395,7 +395,7 @@ def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run:
     row = int(rising[0] if rows is None else rows[rising[0]])
     reason = (
         f"rank {rank[row]} of topic {run.topics[run.topic[row]]!r} has a higher score than the rank before it; "
-        f"scores decide the order ({rising.size} such lines)"
+        f"scores decide the order ({rising.size} such line{'' if rising.size == 1 else 's'})"
     )
     return (Problem(path, line[row], reason),)
 

@@ -363,7 +363,7 @@ def test_duplicates_and_line_numbers_across_blocks() -> None:
 )
 def test_ranks_that_disagree_with_the_scores_are_a_warning(data: bytes, line: int, reason: str) -> None:
     (warning,) = parse_run(data, "run").warnings
-    said = f"{reason} has a higher score than the rank before it; scores decide the order (1 such lines)"
+    said = f"{reason} has a higher score than the rank before it; scores decide the order (1 such line)"
     assert str(warning) == f"run:{line}: {said}"
 
 

@@ -257,7 +257,7 @@ def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
     (warning,) = reproduce(load_paper(tiny(files={"runs/base_1.txt": wrong_ranks}))).warnings
     assert warning.endswith(
         "runs/base_1.txt:2: rank 2 of topic 'T1' has a higher score than the rank before it; "
-        "scores decide the order (1 such lines)"
+        "scores decide the order (1 such line)"
     )
 
 

@@ -239,10 +239,15 @@ def test_plaid_finds_candidates_that_are_scored_exactly(tmp_path: Path, colbert:
 
 
 def test_plaid_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, colbert: Path) -> None:
-    versions = {"fast-plaid": "1.7.0.2110", "torch": "2.13.0+cpu"}
-    monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
-    with pytest.raises(HarnessError, match=r"1\.7\.0\.2110 is built for PyTorch 2\.11\.0, and 2\.13\.0 is installed"):
-        run(corpus_of(tmp_path), tmp_path, colbert, search="plaid")
+    said = {
+        "1.7.0.2110": r"1\.7\.0\.2110 is built for PyTorch 2\.11\.0, and 2\.13\.0 is installed",
+        "1.7.0": r"1\.7\.0 does not say for which PyTorch it is built; take a version such as",
+    }
+    for version, line in said.items():
+        versions = {"fast-plaid": version, "torch": "2.13.0+cpu"}
+        monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
+        with pytest.raises(HarnessError, match=line):
+            run(corpus_of(tmp_path), tmp_path, colbert, search="plaid")
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------
