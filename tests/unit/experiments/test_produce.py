@@ -158,6 +158,7 @@ def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, nam
 # The side file
 
 
+@pytest.mark.slow
 def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini: Collection) -> None:
     made = again("bm25", tmp_path)
     side = yaml.safe_load(beside(made.path).read_text())
@@ -241,6 +242,7 @@ def test_a_run_or_side_file_that_is_not_whole_is_made_again(tmp_path: Path, faul
     assert claimed(beside(second.path)) == (first.key, sha256_file(first.path), "trec")
 
 
+@pytest.mark.slow
 def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) -> None:
     base = again("overlap", tmp_path)
     bed = task(mini, "mini-answers")
@@ -258,6 +260,7 @@ def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) 
     assert again("overlap", tmp_path, {"title": "another title"}).key == base.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "how", "made"),
     [
@@ -283,6 +286,7 @@ def test_a_run_of_another_configuration_is_replaced_with_a_line(
     assert [line for line in said[1:] if line.startswith("replaces")] == []
 
 
+@pytest.mark.slow
 def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
     said: list[str] = []
     path = again("overlap", tmp_path).path
@@ -384,6 +388,7 @@ def test_the_run_is_that_of_this_system_whatever_another_process_writes_meanwhil
     assert set(made.run.doc.tolist()) == {b"d1"}
 
 
+@pytest.mark.slow
 def test_a_run_made_again_on_request_has_the_same_key_and_side_file(tmp_path: Path) -> None:
     first = again("overlap", tmp_path)
     second = again("overlap", tmp_path, reuse=False)
@@ -403,6 +408,7 @@ def test_a_mark_survives_another_name(tmp_path: Path, mini: Collection) -> None:
 # Training judgments
 
 
+@pytest.mark.slow
 def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_path: Path, mini: Collection) -> None:
     topics = sorted(mini.topics().ids())
     training = Qrels.from_dict("q", {topics[0]: {"a1007": 1.0}, topics[1]: {"a1007": 1.0}, "other": {"a1007": 1.0}})

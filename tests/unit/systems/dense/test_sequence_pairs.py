@@ -94,6 +94,7 @@ def test_only_the_document_is_truncated(folder: Path) -> None:
         scorer.scored(["w1 " * 10], [long])
 
 
+@pytest.mark.slow
 def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "made.jsonl"
     bodies = {f"d{n}": f"w{n} w{2 * n}" for n in range(8)}

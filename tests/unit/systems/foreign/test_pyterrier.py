@@ -270,6 +270,7 @@ class Reranker(pt.Transformer):
     assert seen(module)[-1]["text"] == ["a", "a b"]
 
 
+@pytest.mark.slow
 @needs
 def test_a_pipeline_of_several_stages_on_mini(tmp_path: Path, made: Make) -> None:
     """BM25 of the harness, two transformers and a cut, joined by PyTerrier's operators."""
@@ -442,6 +443,7 @@ def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
 # ---- fingerprints, provenance, findings -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs
 def test_runs_are_kept_by_the_code_of_the_pipeline_and_its_files(tmp_path: Path, made: Make) -> None:
     module = made(FIXED.replace('docs=("d1", "d2")', "weights=None, docs=('a1001', 'a1002')"))
