@@ -287,9 +287,6 @@ def test_a_pipeline_of_several_stages_on_mini(tmp_path: Path, made: Make) -> Non
         assert [scores[doc] for doc in best] == sorted(scores.values(), reverse=True)[: len(best)]
 
 
-# ---- ties and checks ------------------------------------------------------------------------------------------------
-
-
 @needs
 def test_ties_and_what_is_noted(tmp_path: Path, made: Make) -> None:
     module = made(FIXED)
@@ -438,9 +435,6 @@ def no_files(documents, folder): pass
 )
 def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
     assert message(lambda: PyTerrier(**how)) == expected  # type: ignore[arg-type]
-
-
-# ---- fingerprints, provenance, findings -----------------------------------------------------------------------------
 
 
 @pytest.mark.slow
