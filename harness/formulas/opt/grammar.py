@@ -4,7 +4,7 @@ From lowest to highest precedence: formulas separated by punctuation or joined b
 chains of relations; expressions (sums of terms); terms (products of factors, explicit or implicit); factors. Brackets
 are parsed elsewhere, and a row contains each as one item. Except for bars, a row is therefore flat and is parsed once
 from left to right. A function or sum takes the factors that follow it, by a stack of open products without recursion.
-Names of roles are those of `Role`; `taker` is a function without brackets after it, a sum, an integral or a differential.
+Names of roles are those of `Role`; `taker` is a function without brackets after it, a sum, an integral, a differential.
 
     formulas   = formula {PUNCTUATION formula} | formula {META formula}
     formula    = listed {RELATION expression}
