@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from docs.make.tables import plain, table
+from harness.reports.paper import METRICS
+from harness.systems.crosslingual.scripts import NAMES
 
 RECORD = Path(__file__).resolve().parents[1] / "papers.json"
 _CELL = ("group", "system", "collection", "slice", "metric", "aggregate", "printed", "value", "verdict")
@@ -69,24 +71,34 @@ def _drawn(cells: Sequence[Mapping[str, Any]]) -> str:
         key = tuple(plain(str(cell[each])) for each in ("group", "system", "collection", "slice"))
         rows.setdefault(key, {})[_measure(cell)] = cell
     drawn = []
-    for key, found in rows.items():
-        verdicts = dict.fromkeys(
-            cell["verdict"] + (f" ([{cell['cause']}](#reasons))" if cell["cause"] else "") for cell in found.values()
-        )
-        drawn.append([*key, *(_number(found.get(each)) for each in measures), ", ".join(verdicts)])
+    for (group, *rest), found in rows.items():
+        verdicts, causes = ({cell[each] for cell in found.values()} for each in ("verdict", "cause"))
+        # What is not the same for all numbers of a row stands beside each.
+        beside = [each for each, said in (("verdict", verdicts), ("cause", causes)) if len(said) > 1]
+        shared = _said(next(iter(found.values())), [each for each in ("verdict", "cause") if each not in beside])
+        numbers = (_number(found.get(each), beside) for each in measures)
+        drawn.append([NAMES.get(group, group), *rest, *numbers, shared or "see the numbers"])
     return table(
         ["group", "system", "collection", "part", *(plain(each) for each in measures), "verdict (reason)"], drawn
     )
 
 
+def _said(cell: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Returns the verdict of a number, the number of its reason, or both."""
+    cause = f"([{cell['cause']}](#reasons))" if cell["cause"] and "cause" in keys else ""
+    return " ".join(filter(None, [cell["verdict"] if "verdict" in keys else "", cause]))
+
+
 def _measure(cell: Mapping[str, Any]) -> str:
-    return str(cell["metric"]) + ("" if cell["aggregate"] == "single" else f", {cell['aggregate']}")
+    metric = METRICS.get(cell["metric"], str(cell["metric"]).replace("_", " "))
+    return metric + ("" if cell["aggregate"] == "single" else f", {cell['aggregate'].replace('_', ' ')}")
 
 
-def _number(cell: Mapping[str, Any] | None) -> str:
+def _number(cell: Mapping[str, Any] | None, beside: Sequence[str]) -> str:
     if cell is None:
         return ""
-    return str(cell["printed"]) + ("" if cell["value"] is None else f" / {cell['value']:.4f}")
+    value = str(cell["printed"]) + ("" if cell["value"] is None else f" / {cell['value']:.4f}")
+    return " ".join(filter(None, [value, _said(cell, beside)]))
 
 
 def heading(head: list[str]) -> str:

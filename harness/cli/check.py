@@ -90,7 +90,7 @@ def checked(path: Path, against: Against, run_format: str | None = None) -> list
     if any(finding.row is not None for finding in found):  # the lines of results, without blank ones
         content = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         lines = [number for number, line in enumerate(content, 1) if line.strip()]
-    return [(str(path), 0 if finding.row is None else lines[finding.row], finding) for finding in found]
+    return [(str(path), finding.line if finding.row is None else lines[finding.row], finding) for finding in found]
 
 
 def _text(found: Sequence[Place], runs: int) -> list[str]:

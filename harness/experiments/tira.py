@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import zipfile
@@ -130,8 +131,9 @@ def _resources(said: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the cost of a run in the terms of ir_metadata; unknown values are left out."""
     out: dict[str, Any] = {}
     seconds = said.get("seconds")
-    if isinstance(seconds, Mapping) and isinstance(seconds.get("in all"), int | float):
-        out["runtime"] = {"wallclock": f"{1000 * seconds['in all']:.0f} ms"}
+    took = seconds.get("in all") if isinstance(seconds, Mapping) else None
+    if isinstance(took, int | float) and math.isfinite(took):
+        out["runtime"] = {"wallclock": f"{1000 * took:.0f} ms"}
     for key, kind, unit, size in ((cost.MEMORY, "ram", "kB", 1024), (cost.GPU_MEMORY, "gpu", "MB", 1 << 20)):
         if isinstance(said.get(key), int):
             out[kind] = {

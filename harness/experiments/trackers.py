@@ -249,5 +249,7 @@ class Wandb(_Tracker):
                 for file in found.files:
                     artifact.add_file(str(file))
                 run.log_artifact(artifact)
-        finally:
-            run.finish()
+        except BaseException:
+            run.finish(exit_code=1)  # W&B shows it as failed
+            raise
+        run.finish()

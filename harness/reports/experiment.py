@@ -26,9 +26,10 @@ from harness.reports.experiment_parts import (
     settings,
 )
 from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.records import score_records
 from harness.scoring.compare import Row, to_json
 from harness.scoring.measures import distributions
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
 from harness.systems.base import MARK
 from harness.systems.states import command
@@ -58,8 +59,10 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
         _commands(results),
         provenance_section(_inputs(results)),
     ]
-    data: dict[str, object] = {} if results.comparison is None else {"comparison": to_json(results.comparison)}
-    records = {"means": _mean_records(results), "tests": _test_records(results)}
+    scores = _scores(results)
+    data: dict[str, object] = {"scores": [scores_to_json(each) for each in scores]}
+    data |= {} if results.comparison is None else {"comparison": to_json(results.comparison)}
+    records = {"means": _mean_records(results), "tests": _test_records(results), "scores": score_records(scores)}
     if results.experiment.costs:
         records["costs"] = cost_records(results)
     given = "; ".join(filter(None, (_scaled(results), _restriction(results))))
@@ -399,6 +402,17 @@ def _inputs(results: Results) -> Provenance:
     corpora = {o.task.corpus.name: o.task.corpus for o in results.outcomes if o.task is not None and o.task.corpus}
     files |= {f"corpus {name}": corpus.digest() for name, corpus in corpora.items()}
     return provenance(files, libraries=distributions(results.experiment.measures))
+
+
+def _scores(results: Results) -> list[Scores]:
+    """Returns the scores of every run, named after its row, seed and tried settings."""
+    found = []
+    for cell, scores in ((outcome.cell, outcome.scores) for outcome in results.outcomes):
+        if scores is not None:
+            seed = f"seed {cell.seed}" if cell.seed else ""
+            name = ", ".join(filter(None, (said_of(results.experiment.row(cell.labels)), seed, cell.point)))
+            found.append(replace(scores, run=name))
+    return found
 
 
 def _mean_records(results: Results) -> Records:

@@ -35,11 +35,16 @@ class Rule:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding of one rule; `row` is the first line of the run (from 0) that shows it, None for the run as a whole."""
+    """A finding of one rule.
+
+    `row` is the first result of the run (from 0) that shows it, None for the run as a whole; `line` is its line in the
+    file (from 1) where that is known already, else 0.
+    """
 
     rule: Rule
     message: str
     row: int | None = None
+    line: int = 0
 
 
 _LISTED = (
@@ -190,7 +195,7 @@ def _coverage(seen: _Sorted, given: Against) -> Iterator[Finding]:
 def _orders(seen: _Sorted) -> Iterator[Finding]:
     run = seen.run
     for warning in run.warnings:
-        yield _find("rank-order", warning.reason, None)
+        yield Finding(RULES["rank-order"], warning.reason, line=warning.line)
     heads = np.flatnonzero(np.diff(run.topic, prepend=-1))
     split = Counter(run.topic[heads].tolist())
     torn = [topic for topic, times in split.items() if times > 1]

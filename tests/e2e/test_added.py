@@ -99,6 +99,7 @@ def test_a_configuration_of_a_package_is_run(place: Place) -> None:
     assert theirs == ours
 
 
+@pytest.mark.slow
 def test_the_help_lists_commands_of_packages(place: Place) -> None:
     done = place.run("--help")
     rows = [line.split(maxsplit=1) for line in done.out.partition("Added by packages:\n")[2].splitlines()]
@@ -121,6 +122,7 @@ def test_commands_of_packages(place: Place) -> None:
     assert [place.run("two", *given).code for given in (("leave", "0"), ("leave", "3"), ("fail", "exit"))] == [0, 3, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [

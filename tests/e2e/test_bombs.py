@@ -122,6 +122,7 @@ def test_what_never_ends(good: Place, file: str, what: str) -> None:
     assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}: {reason}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
 @pytest.mark.parametrize("group", ["collection", "corpus", "system", "protocol"])
 def test_configurations_that_never_end(good: Place, group: str, what: str) -> None:

@@ -309,6 +309,7 @@ def test_collections(place: Place, kind: str) -> None:
     refused(place, SCORE, fault)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DATA)
 def test_data_of_a_collection(place: Place, kind: str) -> None:
     path, content, fault = DATA[kind]
@@ -414,6 +415,7 @@ def test_needs_are_looked_for(place: Place) -> None:
     assert (row["name"], row["state"], row["missing"]) == ("ours", "needs", lacking)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["list", "doctor", "score x -c mini-task1", "compare x y -c mini-task1", "reproduce", " ".join(RUN)]
 )

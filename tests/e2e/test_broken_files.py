@@ -92,6 +92,7 @@ def test_a_checksum_that_is_none(place: Place) -> None:
     refused(place, SCORE, f"{{here}}/conf/source/theirs.yaml: {known}")
 
 
+@pytest.mark.slow
 def test_got_by_hand(place: Place) -> None:
     fetched(place, by_hand="ask the organisers")
     target = place.cache / "files" / "judged.txt"
@@ -118,6 +119,7 @@ def test_a_cache_that_cannot_be_written_to(place: Place) -> None:
 # --- files that are written ---
 
 
+@pytest.mark.slow
 def test_runs_below_a_file(place: Place) -> None:
     before = place.files()
     done = place.run(*RUN, "runs=good.run/runs")

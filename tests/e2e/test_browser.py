@@ -186,6 +186,7 @@ def test_a_section_below_the_explorer_is_shown_where_the_address_names_it(mini: 
     assert 0 <= top < 900
 
 
+@pytest.mark.slow
 def test_paper_gets_the_still_part_only(mini: Path, visit: Open) -> None:
     page = visit(mini)
     assert page.locator(".explorer").is_visible()

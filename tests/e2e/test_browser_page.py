@@ -97,6 +97,7 @@ def test_tables_that_scroll_sideways_say_so(tmp_path: Path, visit: Open) -> None
     assert hint(phone, "#wide") == "none"
 
 
+@pytest.mark.slow
 def test_nothing_is_cut_at_1280_pixels(mini: Path, visit: Open) -> None:
     page = visit(mini, width=1280)
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")

@@ -140,6 +140,7 @@ def test_axe_finds_nothing_serious(page_of_topics: Path, visit: Open, width: int
         assert violations(page) == []
 
 
+@pytest.mark.slow
 def test_pages_of_topics_in_persian_alone(tmp_path: Path, visit: Open) -> None:
     """Where the topics of a page are Persian themselves, title and body stand on the right."""
     from harness.data.trec import Run

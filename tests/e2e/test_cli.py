@@ -120,6 +120,7 @@ def test_score_prints_topics(place: Place) -> None:
         assert [float(row[column]) for row in rows] == pytest.approx(expected(FIRST, measure), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_score_writes_a_report(place: Place) -> None:
     printed = place.good("score", "first.run", "-c", "mini-task1", "--output", "out/here")
     assert printed.splitlines()[-1] == "report: out/here/index.html"
@@ -146,6 +147,7 @@ def test_another_protocol_counts_unjudged_documents(place: Place) -> None:
     assert table(printed)[1] == ["first", f"{mean(relevant):.4f}", "42", "4"]
 
 
+@pytest.mark.slow
 def test_arqmath_layouts_and_keys(place: Place) -> None:
     """The same rankings in ARQMath's layouts; formulas are mapped to visual ids by a person's own file."""
     five = "".join(
@@ -225,6 +227,7 @@ def test_fetch(place: Place) -> None:
     assert not place.cache.exists()
 
 
+@pytest.mark.slow
 def test_version_and_help(place: Place) -> None:
     assert place.good("--version") == f"mathir-harness {__version__}\n"
     text = place.good("--help")
@@ -236,6 +239,7 @@ def test_version_and_help(place: Place) -> None:
     assert set(place.files()) == {"first.run", "second.run.gz"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["lab", "new", "organise", "site", "store", "build"])
 def test_a_group_without_a_command_prints_its_help(place: Place, group: str) -> None:
     text = place.good(group, "--help")
@@ -262,6 +266,7 @@ def test_a_reader_that_goes_away_is_no_fault(place: Place, arguments: tuple[str,
     assert [line for line in said.splitlines() if not progress.match(line)] == []
 
 
+@pytest.mark.slow
 def test_a_terminal_without_the_prime(place: Place) -> None:
     printed = place.good("score", "first.run", "-c", "mini-task1", environment={"PYTHONIOENCODING": "ascii"})
     assert printed.splitlines()[1].startswith("first  ")

@@ -63,6 +63,7 @@ def test_examples_of_other_libraries(tmp_path: Path) -> None:
     follow(Place(tmp_path), (DOCS / "foreign.md").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_builder(tmp_path: Path) -> None:
     place = Place(tmp_path)
     commands = commands_in((DOCS / "saber.md").read_text(encoding="utf-8"))

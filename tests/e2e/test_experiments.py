@@ -91,6 +91,7 @@ def table(place: Place, name: str, folder: str = "mini") -> list[dict[str, str]]
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_embedded_experiment(place: Place) -> None:
     """Its numbers are those of the runs that `harness run` makes, its tests those of `compare`."""
     printed = place.good(*MINI).splitlines()

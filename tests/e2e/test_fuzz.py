@@ -18,6 +18,7 @@ def _ends_well(cases: int, kinds: str) -> None:
     assert f"0 of {cases} cases ended badly" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_few_damaged_files() -> None:
     _ends_well(6, "archives,archives,configurations,stores")
 

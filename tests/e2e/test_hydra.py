@@ -165,6 +165,7 @@ def test_an_external_run(place: Place) -> None:
     assert "runs/mini-task1/renamed.run" in place.good(*arguments, "system.name=renamed")
 
 
+@pytest.mark.slow
 def test_reranking_ranks_the_judged_documents_of_each_topic(place: Place) -> None:
     place.good("run", "collection=mini-task1", "system=shuffle", "rerank=true", "formats=[md,json]")
     ranked = [line.split("\t") for line in (place.here / "runs/mini-task1/shuffle.run").read_text().splitlines()]
@@ -177,6 +178,7 @@ def test_reranking_ranks_the_judged_documents_of_each_topic(place: Place) -> Non
     assert "The system ranked the judged documents of each topic, nothing else." in report
 
 
+@pytest.mark.slow
 def test_another_protocol(place: Place) -> None:
     printed = place.good(*RUN, "protocol=trec_eval", "formats=[json]")
     assert ": nDCG 0." in printed

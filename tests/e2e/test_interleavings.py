@@ -18,6 +18,7 @@ def _ends_well(cases: int, seed: int) -> None:
     assert f"0 of {cases} cases ended badly" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_few_interleavings() -> None:
     _ends_well(3, 4)
 

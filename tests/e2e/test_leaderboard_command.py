@@ -167,6 +167,7 @@ def test_labs_with_other_protocols_have_tables_of_their_own(place: Place) -> Non
         assert f"mini-task1, edition official, protocol {protocol}" in page
 
 
+@pytest.mark.slow
 def test_a_lab_with_private_judgments(place: Place) -> None:
     place.good("lab", "new", "lab", "-c", "mini-task1", "--private", "--cap", "5", "--measures", "nDCG,AP")
     enrol_in(place.here / "lab", "anna", "ben")

@@ -54,6 +54,7 @@ def on_terminal(place: Place, width: int, *arguments: str, **environment: str) -
     return shown.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_every_configuration_is_in_a_list(everything: dict[str, list[dict[str, str]]]) -> None:
     folders = {path.name for path in CONF.iterdir() if path.is_dir()} - {"hydra"}  # launchers: docs/launchers.md
     assert {group.folder for group in GROUPS.values()} == folders
@@ -63,6 +64,7 @@ def test_every_configuration_is_in_a_list(everything: dict[str, list[dict[str, s
         )
 
 
+@pytest.mark.slow
 def test_the_overview_fits_a_screen(place: Place) -> None:
     lines = place.good("list").splitlines()
     assert len(lines) <= 40
@@ -243,6 +245,7 @@ def test_examples_run_as_printed(place: Place) -> None:
             place.good(*words[1:], "formats=[json]")
 
 
+@pytest.mark.slow
 def test_files_of_a_collection_are_shown(place: Place) -> None:
     document = json.loads(place.good("show", "arqmath-3-task1", "--json"))
     assert {"648 kB", "186 kB", "4 kB"} == {file["size"] for file in document["files"]}
@@ -296,6 +299,7 @@ def test_what_is_wrong_is_one_line(place: Place, arguments: tuple[str, ...], fau
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_doctor(place: Place) -> None:
     found = json.loads(place.good("doctor", "--json"))
     assert found["works"]["Python"] == sys.version.split()[0]

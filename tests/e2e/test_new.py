@@ -33,6 +33,7 @@ def lines(place: Place, *arguments: str) -> list[str]:
     return [line.removeprefix("harness: ") for line in done.err.splitlines()]
 
 
+@pytest.mark.slow
 def test_from_nothing_to_a_comparison(tmp_path: Path) -> None:
     place = Place(tmp_path)
     for kind, files in WRITTEN.items():
@@ -126,6 +127,7 @@ def test_a_system_whose_name_is_a_word_of_python(tmp_path: Path) -> None:
     assert (place.here / "class_.py").is_file()
 
 
+@pytest.mark.slow
 def test_a_folder_of_configurations_elsewhere(tmp_path: Path) -> None:
     place = Place(tmp_path)
     (place.here / "mine").mkdir()
@@ -237,6 +239,7 @@ def test_from_a_data_set_in_beir_s_form_to_a_scored_run(tmp_path: Path) -> None:
     assert "0.7500" in said
 
 
+@pytest.mark.slow
 def test_a_data_set_with_a_fault_leaves_nothing_behind(tmp_path: Path) -> None:
     place = Place(tmp_path)
     beir(place, **{"qrels/test.tsv": ["query-id\tcorpus-id\tscore", "q1\td9\t1"]})

@@ -56,6 +56,7 @@ def call(*arguments: str) -> None:
     app([*arguments], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_a_pool(place: Place) -> None:
     printed = place.good(
         *("organise", "pool", *RUNS.values(), *MINI, "--depth", "2", "--primary", "overlap", "--primary-depth", "4"),

@@ -93,6 +93,7 @@ def test_what_looks_does_not(place: Place) -> None:
     assert not imported(place)
 
 
+@pytest.mark.slow
 def test_other_modules_of_the_folder_stay_out_of_what_needs_none(place: Place) -> None:
     for name in ("scipy", "jinja2", "random", "numpy"):
         place.write(f"{name}.py", "raise RuntimeError('of the current folder')\n")

@@ -41,6 +41,7 @@ def test_the_mark_is_in_the_metadata_file(place: Place) -> None:
     assert f"\n  {MARK}: true\n" in side
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -79,6 +80,7 @@ def test_a_folder_without_a_rehearsal_is_said(place: Place) -> None:
     )
 
 
+@pytest.mark.slow
 def test_links_and_other_forms_of_the_metadata(place: Place) -> None:
     """The mark is found behind links, in JSON, and for every file in the folder of a rehearsal."""
     run, side = (place.here / f"copies/b{ending}" for ending in (".run", ".ir-metadata.yml"))

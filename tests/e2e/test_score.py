@@ -114,6 +114,7 @@ def test_judgments_in_a_file_score_as_the_collection_does(place: Place) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[" * 100_000, "a: " * 100_000, "x: &a [1]\ny: [" + "*a, " * 1000 + "]"])
 def test_a_side_file_that_is_none_says_nothing(place: Place, text: str) -> None:
     expected = place.good("score", "a.run", *GIVEN)
@@ -121,6 +122,7 @@ def test_a_side_file_that_is_none_says_nothing(place: Place, text: str) -> None:
     assert place.good("score", "a.run", *GIVEN) == expected
 
 
+@pytest.mark.slow
 def test_the_protocol_is_said(place: Place) -> None:
     last = place.good("score", "a.run", *GIVEN).splitlines()[-1]
     assert last.startswith("mini-task1.txt (judgments ")
@@ -129,6 +131,7 @@ def test_the_protocol_is_said(place: Place) -> None:
     assert last.endswith("), protocol arqmath-task1")
 
 
+@pytest.mark.slow
 def test_topics_without_judgments_are_said_or_refused(place: Place) -> None:
     place.write("more.run", run_text("more", topics=("M.1", "Z.1", "Z.2")))
     done = place.run("score", "more.run", *GIVEN)
@@ -238,6 +241,7 @@ def test_faults_of_labels(place: Place, arguments: tuple[str, ...], fault: str) 
 # JSON
 
 
+@pytest.mark.slow
 def test_json_is_one_document(place: Place) -> None:
     done = place.run("score", "a.run", "x=rising.run", *MINI, "--json", "-o", "out")
     assert (done.code, done.err.splitlines()[-1]) == (0, "report: out/index.html")
@@ -263,6 +267,7 @@ def test_json_of_a_comparison(place: Place) -> None:
     assert [each["run"] for each in found["scores"]] == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_json_says_how_much_a_corpus_holds(place: Place) -> None:
     lines = (data_root() / "corpora" / "mini-answers.jsonl").read_text().splitlines(keepends=True)
     place.write("conf/corpus/half.jsonl", "".join(lines[: len(lines) // 2]))

@@ -169,6 +169,7 @@ IDS = st.one_of(
 SCORES = st.one_of(st.sampled_from((*TIED, *NEAR, *ODD)), st.floats(allow_nan=False, allow_infinity=False))
 
 
+@pytest.mark.slow
 @given(
     run=st.dictionaries(st.sampled_from(TOPICS), st.dictionaries(IDS, SCORES, min_size=1, max_size=12), min_size=1),
     qrels=st.dictionaries(

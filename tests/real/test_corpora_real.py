@@ -204,6 +204,7 @@ def test_judged_formulas_among_those_of_the_pages(
     assert (scores.n("nDCG"), scores.n("AP")) == (graded, binary)
 
 
+@pytest.mark.slow
 def test_judged_formulas_of_the_first_year() -> None:
     corpus = load_corpus("arqmath1-formulas")
     assert corpus.remarks() == {
@@ -247,6 +248,7 @@ def test_queries_for_declarations() -> None:
     assert len({items[topic] for topic in cut.topics}) == 173
 
 
+@pytest.mark.slow
 def test_names_of_concepts() -> None:
     collection = load_collection("mathlib-names")
     assert (len(collection.topics()), len(collection.qrels().topics)) == (1074, 1074)

@@ -107,6 +107,7 @@ def test_the_authors_functions_record_for_record(mirror: Path) -> None:
         assert (recorder.asked, passage.restored) == (expected, record["result"].strip()), record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "nllb", "mbart"),  # units, left by formula, digit, mark, blank, letter; left with words
     [

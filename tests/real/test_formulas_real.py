@@ -55,6 +55,7 @@ def test_tangent_strings_come_back_as_they_were(tangent: dict[str, dict[str, str
     assert [show(tree) for tree in packed] == strings
 
 
+@pytest.mark.slow
 def test_official_formulas_are_read(official: dict[int, list[Pair]]) -> None:
     assert {year: len(pairs) for year, pairs in official.items()} == {2020: 1_007, 2021: 843, 2022: 1_050}
     unreadable = "the markup cannot be read"  # two formulas of 2022 that are nothing but white space

@@ -59,6 +59,7 @@ def scorer(mirror: Path) -> Scorer:
     return load_collection("arqmath-1-task1").scorer(measures=MEASURES)
 
 
+@pytest.mark.slow
 def test_all_methods_over_77_topics(runs: Sequence[Run], scorer: Scorer) -> None:
     candidates = gather(runs)
     for name, (method, expected) in GOLDEN.items():
@@ -76,6 +77,7 @@ def whole(docs: Mapping[str, float]) -> dict[str, int]:
     return {doc: number[rounded[doc]] for doc in order[:1000]}
 
 
+@pytest.mark.slow
 def test_rrf_is_what_plain_python_and_trec_eval_make_of_it(runs: Sequence[Run], scorer: Scorer) -> None:
     fused: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for run in runs:
@@ -95,6 +97,7 @@ def test_rrf_is_what_plain_python_and_trec_eval_make_of_it(runs: Sequence[Run], 
         assert scores.mean(measure) == pytest.approx(mean, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_rrf_against_the_best_single_runs(runs: Sequence[Run], scorer: Scorer) -> None:
     """Better than the best by nDCG'; the best by MAP' and P'@10 is the manual baseline, which P'@10 finds better."""
     singles = {run.name: scorer(run) for run in runs}
@@ -116,6 +119,7 @@ def test_rrf_against_the_best_single_runs(runs: Sequence[Run], scorer: Scorer) -
     }
 
 
+@pytest.mark.slow
 def test_training_weights_are_the_scores_of_the_protocol(runs: Sequence[Run], scorer: Scorer) -> None:
     for run in runs:
         assert training_ndcg(run, scorer.qrels) == pytest.approx(scorer(run).mean("nDCG"), abs=1e-12)

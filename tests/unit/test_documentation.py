@@ -50,6 +50,7 @@ def test_every_option_is_in_the_reference() -> None:
     assert sum(text.count("--") for text in told.values()) > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["system", "protocol", "sweep", "llm"])
 def test_every_key_is_in_the_reference(group: str) -> None:
     """The keys of each file, without those that the page says in words."""
@@ -89,6 +90,7 @@ def test_schemas_and_names_of_the_face() -> None:
     assert python.page().count("::: ") == len(harness.__all__)
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_layers() -> None:
     graph = architecture.imports()
     height = architecture.floors(graph)

@@ -75,6 +75,7 @@ def test_importing_loads_nothing_of_ours_and_no_library() -> None:
     assert sorted(done.stdout.split()) == ["harness", "harness.version"]
 
 
+@pytest.mark.slow
 def test_a_function_is_not_shadowed_by_a_folder_of_its_name() -> None:
     program = "import harness.reports.comparison, harness.cli.main, harness as h; print(callable(h.report))"
     done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True)

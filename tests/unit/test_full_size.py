@@ -42,6 +42,7 @@ def test_generated_posts_are_read_like_the_organisers_file_and_depend_on_the_see
     assert 0 < len(set(found)) <= formulas
 
 
+@pytest.mark.slow
 def test_frequent_formulas_are_short_and_most_distinct_ones_occur_once() -> None:
     found = list(made.formulas(20_000))
     often = Counter(found)

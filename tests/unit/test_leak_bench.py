@@ -46,6 +46,7 @@ def test_means_are_those_of_a_lab(world: leak.World, tmp_path: Path, ladder: boo
         assert [means[measure] for measure in leak.MEASURES] == seen(order).tolist()
 
 
+@pytest.mark.slow
 def test_attacks(world: leak.World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leak, "SUBMISSIONS", (20, 200))
     none, *_, everything = leak.DEFENCES

@@ -25,6 +25,7 @@ findings()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "kept_out"),
     [

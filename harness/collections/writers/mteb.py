@@ -12,7 +12,14 @@ from harness.io.files import read_bytes, sha256, sha256_file, write_all
 
 _TEMPLATE = Path(__file__).with_name("mteb_task.py.txt")
 # ISO 15924 codes of the scripts of languages that are not written in Latin letters; the others are in `Latn`.
-_SCRIPTS = {"pes": "Arab", "fas": "Arab", "hin": "Deva", "npi": "Deva", "rus": "Cyrl", "zho": "Hans", "ara": "Arab"}
+_SCRIPTS = {
+    **dict.fromkeys(("ara", "arb", "ckb", "fas", "pes", "snd", "uig", "urd"), "Arab"),
+    **dict.fromkeys(("bel", "bul", "kaz", "kir", "mkd", "mon", "rus", "srp", "tat", "tgk", "ukr"), "Cyrl"),
+    **dict.fromkeys(("hin", "mar", "nep", "npi", "san"), "Deva"),
+    **{"amh": "Ethi", "ben": "Beng", "cmn": "Hans", "ell": "Grek", "guj": "Gujr", "heb": "Hebr", "hye": "Armn"},
+    **{"jpn": "Jpan", "kan": "Knda", "kat": "Geor", "khm": "Khmr", "kor": "Hang", "lao": "Laoo", "mal": "Mlym"},
+    **{"mya": "Mymr", "pan": "Guru", "sin": "Sinh", "tam": "Taml", "tel": "Telu", "tha": "Thai", "zho": "Hans"},
+}
 
 
 def write(found: Contents, folder: Path) -> Seen:

@@ -4,8 +4,7 @@ From lowest to highest precedence: formulas separated by punctuation or joined b
 chains of relations; expressions (sums of terms); terms (products of factors, explicit or implicit); factors. Brackets
 are parsed elsewhere, and a row contains each as one item. Except for bars, a row is therefore flat and is parsed once
 from left to right. A function or sum takes the factors that follow it, by a stack of open products without recursion.
-Names of roles are those of `Role`; `taker` is a function without brackets after it, a sum, an integral or a
-differential (see `TAKES`).
+Names of roles are those of `Role`; `taker` is a function without brackets after it, a sum, an integral, a differential.
 
     formulas   = formula {PUNCTUATION formula} | formula {META formula}
     formula    = listed {RELATION expression}
@@ -49,8 +48,7 @@ def read(items: Rows) -> tuple[Node, str]:
         return ABSENT, ""
     if len(items) == 1 and items[0][0] != Role.FLOAT:
         return items[0][1], ""
-    row = Grammar(items)
-    node = row.anything()
+    node = (row := Grammar(items)).anything()
     if row.at == row.end and node is not None:
         return node, row.reason
     parts = [] if node is None else [node]
@@ -486,8 +484,7 @@ class _Product:
 
     def replace(self, node: Node) -> None:
         """Replaces all factors so far by one node."""
-        self.node = node
-        self.last = None
+        self.node, self.last = node, None
 
     def closed(self) -> _Product:
         """Closes this product: adds the function with its argument to the enclosing product, which is returned.

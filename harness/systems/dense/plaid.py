@@ -79,6 +79,8 @@ def missing() -> list[str]:
     # The compiled module is made for one PyTorch: the last number of the version, 2110 for 2.11.0. With another one it
     # ends the process without an error.
     built = version.rpartition(".")[2]
+    if len(built) < 3:
+        return [f"{PACKAGE} {version} does not say for which PyTorch it is built; take a version such as 1.4.6.2110"]
     if torch.replace(".", "") != built:
         wanted = f"{built[0]}.{built[1:-1]}.{built[-1]}"
         return [

@@ -86,6 +86,7 @@ def annotated(part: list[Problem], client: Client) -> tuple[dict[str, Annotation
     return found, bad
 
 
+@pytest.mark.slow
 def test_tags_are_walked_level_by_level(server: Server) -> None:
     found, bad = annotated(problems(4), Client(server.endpoint(timeout=60.0)))
     assert not bad
@@ -130,6 +131,7 @@ def test_bad_answers_are_asked_again_then_counted(core: object, server: Server) 
     assert len(server.bodies) == 2 * 2 * 2
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_put_right_counts_as_good(server: Server) -> None:
     server.answer = lambda body: well(body) if len(body["messages"]) > 1 else "Surely! {"
     found, bad = annotated(problems(2), Client(server.endpoint(timeout=60.0)))

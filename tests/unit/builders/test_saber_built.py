@@ -33,6 +33,7 @@ def built(**changed: object) -> tuple[dict[str, Path], list[str]]:
     return steps.build(pipeline.steps(replace(settings, **changed), where), begun), made  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_from_problems_to_compared_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders, made = built()
     assert tuple(made[-3:]) == LAST

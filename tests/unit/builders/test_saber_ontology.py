@@ -54,6 +54,7 @@ def test_lin_is_a_likeness_and_equals_its_definition(corpus: list[list[str]]) ->
         assert info.lin(a, a) == 1.0
 
 
+@pytest.mark.slow
 @given(TAGS)
 @settings(max_examples=40, deadline=None)
 def test_best_match_is_symmetric_and_no_matter_of_order(corpus: list[list[str]]) -> None:

@@ -32,6 +32,7 @@ def session(path: Path, *answers: str, person: str = "me") -> list[str]:
     return shown
 
 
+@pytest.mark.slow
 def test_a_session_cut_at_any_byte_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "choices.jsonl"
     session(path, "1", "maybe", "", "i", "2", "s", "é")

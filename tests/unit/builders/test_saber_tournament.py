@@ -150,6 +150,7 @@ def test_the_oracle_answers_a_pair_alike_whichever_is_first() -> None:
         assert {one, two} == {1, 2}
 
 
+@pytest.mark.slow
 def test_the_oracle_errs_as_its_model_says() -> None:
     judge = Oracle({f"t{n}": {"a": 1.0, "b": 0.0} for n in range(4000)}, 1.0)
     asked = [Comparison(f"t{n}", "a", "b") for n in range(4000)]

@@ -288,6 +288,7 @@ def act(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_action_checks(here: Path) -> None:
     (here / "deep/er").mkdir(parents=True)
     (here / "deep/er/with a blank.run").write_text(GOOD, encoding="utf-8")
@@ -302,6 +303,7 @@ def test_the_action_checks(here: Path) -> None:
     assert "deep/er/with%20a%20blank.run" in json.dumps(found)
 
 
+@pytest.mark.slow
 def test_the_action_without_files_and_with_hostile_inputs(here: Path) -> None:
     done = act("Check", here, runs="none*.run\n")
     assert (done.returncode, done.stdout.splitlines()[0]) == (2, "::error::no file fits runs: none*.run")

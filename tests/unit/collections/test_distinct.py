@@ -47,6 +47,7 @@ def test_an_id_that_shares_a_hash_is_no_repetition(tmp_path: Path, monkeypatch: 
     assert [document.id for document in _corpus(tmp_path, ["a", "b", "c"])] == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_ids_of_a_large_corpus_take_about_eight_bytes_each() -> None:
     ids = Distinct(few=1000)
     for number in range(1000):

@@ -124,6 +124,7 @@ def random_tokens(rng: random.Random, count: int) -> Iterator[str]:
             yield repr(float(np.float32(rng.random())))
 
 
+@pytest.mark.slow
 def test_decimals_are_python_floats_on_random_tokens() -> None:
     check_decimals(list(random_tokens(random.Random(1), 60_000)))
 

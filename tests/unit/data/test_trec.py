@@ -388,6 +388,7 @@ MESSY = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(MESSY)
 @settings(max_examples=examples(400), deadline=None)
 def test_no_input_gives_anything_but_a_value_or_an_error_of_ours(data: bytes) -> None:

@@ -43,6 +43,7 @@ def test_cells_of_every_experiment(name: str) -> None:
     check(name, 2)
 
 
+@pytest.mark.slow
 def test_lists_mappings_and_added_keys_are_merged_as_by_hydra() -> None:
     """Cells do not see what an earlier cell has merged into the same choices."""
     composed = composer("run", GROUPS["run"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
 from harness.errors import HarnessError
 from harness.experiments.produce import Produced, make
-from harness.experiments.task import judged_pool, present, task, training_judgments
+from harness.experiments.task import judged_pool, task
 from harness.io import config
 from harness.io.files import sha256_file, write_all
 from harness.store.cost import artefact, measuring, phase, queries
@@ -158,6 +157,7 @@ def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, nam
 # The side file
 
 
+@pytest.mark.slow
 def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini: Collection) -> None:
     made = again("bm25", tmp_path)
     side = yaml.safe_load(beside(made.path).read_text())
@@ -241,6 +241,7 @@ def test_a_run_or_side_file_that_is_not_whole_is_made_again(tmp_path: Path, faul
     assert claimed(beside(second.path)) == (first.key, sha256_file(first.path), "trec")
 
 
+@pytest.mark.slow
 def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) -> None:
     base = again("overlap", tmp_path)
     bed = task(mini, "mini-answers")
@@ -258,6 +259,7 @@ def test_whatever_decides_a_run_is_in_its_key(tmp_path: Path, mini: Collection) 
     assert again("overlap", tmp_path, {"title": "another title"}).key == base.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "how", "made"),
     [
@@ -283,6 +285,7 @@ def test_a_run_of_another_configuration_is_replaced_with_a_line(
     assert [line for line in said[1:] if line.startswith("replaces")] == []
 
 
+@pytest.mark.slow
 def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
     said: list[str] = []
     path = again("overlap", tmp_path).path
@@ -384,6 +387,7 @@ def test_the_run_is_that_of_this_system_whatever_another_process_writes_meanwhil
     assert set(made.run.doc.tolist()) == {b"d1"}
 
 
+@pytest.mark.slow
 def test_a_run_made_again_on_request_has_the_same_key_and_side_file(tmp_path: Path) -> None:
     first = again("overlap", tmp_path)
     second = again("overlap", tmp_path, reuse=False)
@@ -403,6 +407,7 @@ def test_a_mark_survives_another_name(tmp_path: Path, mini: Collection) -> None:
 # Training judgments
 
 
+@pytest.mark.slow
 def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_path: Path, mini: Collection) -> None:
     topics = sorted(mini.topics().ids())
     training = Qrels.from_dict("q", {topics[0]: {"a1007": 1.0}, topics[1]: {"a1007": 1.0}, "other": {"a1007": 1.0}})
@@ -419,34 +424,6 @@ def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_pat
     assert again("overlap", tmp_path, training=apart, allow_test_judgments=True).run.name == "overlap"
 
 
-def test_training_judgments_of_several_collections_are_one(conf: Conf, tmp_path: Path) -> None:
-    for name, text in (("one", "T1 0 a 1\nT2 0 b 2\n"), ("two", "T3 0 c 0\n"), ("three", "T2 0 z 1\n")):
-        (tmp_path / name).write_text(text)
-        (tmp_path / "topics").write_text('{"id": "T1", "title": "x"}\n')
-        lines = text.splitlines()
-        edition = {
-            "title": "x",
-            "qrels": {"file": str(tmp_path / name)},
-            "topics": len({line.split()[0] for line in lines}),
-            "judgments": len(lines),
-        }
-        mapping = {
-            "name": name,
-            "title": "x",
-            "licence": "y",
-            "protocol": "trec_eval",
-            "topics": {"reader": "jsonl", "file": str(tmp_path / "topics")},
-            "editions": {"official": edition},
-        }
-        conf("collection", name, json.dumps(mapping))
-    both = training_judgments(["one", "two/official"])
-    assert both.to_dict() == {"T1": {"a": 1.0}, "T2": {"b": 2.0}, "T3": {"c": 0.0}}
-    assert training_judgments(["one"]).sha256 == load_collection("one").qrels().sha256
-    assert message(lambda: training_judgments(["one", "three"])) == (
-        "training: three judges topic 'T2', which another collection judges too; remove one of them"
-    )
-
-
 def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path) -> None:
     """Cut to the documents of the corpus, as the judgments that runs are scored by are."""
     corpus, qrels = load_corpus("mini-answers"), load_collection("mini-task1").qrels()
@@ -459,26 +436,6 @@ def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path)
     make(seen, bed, runs=tmp_path, training=[])
     found = [None if request.training is None else request.training.to_dict() for request in seen.given]
     assert found == [qrels.to_dict(), qrels.to_dict(), beyond.to_dict(), {"other": {"a1007": 1.0}}, None]
-
-
-# Judgments of what a corpus holds
-
-
-def test_judgments_are_cut_to_what_the_corpus_holds(conf: Conf, tmp_path: Path) -> None:
-    (tmp_path / "docs").write_text('{"id": "a"}\n{"id": "c"}\n')
-    mapping = f"name: docs\ntitle: x\nlicence: y\nfile: {{file: '{tmp_path / 'docs'}'}}\nfields: {{id: id}}\n"
-    conf("corpus", "docs", mapping)
-    corpus = load_corpus("docs")
-    qrels = Qrels.from_dict("q", {"T1": {"a": 1.0, "b": 2.0}, "T2": {"b": 1.0}})
-    cut, coverage = present(qrels, corpus, None)
-    assert cut.to_dict() == {"T1": {"a": 1.0}}
-    assert (coverage.pairs, coverage.present, coverage.complete) == (3, 1, False)
-    keyed, coverage = present(qrels, corpus, {"a": "b", "c": "a", "d": "z"})
-    assert keyed.to_dict() == {"T1": {"a": 1.0, "b": 2.0}, "T2": {"b": 1.0}}
-    assert coverage.complete
-    assert message(lambda: present(Qrels.from_dict("q", {"T1": {"z": 1.0}}), corpus, None)) == (
-        "corpus docs: contains none of the 1 judged documents (such as 'z'); choose the corpus of the judgments"
-    )
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def tasks() -> tuple[Task, Task, Exclusions]:
     return whole, replace(whole, scorer=scorer), given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["bm25", "overlap", "shuffle"])
 def test_a_run_has_its_depth_of_documents_that_count(system: str, tmp_path: Path) -> None:
     whole, task, given = tasks()

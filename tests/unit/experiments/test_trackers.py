@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,6 +142,19 @@ def test_mlflow(
     assert run.data.params == {key: value[:500] for key, value in found.settings.items()}
     assert [each.path for each in client.list_artifacts(run.info.run_id)] == ["mine.run"]
     assert set(tmp_path.iterdir()) == {tmp_path / "mine.run", tmp_path / "mlruns"}
+
+
+@pytest.mark.parametrize("artifacts", [True, False])
+def test_a_run_that_wandb_could_not_log_whole_is_shown_as_failed(
+    found: Record, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], artifacts: bool
+) -> None:
+    ended: list[dict[str, int]] = []
+    run = SimpleNamespace(summary={}, finish=lambda **how: ended.append(how))
+    module = SimpleNamespace(Settings=dict, init=lambda **_: run)  # without Artifact: logging files fails
+    monkeypatch.setattr("importlib.import_module", lambda _: module)
+    Wandb(artifacts=artifacts).on_job_end(None, job(Finished(0.5, [found])))
+    assert ended == ([{"exit_code": 1}] if artifacts else [{}])
+    assert ("W&B: mine: not logged: " in capsys.readouterr().err) == artifacts
 
 
 @WANDB

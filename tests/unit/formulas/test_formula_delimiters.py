@@ -224,6 +224,7 @@ def test_deeply_nested_environments_are_one_formula(name: str) -> None:
     assert span.start == len(rf"\begin{{{name}}}")
 
 
+@pytest.mark.slow
 def test_long_runs_of_dollars_and_nested_texts() -> None:
     assert spans("$" * 200_000) == []
     assert len(spans("$x" * 100_000)) == 50_000

@@ -232,6 +232,7 @@ def test_perl_without_latexml(fake: Make) -> None:
     assert missing() == ["LaTeXML is not installed: apt-get install latexml"]
 
 
+@pytest.mark.slow
 def test_doctor_without_latexml(fake: Make) -> None:
     fake(lacks=2, version="")
     rows = [row for row in findings.findings() if row[0] == "LaTeXML"]

@@ -272,6 +272,7 @@ PIECES += [
 ]
 
 
+@pytest.mark.slow
 def test_broken_latex_never_raises() -> None:
     for latex in mutated([latex for latex, _ in CASES], PIECES, 4_000, seed=2):
         tree = read_latex(latex).tree

@@ -105,6 +105,7 @@ def boards(tmp_path: Path, conf: Conf) -> dict[str, Leaderboard]:
     }
 
 
+@pytest.mark.slow
 def test_leaderboards_fit_their_schema(conf: Conf, tmp_path: Path) -> None:
     for name, made in boards(tmp_path, conf).items():
         document = json.loads(json.dumps(leaderboard_to_json(made), allow_nan=False))

@@ -191,6 +191,7 @@ def submit_all(lab: Lab, bench: Task, folder: Path, seeds: Sequence[int]) -> Non
         submit(lab, Offer(path, "A"), bench=bench)
 
 
+@pytest.mark.slow
 def test_several_runs_of_a_team_at_once(conf: Conf, tmp_path: Path) -> None:
     """Whatever their order, each is shown by the ladder of those before it in the journal."""
     collection(conf, tmp_path / "data", judgments())

@@ -70,6 +70,7 @@ def written(lab: Path) -> Iterator[tuple[str, str]]:
             yield name, content.decode()
 
 
+@pytest.mark.slow
 def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "lab"
     judged = load_collection("secret").qrels()
@@ -247,6 +248,7 @@ def test_what_cannot_be_redacted(secret: Path, tmp_path: Path, conf: Conf) -> No
             scoring.score([run], "secret", redact=True, **options)
 
 
+@pytest.mark.slow
 def test_a_full_report_of_a_private_edition_says_what_it_is(
     secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -169,6 +169,7 @@ def test_the_list_of_systems_gives_the_same_command() -> None:
         assert (kind, state) == ("needs", f"needs {row.why(available.corpus)}: {available.full(row)}")
 
 
+@pytest.mark.slow
 def test_every_command_of_theirs_is_one_that_can_be_given() -> None:
     available = available_of("mirmu-msm")
     commands = [command for row in available.rows for command in (available.full(row), available.small(row)) if command]

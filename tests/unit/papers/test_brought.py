@@ -346,6 +346,7 @@ def test_fusions_are_computed_from_the_runs_of_their_rows(own: Paper, folder: Pa
     assert {run.origin for run in made.runs} == {"brought"}
 
 
+@pytest.mark.slow
 def test_a_complete_run_made_here_counts(own: Paper, tmp_path: Path, mini: Task) -> None:
     for system in ("shuffle", "overlap"):
         produced = make(load_system(system), mini, runs=tmp_path / "runs")
@@ -367,6 +368,7 @@ def test_a_brought_run_comes_before_one_made_here(own: Paper, folder: Path, tmp_
     assert [(run.row.label, run.origin) for run in made.runs] == [("one: overlap", "brought")]
 
 
+@pytest.mark.slow
 def test_runs_made_otherwise_do_not_count(own: Paper, folder: Path, tmp_path: Path, mini: Task) -> None:
     runs = tmp_path / "runs"
     path = runs / "mini-task1" / "overlap.run"

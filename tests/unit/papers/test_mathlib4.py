@@ -49,6 +49,7 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
+@pytest.mark.slow
 def test_every_row_of_its_tables_has_a_command_and_says_what_it_needs() -> None:
     available = load_paper("mathlib4").available
     assert available is not None

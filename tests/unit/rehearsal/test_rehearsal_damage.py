@@ -121,6 +121,7 @@ def test_a_file_of_an_encoder(stand_in: Callable[[str], Path], tmp_path: Path, f
     assert len(caught.value.lines) == 1
 
 
+@pytest.mark.slow
 @needs_models
 def test_an_encoder_without_a_tokenizer_or_pooling(stand_in: Callable[[str], Path], tmp_path: Path) -> None:
     folder = tmp_path / "model"

@@ -103,6 +103,7 @@ def placeholders(said: object) -> set[str]:
 # ---- Penman -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_graphs_of_random_words_can_be_read() -> None:
     """By the harness and by the package `penman`: connected, no placeholder lost, and as varied as AMR is."""
     roles: Counter[str] = Counter()

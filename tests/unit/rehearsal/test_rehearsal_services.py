@@ -186,6 +186,7 @@ def test_queries_as_theorems(url: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert all(re.fullmatch(r"theorem \w+ \(n : ℕ\) \(h : 0 < n\) : n = n", each.formal) for each in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explain", [True, False])
 def test_judgments(url: str, tmp_path: Path, explain: bool) -> None:
     names = list(PROBLEMS)
@@ -214,6 +215,7 @@ def test_annotations(url: str, tmp_path: Path) -> None:
     assert any(not any("/" in tag for tag in each.tags) for _, each, _ in found)
 
 
+@pytest.mark.slow
 def test_mathematics_in_dollars(url: str, tmp_path: Path) -> None:
     done, counts = model.rewriter(client("openai-gpt-4", url, tmp_path))(list(PROBLEMS.values()))
     assert counts["texts rewritten by the model"] > 60
@@ -223,6 +225,7 @@ def test_mathematics_in_dollars(url: str, tmp_path: Path) -> None:
     assert "$r$" in done[0].solution
 
 
+@pytest.mark.slow
 def test_any_schema_in_each_form(url: str, tmp_path: Path) -> None:
     schema = {
         "type": "object",

@@ -376,6 +376,7 @@ def test_a_report_has_one_explorer_and_distinct_ids() -> None:
         Explorer("no name", (), ("", ""))
 
 
+@pytest.mark.slow
 def test_sixty_runs_and_two_hundred_and_forty_topics_stay_small() -> None:
     topics = [f"A.{n}" for n in range(80)]
     rng = np.random.default_rng(0)

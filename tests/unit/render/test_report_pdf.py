@@ -90,6 +90,7 @@ def test_text_is_anchored(anchor: str, share: float, transform: str) -> None:
         assert first == pytest.approx(300 - share * (last - first), abs=2)
 
 
+@pytest.mark.slow
 def test_heavy_text_is_darker_and_a_halo_hides_what_is_below() -> None:
     weight = [float((255 - drawn(svg.text(20, 50, "heavy", "", c)).astype(float)).sum()) for c in ("", "big")]
     assert weight[1] > 1.1 * weight[0]

@@ -16,6 +16,7 @@ from scipy import stats as reference
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.experiments.experiment import Condition, Experiment, Scale, Seeds
+from harness.experiments.result_files import scores_in
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
 from harness.render import figures
@@ -142,6 +143,19 @@ def test_marks_are_those_of_bonferroni_by_hand() -> None:
     assert [[*row[-1].marks] for row in rows] == [[], ["significant", "best"], ["nominal"], []]
     # Seeds: .5625 and .625 (far; values / 8 by hand), which differ by .0625: sd .0625 / sqrt(2).
     assert rows[1][-1].text == f"{(sum(VALUES['far']) / 8 + 0.03125):.3f} ± {0.0625 / math.sqrt(2):.3f}"
+
+
+def test_scores_by_topic_are_those_of_the_runs(tmp_path: Path) -> None:
+    """One for each run, also of the seeds, as `harness export results` reads them."""
+    results = four()
+    experiment_report(results).write(tmp_path, ["json", "csv"])
+    found = {each.run: each for each in scores_in(tmp_path)}
+    made = [outcome.scores for outcome in results.outcomes if outcome.scores is not None]
+    assert list(found) == [f"{name}, 10, seed {seed}" for name in VALUES for seed in (1, 2)]
+    for kept, given in zip(found.values(), made, strict=True):
+        assert np.array_equal(kept.values, given.values)
+        assert (kept.topics, kept.run_sha256) == (given.topics, given.run_sha256)
+    assert "far, 10, seed 2" in (tmp_path / "scores.csv").read_text("utf-8")
 
 
 def test_the_best_seed_is_marked_as_chosen_on_the_evaluation_data() -> None:

@@ -60,6 +60,7 @@ def read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_document_fits_its_schema_and_every_table_its_description(site: Path) -> None:
     found = [path for path in site.rglob("*.json") if path.parent.name != "schemas" and path.name != "manifest.json"]
     kinds = set()
@@ -82,6 +83,7 @@ def test_every_document_fits_its_schema_and_every_table_its_description(site: Pa
         assert set(header) - {"A / first", "A / second", "B / only"} <= set(described[key]), path
 
 
+@pytest.mark.slow
 def test_values_of_runs_are_those_of_the_lab_and_quartiles_are_right(site: Path, lab: Lab) -> None:
     current = {each.name: scores_of(lab, each) for each in submissions(lab) if each.current}
     ranked = np.stack([current[name].column("nDCG") for name in ("A / first", "B / only")])
@@ -102,6 +104,7 @@ def test_values_of_runs_are_those_of_the_lab_and_quartiles_are_right(site: Path,
     assert float(tests[other]["p"]) == pytest.approx(expected_p, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_topic_says_where_each_run_put_each_judged_document(site: Path) -> None:
     document = json.loads(read(site / "lab/topics/t.3.json"))
     judged = judgments()["T.3"]
@@ -116,6 +119,7 @@ def test_a_topic_says_where_each_run_put_each_judged_document(site: Path) -> Non
             assert rank == (ranked.index(each["document"]) + 1 if each["document"] in ranked else 0)
 
 
+@pytest.mark.slow
 def test_a_topic_of_many_runs_lists_the_best_and_has_all_as_data(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +137,7 @@ def test_a_topic_of_many_runs_lists_the_best_and_has_all_as_data(
     assert "has the scores of all runs" in page
 
 
+@pytest.mark.slow
 def test_runs_say_what_they_use_cost_and_how_they_are_recomputed(site: Path, lab: Lab) -> None:
     run = json.loads(read(site / "lab/runs/b/only.v1.json"))
     assert (run["resources"], run["costs"], run["kind"]) == (["lexical"], {"latency (s per topic)": 0.01}, "manual")
@@ -149,6 +154,7 @@ def test_runs_say_what_they_use_cost_and_how_they_are_recomputed(site: Path, lab
     assert "latency (s per topic)" in board
 
 
+@pytest.mark.slow
 def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) -> None:
     assert "replaced by a later version" in read(site / "lab/runs/a/first.v1.html")
     assert "withdrawn by its team" in read(site / "lab/runs/c/gone.v1.html")
@@ -173,6 +179,7 @@ def test_ids_of_a_page_are_unique(site: Path) -> None:
         assert "" not in ids, path
 
 
+@pytest.mark.slow
 def test_all_links_inside_the_site_lead_to_files(site: Path) -> None:
     seen = 0
     for path in site.rglob("*.html"):
@@ -267,6 +274,7 @@ def test_settings_of_sites_are_checked(conf: Conf, tmp_path: Path, settings: dic
     assert len(caught.value.lines) == 1
 
 
+@pytest.mark.slow
 def test_two_labs_with_one_name_are_refused(lab: Lab, tmp_path: Path) -> None:
     shutil.copytree(lab.folder, tmp_path / "more" / "LAB")
     with pytest.raises(HarnessError, match="has the same folder in the site as"):
@@ -346,6 +354,7 @@ def test_a_frozen_lab_says_so_and_a_lab_with_a_server_links_to_it(lab: Lab, tmp_
         assert '<a href="https://example.org/submit/" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
 
 
+@pytest.mark.slow
 def test_pages_come_after_those_that_they_list(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site that is built in place never has a list with links to pages that are not there yet."""
     written: list[str] = []

@@ -97,6 +97,7 @@ def setting(lab: Lab, line: str) -> Lab:
     return read_lab(lab.folder)
 
 
+@pytest.mark.slow
 def test_means_are_those_that_the_lab_published(conf: Conf, tmp_path: Path) -> None:
     """On the ladder a worse run shows its team's best means, and nothing is significant."""
     collection(conf, tmp_path / "data", judgments(), private=True)
@@ -129,6 +130,7 @@ def test_means_are_those_that_the_lab_published(conf: Conf, tmp_path: Path) -> N
     assert "nothing is tested: this lab" in (site / "lab/about.html").read_text()
 
 
+@pytest.mark.slow
 def test_published_means_stay_as_they_were(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as those of a lab from before the step."""
     given = {1: {"nDCG": 0.31, "AP": 0.12}, 2: {"nDCG": 0.33, "AP": 0.11}}
@@ -155,6 +157,7 @@ def private_site(conf: Conf, tmp_path: Path, **settings: object) -> tuple[Lab, P
     return lab, made(lab)
 
 
+@pytest.mark.slow
 def test_scores_per_topic_alone_do_not_make_pages_of_topics(conf: Conf, tmp_path: Path) -> None:
     lab, site = private_site(conf, tmp_path, per_topic=True)
     assert telling(lab, site) == set()

@@ -62,6 +62,7 @@ def test_an_experiment_shows_its_rows_by_group() -> None:
     assert [[cell.value for cell in row[1:]] for row in figure.table.rows] == [[4, 1.0, 0.0]] * 10
 
 
+@pytest.mark.slow
 def test_places_are_those_of_the_seed_and_neighbours_stay_together() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     draw = np.random.default_rng(0)

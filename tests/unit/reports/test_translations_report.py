@@ -79,6 +79,7 @@ def test_formulas_are_counted_in_all_topics_and_in_those_evaluated(results: Resu
     assert {name: cell.value for name, cell in row.items() if cell.value is not None} == expected
 
 
+@pytest.mark.slow
 def test_duplicated_moved_and_altered_formulas_are_counted(tmp_path: Path) -> None:
     turned = {"QZ1": "QZ2", "QZ2": "QZ1 qz1"}
     made = {
@@ -175,6 +176,7 @@ def test_topics_that_are_english_already_are_counted(tmp_path: Path) -> None:
 UNTRANSLATED = "Untranslated text in the authors' pipelines"
 
 
+@pytest.mark.slow
 def test_what_the_authors_rule_leaves(results: Results) -> None:
     section = sections(results)[UNTRANSLATED]
     found = rows(table(section))

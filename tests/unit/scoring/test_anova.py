@@ -63,6 +63,7 @@ def test_statsmodels_kept_values() -> None:
     check_statsmodels(anova(np.array(KEPT["values"]), NAMES), KEPT)
 
 
+@pytest.mark.slow
 def test_statsmodels_itself() -> None:
     reason = "statsmodels is not installed (its values are kept in statsmodels_values.json): pip install statsmodels"
     formulas = pytest.importorskip("statsmodels.formula.api", reason=reason)
@@ -93,6 +94,7 @@ TABLES = st.integers(2, 5).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(TABLES, st.randoms(use_true_random=False))
 def test_squares_add_up_and_no_order_matters(rows: list[list[int]], rng: random.Random) -> None:
     values = np.array(rows, dtype=np.float64) / 10

@@ -56,6 +56,7 @@ def random_case(rng: random.Random) -> tuple[Rankings, Rankings, Exclusions]:
     return run, judged, Exclusions(chosen, listed, places, of_topics)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_trec_eval_on_what_is_not_excluded() -> None:
     rng = random.Random(16)
     seen = 0

@@ -59,6 +59,7 @@ def test_coverage() -> None:
 def test_orders() -> None:
     found = inspect(rows(["a d1 1 3.5", "b d1 1 2.5", "b d2 2 2.9", "a d2 2 1.1", "a d3 3 2.2"]))
     assert names(found) == ["short-topics", "rank-order", "file-order", "split-topic"]
+    assert one(found, "rank-order").line == 5
     assert one(found, "file-order").message.startswith("2 results have a higher score than the result before them")
     assert one(found, "file-order").row == 4  # by topic, the first one that rises is d3 of a
     assert one(found, "split-topic").row == 3

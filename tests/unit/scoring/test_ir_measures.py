@@ -46,6 +46,7 @@ SAME = {
 WHOLE = [gains for gains in GAINS if all(gain == int(gain) for _, gain in gains)]
 
 
+@pytest.mark.slow
 def test_prepared_rankings_give_the_same_values_as_ours() -> None:
     """Under every kind of protocol, with ties, keys, missing topics and topics without relevant documents."""
     rng = random.Random(31)
@@ -69,6 +70,7 @@ def test_prepared_rankings_give_the_same_values_as_ours() -> None:
     assert seen.min() > 8, seen
 
 
+@pytest.mark.slow
 def test_a_threshold_of_the_measure_is_that_of_a_protocol() -> None:
     """`rel` counts grades, whatever gains the protocol gives them, and topics are left out by it."""
     rng = random.Random(32)

@@ -152,6 +152,7 @@ def bounds(
     return list(zip(worst.values[0].round(10).tolist(), best.values[0].round(10).tolist(), given, strict=True))
 
 
+@pytest.mark.slow
 def test_tie_bounds_are_the_extremes_over_all_orders() -> None:
     rng = random.Random(8)
     matters = dict.fromkeys(BOUNDED, 0)

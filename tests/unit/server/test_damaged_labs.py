@@ -91,6 +91,7 @@ def test_a_journal_that_was_restored_from_a_copy_is_read_again(site: Served) -> 
     assert site.client(token).get("/api/v1/team").status_code == 200
 
 
+@pytest.mark.slow
 def test_uploads_of_a_revoked_token_are_not_scored(site: Served) -> None:
     """Neither if it was revoked before a worker took them, nor if the team has another token by then."""
     token, organiser = site.team("SRC"), site.client(site.organiser())

@@ -155,6 +155,7 @@ def shown_harmlessly(page: str) -> None:
     assert not [each for each in scripts if "alert(1)" in each and "\\u003c" not in each]
 
 
+@pytest.mark.slow
 def test_no_text_becomes_markup(site: Served) -> None:
     """Texts of the lab, of runs, metadata, reasons, file names and requests, on all pages of server and site."""
     team, organiser = site.client(site.team("Markup")), site.client(site.organiser("markup"))

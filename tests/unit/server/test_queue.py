@@ -43,6 +43,7 @@ def add(queue: Queue, team: str, key: str, received: str = "2026-01-01T00:00:00+
     return queue.add(id_, team, key, "0" * 64, "my.run", {"label": key}, received)
 
 
+@pytest.mark.slow
 def test_each_upload_goes_to_one_worker(database: Database, tmp_path: Path) -> None:
     queue = Queue(database, tmp_path)
     wanted = {add(queue, f"team{number}", "k").id for number in range(30)}

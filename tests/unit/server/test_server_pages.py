@@ -209,6 +209,7 @@ def test_organisers_decide_and_teams_see_it(site: Served) -> None:
     assert team.get("/organise").status == 403
 
 
+@pytest.mark.slow
 def test_submissions_are_found_among_many(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.server.organising._FEW", 0)
     monkeypatch.setattr("harness.server.organising._MOST_ROWS", 1)

@@ -67,6 +67,7 @@ def test_the_same_bytes_as_by_command(tmp_path: Path, private: bool) -> None:
     assert not list((site.service.state / "uploads").iterdir())
 
 
+@pytest.mark.slow
 def test_faults_are_worded_as_by_command_and_name_no_path(tmp_path: Path) -> None:
     site = served(lab_in(tmp_path / "lab", invalid_cap=2))
     token = site.team("SRC")

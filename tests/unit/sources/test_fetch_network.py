@@ -346,6 +346,7 @@ def test_threads_that_want_the_same_files(server: Server, archive: Path) -> None
     assert kept() == sorted([f"{FOLDER}/{path}" for path in contents] + ONLY)
 
 
+@pytest.mark.slow
 def test_processes_that_want_the_same_file(server: Server) -> None:
     server.steps = [slowly]
     made = f"Resource('owner/name', '{COMMIT}', 'data/a.txt', '{sha(TEXT)}')"

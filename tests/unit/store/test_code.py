@@ -143,6 +143,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_a_digest_does_not_depend_on_where_the_code_lies(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied = code.of(BM25_)
     monkeypatch.undo()
@@ -336,6 +337,7 @@ def test_installed_libraries_count_by_their_versions(
     assert code.of("mine_c") != before
 
 
+@pytest.mark.slow
 def test_distributions_are_those_that_pythons_own_library_finds() -> None:
     reference = metadata.packages_distributions()
     _, found = code.depends(

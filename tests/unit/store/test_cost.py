@@ -64,6 +64,7 @@ def test_what_was_freed_before_does_not_count() -> None:
     assert 0 < int(done.stdout) < 4 * MANY
 
 
+@pytest.mark.slow
 def test_the_peak_of_whoever_started_the_process_is_not_its_own() -> None:
     held = bytearray(8 * MANY)
     held[::4096] = b"x" * len(held[::4096])

@@ -301,6 +301,7 @@ def test_a_dry_run_counts_within_five_percent_of_what_is_then_spent(server: Serv
     assert dry.spent.cost == pytest.approx(live.spent.cost, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_several_parts_is_that_of_the_whole(server: Server, tmp_path: Path) -> None:
     asks, endpoint = statements(120, 4), server.endpoint(concurrency=8)
     Client(endpoint, cache=tmp_path).ask(sample(asks, 30))
@@ -348,6 +349,7 @@ def test_vectors_are_estimated_too(server: Server, tmp_path: Path) -> None:
     assert dry.spent.cost == pytest.approx(live.spent.cost, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0.0, 0.006, 0.008])
 def test_a_budget_is_never_exceeded_and_what_is_paid_is_kept(budget: float, server: Server, tmp_path: Path) -> None:
     asks = [ask(f"q{i}") for i in range(30)]

@@ -203,6 +203,7 @@ def test_a_missing_key_and_a_forbidden_network(server: Server, tmp_path: Path, m
     assert Client(server.endpoint(), cache=tmp_path).ask(asks(1))[0].text == "to q0"
 
 
+@pytest.mark.slow
 def test_the_key_is_nowhere_but_in_the_request(
     server: Server,
     tmp_path: Path,
@@ -335,6 +336,7 @@ def test_threads_of_two_processes_that_wait_for_each_other_are_no_circle(tmp_pat
         assert other.stdout.readline() == "had the other\n"
 
 
+@pytest.mark.slow
 def test_waiting_for_another_process_can_be_ended(tmp_path: Path) -> None:
     wanted = {"model": "tiny-1", "kind": "chat"}
 

@@ -111,6 +111,7 @@ def _together(cache: str, log: str) -> None:
     assert (get_or_build("index", {"a": 1}, build) / "data").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_processes_that_want_the_same_artefact_build_it_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     context = multiprocessing.get_context("spawn")

@@ -74,6 +74,7 @@ def test_every_key_of_a_class_can_be_set(name: str) -> None:
     assert built(found) == built(WITH_CLASS[name])
 
 
+@pytest.mark.slow
 def test_keys_that_no_default_shows() -> None:
     """By hand: a translator's, a tuned encoder's first ranking, a training that no file lists, a key of a part."""
     assert composed("cross-lingual-nllb", "system.translator.overlong=cut")["translator"]["overlong"] == "cut"
@@ -130,6 +131,7 @@ def test_classes_of_other_packages_are_not_imported() -> None:
     assert unlisted({"_target_": "no_such_package.System"}, "depth", "x") is not None
 
 
+@pytest.mark.slow
 def test_a_default_that_is_spelt_out_is_the_same_run(tmp_path: Path) -> None:
     mini = task("mini-task1", "mini-answers")
     first = make("shuffle", mini, runs=tmp_path)

@@ -166,6 +166,7 @@ def test_a_system_that_needs_a_corpus_says_so(system: Overlap | Shuffle) -> None
     assert message(lambda: system(Request(TOPICS, None, WORK))).startswith(expected)
 
 
+@pytest.mark.slow
 def test_the_embedded_collection_gives_the_same_bytes_again() -> None:
     topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     for name in ("overlap", "overlap-title", "shuffle"):

@@ -152,6 +152,7 @@ def test_what_decides_its_translations(program: Program, tmp_path: Path) -> None
     assert Apertium().identity("hrv", "eng") == croatian
 
 
+@pytest.mark.slow
 @real
 def test_real_spanish() -> None:
     texts = ["Sea $x$ un número primo. ¿Es $x^2$ par?", "", "la casa blanca", "zzyzx"]

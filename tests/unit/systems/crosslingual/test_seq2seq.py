@@ -30,6 +30,7 @@ def tokenizer(translator: Seq2Seq) -> Any:  # noqa: ANN401
 # ---- one model --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_a_translator(make: Callable[..., Seq2Seq]) -> None:
     translator = make()
     assert isinstance(translator, Translator)
@@ -105,6 +106,7 @@ def test_blank_texts_and_texts_that_come_twice(
     assert generated[0][0]["input_ids"].shape[0] == 3  # an empty text is asked for too, as any other
 
 
+@pytest.mark.slow
 def test_unknown_words_and_broken_characters(make: Callable[..., Seq2Seq]) -> None:
     assert len(make().translate(["QZ1", "\ud800 w1", "ن QZ2"], "pes", "eng")) == 3
 

@@ -88,6 +88,7 @@ def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scores_are_cosines(tmp_path: Path, folder: Path) -> None:
     documents = rows()
     found = run(corpus_of(tmp_path, documents), tmp_path, folder)
@@ -113,6 +114,7 @@ def test_compubert_reads_the_folder_that_a_person_brings(tmp_path: Path) -> None
         np.testing.assert_allclose(scores(found, topic, documents), (asked @ read.T / lengths)[at], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_parts_are_combined(tmp_path: Path, folder: Path) -> None:
     documents = rows()
     corpus = corpus_of(tmp_path, documents)
@@ -149,6 +151,7 @@ def test_only_the_pool_is_ranked(tmp_path: Path, folder: Path) -> None:
         assert found == {"T1": {doc: every["T1"][doc] for doc in ("d3", "d5")}}
 
 
+@pytest.mark.slow
 def test_approximate_search_says_its_recall(tmp_path: Path, folder: Path) -> None:
     pytest.importorskip("faiss", reason="faiss-cpu is not installed")
     corpus = corpus_of(tmp_path, rows(300))
@@ -463,6 +466,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     assert np.load(Path(again.stdout.strip()) / "values.npy").shape == (5000, 3)
 
 
+@pytest.mark.slow
 def test_topics_are_encoded_once(tmp_path: Path, folder: Path) -> None:
     """A second system with the same encoder, such as a part of a fusion, finds their vectors."""
 

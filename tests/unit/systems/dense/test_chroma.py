@@ -64,6 +64,7 @@ def test_with_many_candidates_it_finds_what_exact_search_finds(store: Path) -> N
     assert before == {path.name: sha256_file(path) for path in store.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_each_search_has_the_candidates_that_it_asks_for_and_a_kept_graph_the_same_answers(tmp_path: Path) -> None:
     pytest.importorskip("chromadb", reason="chromadb is not installed")
     held, asked = vectors(1100, 128), unit(np.random.default_rng(6), 60, 128)  # far from each other: hard to find

@@ -34,6 +34,7 @@ def plain(folder: Path) -> np.ndarray[Any, Any]:
     return encoder.load(str(folder)).encode(SOME)
 
 
+@pytest.mark.slow
 def test_vectors_are_cut_and_normalised_again(folder: Path, plain: np.ndarray[Any, Any]) -> None:
     loaded = encoder.load(str(folder), Settings(dimensions=8))
     assert loaded.dimensions == 8

@@ -62,6 +62,7 @@ def test_vectors_are_paid_for_once_and_repeat_without_a_key(conf: Conf, monkeypa
 TOPICS = Topics((Topic("T1", "three"), Topic("T2", "five")))
 
 
+@pytest.mark.slow
 def test_a_key_alone_pays_for_nothing_and_the_pipeline_hands_down_its_mode(
     conf: Conf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def line(error: pytest.ExceptionInfo[HarnessError]) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_with_many_candidates_it_finds_what_exact_search_finds(store: Path) -> None:
     held, before = vectors(), files(store)
     exact = nearest(asked(), [held], k=10)
@@ -91,6 +92,7 @@ def test_a_store_in_several_segments(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert recall(near, nearest(asked(5, 8), [held], k=10)).mean() >= 0.99
 
 
+@pytest.mark.slow
 def test_the_graph_has_its_parameters(tmp_path: Path) -> None:
     """Few candidates and neighbours find less."""
     pytest.importorskip("milvus_lite", reason=NONE)

@@ -114,6 +114,7 @@ def check(case: Case) -> None:
         assert order.tolist() == list(range(len(order)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(200))
 @given(st.integers(0, 2**32))
 def test_random_cases(seed: int) -> None:
@@ -158,6 +159,7 @@ def test_documents_that_are_all_alike(values: npt.NDArray[np.float64], monkeypat
     assert hits.scores.tolist() == (values[:5].sum(axis=1) / 2).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alike", [False, True])
 def test_memory_does_not_grow_with_the_documents(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "BLOCK", 512)

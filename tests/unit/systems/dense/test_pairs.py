@@ -99,6 +99,7 @@ def test_half_precision_does_not_make_ties(folder: Path) -> None:
     assert len(np.unique(half[:, 0])) == len(np.unique(exact[:, 0])) == 200
 
 
+@pytest.mark.slow
 def test_length_is_the_smaller_of_what_tokenizer_and_places_allow(tmp_path: Path) -> None:
     few = save_model(tmp_path / "few", positions=15)
     assert scorer(few).length == 15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def test_only_the_document_is_truncated(folder: Path) -> None:
         scorer.scored(["w1 " * 10], [long])
 
 
+@pytest.mark.slow
 def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "made.jsonl"
     bodies = {f"d{n}": f"w{n} w{2 * n}" for n in range(8)}
@@ -108,6 +110,17 @@ def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) ->
     below = [found[f"d{number}"] for number in range(5, 8)]
     assert below == sorted(below, reverse=True)
     assert max(below) < min(found[f"d{number}"] for number in range(5))
+
+
+def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> None:
+    """T5 has no positions of its own, so that any length is allowed; a model that states their number has a limit."""
+    assert sequence_pairs.load(models.find(str(folder)), Reading(), Settings(length=900)).length == 900
+    limited = tmp_path / "limited"
+    shutil.copytree(folder, limited)
+    config = json.loads((limited / "config.json").read_text())
+    (limited / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 16}))
+    with pytest.raises(HarnessError, match=r"^key 'length' is 17, and model .* has 16 positions; lower it$"):
+        sequence_pairs.load(models.find(str(limited)), Reading(), Settings(length=17))
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:

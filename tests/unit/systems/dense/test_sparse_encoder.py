@@ -69,6 +69,7 @@ def dense(folder: Path, texts: Sequence[str], role: str, **more: Any) -> np.ndar
     return np.asarray(encode(list(texts), **more).to_dense().numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["splade", "free"])
 def test_weights_are_the_library_s(name: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(name)
@@ -86,6 +87,7 @@ def test_weights_are_the_library_s(name: str, request: pytest.FixtureRequest) ->
     assert np.diff(few.start).tolist() == [5, 5, 5, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("name", ["splade", "free"])
 def test_search_is_brute_force(
@@ -116,6 +118,7 @@ def test_search_is_brute_force(
         assert found[topic] == pytest.approx(dict(list(best.items())[:20]), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_pool_statistics_and_configuration(tmp_path: Path, splade: Path) -> None:
     every = run(tmp_path, splade).to_dict()
     pool = {"T1": frozenset({"d005", "d010", "d011", "unknown"})}

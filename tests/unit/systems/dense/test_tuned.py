@@ -215,6 +215,7 @@ def test_a_tuned_model_by_its_folder_is_known_to_be_trained(base: Path, tmp_path
         left_out(str(copy))
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_starts_from_a_bare_model_too(tmp_path: Path) -> None:
     folder = make("cross", bare(tmp_path / "bare", kind="roberta"), tmp_path, additional=0, epochs=1)
     assert card(folder)["data"]["sampled positives and negatives of each epoch"] == [[0, 0]]

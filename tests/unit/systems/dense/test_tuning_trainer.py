@@ -109,6 +109,7 @@ def equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
 # ---- what a step does -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cross", "bi"])
 @pytest.mark.parametrize("family", KINDS)
 def test_passes_by_length_change_nothing_that_is_learnt(tmp_path: Path, kind: str, family: str) -> None:
@@ -138,6 +139,7 @@ def test_passes_are_by_length_and_no_wider_than_said(tmp_path: Path) -> None:
     assert list(learner.passes([])) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cross", "bi"])
 def test_an_epoch_by_hand(tmp_path: Path, kind: str) -> None:
     """Order, rate with warm-up, clipping, weight decay and losses as they are said to be; without dropout."""
@@ -197,6 +199,7 @@ def test_a_head_is_drawn_from_the_seed_and_the_body_is_the_models(tmp_path: Path
     assert all(name.startswith("classifier") for name in differ)
 
 
+@pytest.mark.slow
 def test_the_global_random_state_does_not_matter_and_stays(tmp_path: Path) -> None:
     found = []
     for seed in (1, 2):
@@ -308,12 +311,14 @@ def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_early_stopping(tmp_path: Path) -> None:
     # A rate of zero never lowers the validation loss after the first epoch.
     log = trainer.train(made(tmp_path, epochs=9, rate=0, patience=2), tmp_path / "work", {}, silent)
     assert len(log) == 1 + 1 + 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_training_is_one_line(tmp_path: Path) -> None:
     trainer.train(made(tmp_path, epochs=1), tmp_path / "work", {"training": "one"}, silent)
     before = (tmp_path / "work" / loop.LAST).read_bytes()
@@ -353,6 +358,7 @@ def test_a_loss_that_is_no_number_is_one_line(tmp_path: Path) -> None:
 # ---- models -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", KINDS)
 def test_a_saved_cross_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_path: Path, family: str) -> None:
     learner = made(tmp_path, family=family, epochs=1)
@@ -371,6 +377,7 @@ def test_a_saved_cross_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_
     assert equal(again.state_dict(), learner.model.state_dict())  # a head that is there is kept
 
 
+@pytest.mark.slow
 def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_path: Path) -> None:
     learner = made(tmp_path, "bi", epochs=1, prefixes={"query": "what is ", "document": "see "})
     trainer.train(learner, tmp_path / "work", {}, silent)
@@ -391,6 +398,7 @@ def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_pat
     assert np.allclose((asked * answers).sum(1), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_bi_encoder_learns_with_the_prompts_that_it_is_read_with(tmp_path: Path) -> None:
     folder = sentence_transformer(tmp_path / "base")
     prompts = {"prompts": {"query": "what is ", "passage": "see ", "other": "the "}, "default_prompt_name": "other"}

@@ -84,6 +84,7 @@ def test_graph_of_neighbours_comes_near(corpus: Vectors, asked: list[Query]) -> 
         assert common >= 24  # of 30
 
 
+@pytest.mark.slow
 def test_graph_of_neighbours_is_the_same_every_time(corpus: Vectors, faiss: Any, tmp_path: Path) -> None:  # noqa: ANN401
     threads = faiss.omp_get_max_threads()
     for name in "ab":
@@ -141,6 +142,7 @@ def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vector
     return vectors, [Query(draw(), 0) for _ in range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("faiss")
 @pytest.mark.parametrize("centres", [0, 20, 200])
 @pytest.mark.parametrize(("strategy", "per"), [("single", 1), ("rerank", 3), ("colbert", 3)])
@@ -256,6 +258,7 @@ def test_search_parameters_reach_the_server(
     assert [request["prefetch"].limit for request in sent if "prefetch" in request] == [20, 20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_qdrant_finds_the_first_thousand(strategy: str) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
@@ -314,6 +317,7 @@ def test_qdrant_in_a_folder(tmp_path: Path, asked: list[Query]) -> None:
     again.close()
 
 
+@pytest.mark.slow
 def test_server_that_does_not_answer() -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     with socket.socket() as free:

@@ -193,6 +193,7 @@ def test_a_job_and_its_results(double: list[Mapping[str, Any]], tmp_path: Path) 
     assert said.startswith("system pyserini: no topic has a text")
 
 
+@pytest.mark.slow
 def test_the_process_with_a_double_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is called, with modules of the names of Pyserini's."""
     package = tmp_path / "doubles" / "pyserini" / "search"

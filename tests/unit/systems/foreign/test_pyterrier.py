@@ -270,6 +270,7 @@ class Reranker(pt.Transformer):
     assert seen(module)[-1]["text"] == ["a", "a b"]
 
 
+@pytest.mark.slow
 @needs
 def test_a_pipeline_of_several_stages_on_mini(tmp_path: Path, made: Make) -> None:
     """BM25 of the harness, two transformers and a cut, joined by PyTerrier's operators."""
@@ -284,9 +285,6 @@ def test_a_pipeline_of_several_stages_on_mini(tmp_path: Path, made: Make) -> Non
         scores = {doc: len(query & {*text[doc]}) + 1.0 for doc in first[topic.id]}
         best = [doc for doc, score in list(run.to_dict()[topic.id].items())[:5] if score > 0]
         assert [scores[doc] for doc in best] == sorted(scores.values(), reverse=True)[: len(best)]
-
-
-# ---- ties and checks ------------------------------------------------------------------------------------------------
 
 
 @needs
@@ -439,9 +437,7 @@ def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
     assert message(lambda: PyTerrier(**how)) == expected  # type: ignore[arg-type]
 
 
-# ---- fingerprints, provenance, findings -----------------------------------------------------------------------------
-
-
+@pytest.mark.slow
 @needs
 def test_runs_are_kept_by_the_code_of_the_pipeline_and_its_files(tmp_path: Path, made: Make) -> None:
     module = made(FIXED.replace('docs=("d1", "d2")', "weights=None, docs=('a1001', 'a1002')"))

@@ -293,6 +293,7 @@ def made(runs: Sequence[Scores]) -> list[Run]:
     return [Run.from_dict(f"r{n}", run) for n, run in enumerate(runs)]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(RUNS, st.lists(st.integers(0, 4), min_size=5, max_size=5).filter(lambda weights: weights[0] > 0))
 def test_methods_agree_with_a_plain_reference(runs: list[Scores], weights: list[int]) -> None:

@@ -288,6 +288,7 @@ def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:
         stranger(Request(Topics((Topic("T1", "one"),)), None, WORK))
 
 
+@pytest.mark.slow
 def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], Path]) -> None:
     text = "_target_: harness.systems.fusion.system.Fusion\nruns: [overlap, {}]\n"
     conf("system", "inner", text.format("outer"))

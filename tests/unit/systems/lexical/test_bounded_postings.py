@@ -120,6 +120,7 @@ def test_every_limit_gives_the_bytes_of_the_plain_way(
     assert all(each == written[0] for each in written)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), b=st.floats(0, 1), k1=st.floats(0, 3), weight=st.floats(0.1, 4))
 @settings(max_examples=8)
 def test_bm25f_in_parts(seed: int, b: float, k1: float, weight: float) -> None:

@@ -79,6 +79,7 @@ def test_the_first_1000_of_a_thousand_queries() -> None:
         same(both(partial(index.best, query, place, k)))
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     documents=st.sampled_from((1, 7, 8, 9, 100, 8191, 8192, 8193, 30_000)),
@@ -202,6 +203,7 @@ def test_numbers_in_order_of_first_appearance(view: dict[str, Any], texts: list[
     assert fast == slow == (plain, list(numbers))
 
 
+@pytest.mark.slow
 def test_blanks_are_those_of_split() -> None:
     view = text.configured({"name": "whitespace", "lower": False})
     letters = "".join(f"a{chr(code)}b" for code in range(sys.maxunicode + 1))

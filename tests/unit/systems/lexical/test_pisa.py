@@ -181,6 +181,7 @@ def test_a_pool_and_excluded_documents(tmp_path: Path) -> None:
     assert {topic: list(docs) for topic, docs in run.items()} == {"T": ["d1"], "U": ["d3"]}
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_topics_without_words(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, {"d1": "a b", "d2": "c", "d3": "d"})
@@ -245,6 +246,7 @@ def test_postings_are_the_same_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
     assert lengths.tolist() == [sum(postings.get(doc, 0) for postings in held) for doc in range(60)]
 
 
+@pytest.mark.slow
 @needs_pisa
 def test_a_process_that_breaks_off_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()

@@ -212,6 +212,7 @@ def test_a_damaged_model_is_trained_anew_with_one_line(
     assert (folder / name).read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["last.pt", "best.pt"])
 def test_a_damaged_checkpoint_of_a_stopped_training_is_not_gone_on_with(
     place: Place, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

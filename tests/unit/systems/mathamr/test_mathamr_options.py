@@ -247,6 +247,7 @@ def test_options_that_contradict_each_other(place: Place, keys: dict[str, Any], 
     assert line in message(caught)
 
 
+@pytest.mark.slow
 def test_formulas_are_found_after_training_on_formula_pairs(place: Place, tmp_path: Path) -> None:
     documents = [
         {"id": formula["id"], "latex": formula["latex"], "visual_id": formula["visual_id"], "post": document["id"]}

@@ -73,6 +73,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 # ---- runs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_all_strategies_rank_the_corpus(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
@@ -137,6 +138,7 @@ def test_structures_and_formulas(place: Place, structure: str, formulas: str) ->
     assert (folder / "graphs.pack").exists() is False
 
 
+@pytest.mark.slow
 def test_without_formulas_there_are_vectors_of_sentences_and_document_only(place: Place) -> None:
     graphs = dict(read_graphs(data.graphs(place.corpus, "answers", parser(place.words))))
     assert all(graph.formulas for graph in graphs.values())
@@ -168,6 +170,7 @@ def test_the_untrained_model(place: Place, counted: Counter[str]) -> None:
 # ---- what it learns from --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_judged_posts_are_not_in_the_vocabulary(place: Place) -> None:
     documents = rows()
     documents[4]["body"] += " secretword"  # A2.0

@@ -265,6 +265,7 @@ def test_topics_searched_together_are_found_the_same(place: Place, strategy: str
     assert latencies[1]["T1"] == latencies[1]["T2"] != latencies[1]["T4"]
 
 
+@pytest.mark.slow
 def test_a_run_notes_what_its_training_cost(place: Place) -> None:
     schedule = SHORT | {"epochs": 2, "every": 2}
     with measuring() as first:

@@ -182,6 +182,7 @@ def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.Monk
     assert found(Approach0(), topics_of(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_corpus_without_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, {"d1": (), "d2": ("bad",)})

@@ -63,6 +63,7 @@ def documents_of(seed: int, posts: bool) -> list[Document]:
     return [*found, Document("last", formulas=(Formula("f", "x"),), columns={"post": "p"} if posts else {})]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), posts=st.booleans())
 @settings(max_examples=20)
 def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
@@ -178,6 +179,7 @@ def test_documents_of_trees_are_scored_from_the_files(tmp_path: Path) -> None:
     assert known.documents(trees, scores, "sum").tolist() == total
 
 
+@pytest.mark.slow
 def test_memory_of_an_index_grows_with_trees_only(tmp_path: Path) -> None:
     trees = forest.pack(random_trees(4000))
 

@@ -65,6 +65,7 @@ def numbers(found: Features, trees: int) -> list[list[int]]:
     return [sorted(found[1][found[0] == tree].tolist()) for tree in range(trees)]
 
 
+@pytest.mark.slow
 @given(st.lists(trees(), min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_paths_are_those_between_all_leaves(some: list[Tree]) -> None:
@@ -83,6 +84,7 @@ def test_paths_of_many_trees() -> None:
         np.testing.assert_allclose(index.score(features([tree])), dice(paths(tree), bags), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3, 10, 40])
 def test_large_trees_keep_their_short_paths(most: int) -> None:
     some = random_trees(60, seed=3) + operator_trees(60, seed=4, size=40)

@@ -56,6 +56,7 @@ def best(found: Found, first: int) -> list[tuple[int, float]]:
     return list(zip(trees[order].tolist(), scores[order].tolist(), strict=True))
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     trees=st.integers(1, 60),
@@ -94,6 +95,7 @@ def test_the_first_thousand_of_two_hundred_queries() -> None:
         same(compiled, expected)
 
 
+@pytest.mark.slow
 def test_ranges_and_pruning() -> None:
     index = large()
     for number in range(0, len(index.trees), len(index.trees) // 30):
@@ -151,6 +153,7 @@ def test_a_query_of_unknown_symbols_finds_nothing() -> None:
     assert (trees.tolist(), scores.tolist()) == ([], [])
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), first=st.integers(1, 9))
 @settings(max_examples=20)
 def test_documents_with_several_formulas(seed: int, first: int) -> None:

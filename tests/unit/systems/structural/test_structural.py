@@ -140,6 +140,7 @@ def plain_score(query: Tree, tree: Tree, trees: Sequence[Tree], system: Structur
     return system.share * best / leaves + (1 - system.share) * 2 * shared / total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system", [Structural(budget=WHOLE), Structural(height=1, share=0.6, credit=0.8, budget=WHOLE)]
 )
@@ -201,6 +202,7 @@ def test_formulas_with_the_same_paths_are_not_the_same() -> None:
     assert scores[0] == 1 > scores[1] > 0.99
 
 
+@pytest.mark.slow
 @given(seeds, st.data())
 @settings(max_examples=40)
 def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.DataObject) -> None:
@@ -213,6 +215,7 @@ def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.D
     assert found.overlap[0] == pytest.approx(1) if node == 0 else found.overlap[0] < 1
 
 
+@pytest.mark.slow
 @given(seeds, st.permutations(["x", "y", "z", "u", "v"]), st.floats(0, 1))
 @settings(max_examples=40)
 def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[str], credit: float) -> None:

@@ -15,6 +15,7 @@ from harness.systems.structural import formulas
 from harness.systems.structural.words import KINDS, TreeBM25, words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", KINDS)
 def test_every_formula_that_shares_a_piece_with_the_query_is_found_and_no_other(tmp_path: Path, pieces: str) -> None:
     corpus, kind = load_corpus("mini-formulas"), KINDS[pieces]

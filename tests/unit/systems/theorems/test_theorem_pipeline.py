@@ -148,6 +148,7 @@ def test_no_prompt_is_without_its_purpose() -> None:
 # ---- what comes of answers ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_statements_in_prose_and_their_provenance(server: Server, kept: Path) -> None:
     client = Client(server.endpoint(), cache=kept)
     found = informal(load_corpus("mini-theorems"), client, columns=MINI)
@@ -162,6 +163,7 @@ def test_statements_in_prose_and_their_provenance(server: Server, kept: Path) ->
     assert (about["made"], about["failed"], about["mode"]) == (91, 0, "live")
 
 
+@pytest.mark.slow
 def test_what_a_model_fails_on_is_counted_and_left_out(server: Server, kept: Path) -> None:
     (path,) = [path for path in kept.rglob("chat/*/*.json") if "`Nat.exists_prime_above`" in path.read_text("utf-8")]
     path.unlink()
@@ -294,6 +296,7 @@ def test_vectors_of_a_replay_are_the_same_bytes(
     assert len({line.split()[0] for line in runs[0].splitlines()}) == 40
 
 
+@pytest.mark.slow
 def test_a_missing_answer_is_one_line_with_the_command(endpoint: str, kept: Path, tmp_path: Path) -> None:
     lost = sorted(kept.rglob("chat/*/*.json"))[0]
     lost.unlink()
@@ -303,6 +306,7 @@ def test_a_missing_answer_is_one_line_with_the_command(endpoint: str, kept: Path
     assert re.search(r"1 of (91|40) answers are not in .*: the same command with system\.mode=live", line)
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_altered_is_found(endpoint: str, kept: Path, tmp_path: Path) -> None:
     path = sorted(kept.rglob("chat/*/*.json"))[0]
     path.write_text(path.read_text(encoding="utf-8").replace("statement", "statements", 1), encoding="utf-8")
