@@ -311,8 +311,7 @@ def _evaluate(asked: _Asked) -> Evaluation:
     if asked.qrels is not None and asked.topics is None and not asked.redact:
         for scores in evaluation.scores:
             if unjudged := scores.counts["topics without judgments"]:
-                said = counted(unjudged, "topic has no judgments and does", "topics have no judgments and do")
-                asked.note(f"{scores.run}: {said} not count")
+                asked.note(f"{scores.run}: {counted(unjudged, 'topic')} without judgments, not counted")
     return evaluation
 
 

@@ -135,7 +135,7 @@ def test_the_protocol_is_said(place: Place) -> None:
 def test_topics_without_judgments_are_said_or_refused(place: Place) -> None:
     place.write("more.run", run_text("more", topics=("M.1", "Z.1", "Z.2")))
     done = place.run("score", "more.run", *GIVEN)
-    assert (done.code, done.err) == (0, "more: 2 topics have no judgments and do not count\n")
+    assert (done.code, done.err) == (0, "more: 2 topics without judgments, not counted\n")
     assert refused(place, "score", "more.run", *GIVEN, "--topics", str(TOPICS)) == [
         "more.run:4: topic 'Z.1' is not among the collection's topics (3 lines)",
         "more.run:7: topic 'Z.2' is not among the collection's topics (3 lines)",
