@@ -103,11 +103,11 @@ def _inside(kind: object) -> tuple[type | None, str]:
     if origin in (Union, UnionType):
         return next((found for each in arguments if (found := _inside(each))[0]), (None, ""))
     if origin is tuple:
-        found, under = _inside(arguments[0])
-        return found, f"[]{under}"
+        entry, under = _inside(arguments[0])
+        return entry, f"[]{under}"
     if origin is Mapping:
-        found, under = _inside(arguments[1])
-        return found, f".NAME{under}"
+        entry, under = _inside(arguments[1])
+        return entry, f".NAME{under}"
     return (kind, "") if isinstance(kind, type) and is_dataclass(kind) else (None, "")
 
 
