@@ -10,18 +10,21 @@ from pathlib import Path
 
 
 def main(folder: str) -> None:
-    """Writes all pages into a folder, whose old pages are removed."""
+    """Writes all pages into a folder, whose old pages are removed; another folder that has files is left alone."""
     out = Path(folder)
+    if out.exists() and any(out.iterdir()) and not (out / "reference/commands.md").is_file():
+        raise SystemExit(f"{out}: has files that are no pages of the site; name a new folder")
     shutil.rmtree(out, ignore_errors=True)
     with tempfile.TemporaryDirectory() as cache:
         # The states of entries are those of a machine that has nothing yet.
         os.environ |= {"HARNESS_CACHE": cache, "HARNESS_OFFLINE": "1"}
         os.environ.pop("HARNESS_MIRROR", None)
-        from docs.make import architecture, commands, configuration, files, python, staging
+        from docs.make import architecture, commands, configuration, files, keys, python, staging
 
         staging.stage(out)
         shutil.copytree(files.SCHEMAS, out / "reference/schemas")
         made = {"reference/commands.md": commands.page(), "reference/schemas.md": files.page()}
+        made["reference/keys.md"] = keys.page()
         made |= {"reference/python.md": python.page(), **dict(configuration.pages()), **architecture.pages()}
         for name, text in made.items():
             place = out / name
@@ -30,4 +33,6 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("python -m docs.make FOLDER")
     main(sys.argv[1])

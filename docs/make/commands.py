@@ -32,11 +32,13 @@ class Command:
 
 
 def commands() -> list[Command]:
-    """Returns all commands of the program, those of groups by their full names."""
+    """Returns the program itself and all its commands, those of groups by their full names."""
     from harness.cli.main import app
 
     top = typer.main.get_command(app)
-    return list(_below(top, "")) if isinstance(top, TyperGroup) else []
+    if not isinstance(top, TyperGroup):
+        return []
+    return [Command("", " ".join((top.help or "").split()), tuple(_options(top))), *_below(top, "")]
 
 
 def _below(group: TyperGroup, words: str) -> Iterator[Command]:
@@ -48,17 +50,28 @@ def _below(group: TyperGroup, words: str) -> Iterator[Command]:
             yield Command(full, " ".join((inner.help or "").split()), tuple(_options(inner)))
 
 
-def _options(command: TyperCommand) -> Iterator[Option]:
+def _options(command: TyperCommand | TyperGroup) -> Iterator[Option]:
     for each in command.params:
         if not isinstance(each, TyperArgument | TyperOption) or each.hidden or "--help" in each.opts:
             continue
-        default = each.default
-        shown = "" if callable(default) or default in (None, False, "", (), []) else str(default)
+        shown = _default(each)
         if isinstance(each, TyperArgument):
             yield Option((each.metavar or str(each.name).upper(),), "", shown, each.help or "", argument=True)
         else:
             value = "" if each.is_flag else each.metavar or each.display_type(typer.Context(command))
             yield Option((*each.opts, *each.secondary_opts), value, shown, each.help or "", argument=False)
+
+
+def _default(option: TyperArgument | TyperOption) -> str:
+    """Returns the default as the help text shows it: in words, as the name of a switch, or as a value."""
+    default = option.default
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if default is True and option.secondary_opts:
+        return option.opts[0]
+    # A default of 0 is shown; it equals False.
+    without = callable(default) or default is None or default is False or default in ("", (), [])
+    return "" if without else str(default)
 
 
 def page() -> str:
@@ -74,7 +87,7 @@ def page() -> str:
         arguments = " ".join(each.names[0] for each in command.options if each.argument)
         options = "[OPTIONS]" * any(not each.argument for each in command.options)
         usage = " ".join(word for word in ("harness", command.words, arguments, options) if word)
-        lines += [f"## harness {command.words}", "", plain(command.says), "", "```text", usage, "```", ""]
+        lines += [f"## harness {command.words}".rstrip(), "", plain(command.says), "", "```text", usage, "```", ""]
         rows = [[_named(each), code(each.default), plain(each.says)] for each in command.options if each.says]
         if rows:
             lines += [table(["option", "default", "meaning"], rows), ""]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
-from docs.make import papers
+from docs.make import keys, papers
 from docs.make.tables import code, plain, table
 from harness.cli import entries
 from harness.cli.facts import document
@@ -34,7 +35,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Yields (path in the site, text) of all generated pages about configurations."""
     yield "reference/configuration.md", overview()
     for group in entries.GROUPS:
-        rows = entries.rows(group)
+        rows, folder = entries.rows(group), entries.GROUPS[group].folder
         if group in OWN_PAGES:
             yield f"{group}/index.md", _index(group, rows)
             for row in rows:
@@ -46,6 +47,8 @@ def pages() -> Iterator[tuple[str, str]]:
                 "",
                 f"What `conf/{entries.GROUPS[group].folder}/` has: {entries.GROUPS[group].says}.",
             ]
+            if folder in keys.FILES:
+                parts += ["", f"[Every key that such a file may have](keys.md#{folder})."]
             for row in rows:
                 parts += ["", f"## {plain(row['name'])}", "", entry(group, row["name"])]
             yield f"reference/{group}.md", "\n".join(parts)
@@ -75,11 +78,12 @@ def overview() -> str:
         to = f"../{name}/index.md" if name in OWN_PAGES else f"{name}.md"
         rows.append([f"[{name}]({to})", code(f"{group.folder}=NAME"), str(len(config.names(group.folder))), group.says])
     lines += [table(["group", "word of a command", "entries", "what one is"], rows), ""]
+    lines += ["[Every key of each kind of file](keys.md), of launchers and of callbacks.", ""]
     for command in ("run", "reproduce"):
         says = file_comments(ROOT / f"conf/{command}.yaml")
         mapping = yaml.safe_load((ROOT / f"conf/{command}.yaml").read_text(encoding="utf-8"))
         rows = [
-            [code(key), code(_yaml(value)), plain(says.get(key, ""))]
+            [code(key), code(keys.written(value)), plain(says.get(key, ""))]
             for key, value in mapping.items()
             if key not in ("defaults", "hydra")
         ]
@@ -127,6 +131,15 @@ def entry(group: str, name: str) -> str:
     if made["settings"] and group != "papers":
         rows = [[code(each["key"]), code(each["value"]), plain(each["says"])] for each in made["settings"]]
         lines += [table(["setting", "value", "meaning"], rows), ""]
+        cut = any(re.fullmatch(r"`\d+ entr(y|ies)`", value) for _, value, _ in rows)
+        if cut and group not in (*OWN_PAGES, "sources"):
+            path = config.names(entries.GROUPS[group].folder)[name]
+            lines += ["```yaml", path.read_text(encoding="utf-8").rstrip("\n"), "```", ""]
+    if group == "systems" and (inner := list(keys.inner_rows(name))):
+        # Many systems have the same ones, which would make up a third of the index of the search.
+        lines += ["## Keys inside these settings { data-search-exclude }", ""]
+        lines += [f"In a command: `system.KEY=VALUE`, such as `system.{inner[0][0].strip('`')}=...`.", ""]
+        lines += [table(["key", "value", "meaning"], inner), ""]
     if made["files"]:
         lines += [table(["file", "size"], [[code(each["name"]), each["size"]] for each in made["files"]]), ""]
     if made["example"]:
@@ -142,7 +155,3 @@ def _fact(key: str, value: str) -> str:
     if key in ("url", "code"):
         return f"<{value}>"
     return code(value) if key in ("file", "class", "install") else plain(value)
-
-
-def _yaml(value: object) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=10**6).strip().removesuffix("\n...")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 
@@ -43,5 +44,17 @@ def _as_csv(lines: list[str]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     for line in lines:
         cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
-        writer.writerow([re.sub(r"\\(.)", r"\1", cell).replace("**", "").strip() for cell in cells])
+        writer.writerow([_text(cell) for cell in cells])
     return out.getvalue()
+
+
+def _text(cell: str) -> str:
+    """Returns the text of a cell without its markup.
+
+    Examples
+    --------
+    >>> _text(" **0.5** [a](a.md), &lt;.0001 "), _text(r" `b` x\\_y ")
+    ('0.5 a, <.0001', 'b x_y')
+    """
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", cell)
+    return html.unescape(re.sub(r"\\(.)", r"\1", re.sub(r"\*\*|`", "", words))).strip()

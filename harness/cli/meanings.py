@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,21 +26,29 @@ class Setting:
     says: str = ""
 
 
-def comments(group: str, name: str) -> dict[str, str]:
-    """Returns the comments behind the keys of a configuration and of the bases that it begins with.
+def comments(group: str, name: str, inside: Sequence[str] = ()) -> dict[str, str]:
+    """Returns the comments behind the keys of a configuration and its bases; see `file_comments`.
 
     Examples
     --------
     >>> comments("system", "bm25")["max_share"]
     'words in a larger share of the documents are ignored'
     """
-    return {key: comment for path in config.files(group, name) for key, comment in file_comments(path).items()}
+    return {key: comment for path in config.files(group, name) for key, comment in file_comments(path, inside).items()}
 
 
-def file_comments(path: Path) -> dict[str, str]:
-    """Returns the comments behind the keys at the top of a YAML file."""
+def file_comments(path: Path, inside: Sequence[str] = ()) -> dict[str, str]:
+    """Returns the comments behind the keys of a YAML file.
+
+    Parameters
+    ----------
+    inside : keys that lead to a mapping within the file; by default the keys at the top.
+    """
     text = path.read_text(encoding="utf-8")
     node, lines = yaml.compose(text, yaml.CSafeLoader), text.splitlines()
+    for name in inside:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        node = next((value for key, value in pairs if key.value == name), None)
     found = {}
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         last = value if value.end_mark.line == key.start_mark.line else key

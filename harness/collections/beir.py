@@ -204,7 +204,14 @@ def _revision(key: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class _Where:
-    """Key `beir` of a corpus; has either `folder`, or `hub` and `revision`."""
+    """Key `beir` of a corpus; has either `folder`, or `hub` and `revision`.
+
+    Attributes
+    ----------
+    folder : local folder of the data set, relative to the configuration's folder.
+    hub, revision : OWNER/NAME on the Hugging Face hub, and the 40 digits of the commit.
+    subset : part of the data set.
+    """
 
     folder: Words = ""
     hub: Annotated[str, _hub] = ""
@@ -220,7 +227,13 @@ class _Where:
 
 @dataclass(frozen=True)
 class _Split(_Where):
-    """Key `beir` of a collection; a number 0 is not checked."""
+    """Key `beir` of a collection.
+
+    Attributes
+    ----------
+    split : split of the judgments.
+    topics, judgments : numbers that are checked when the files are read; 0: unchecked.
+    """
 
     split: Words = beir.SPLIT
     topics: Annotated[int, whole] = 0
@@ -229,7 +242,13 @@ class _Split(_Where):
 
 @dataclass(frozen=True)
 class CollectionFile:
-    """`conf/collection/NAME.yaml` of a data set in BEIR format."""
+    """`conf/collection/NAME.yaml` of a data set in BEIR format.
+
+    Attributes
+    ----------
+    name, title, licence, protocol, corpus, notes, link : see `harness.collections.load.CollectionFile`.
+    beir : the data set.
+    """
 
     name: Any
     title: Words
@@ -243,7 +262,13 @@ class CollectionFile:
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """`conf/corpus/NAME.yaml` of a data set in BEIR format."""
+    """`conf/corpus/NAME.yaml` of a data set in BEIR format.
+
+    Attributes
+    ----------
+    name, title, licence, notes : see `harness.collections.corpora.CorpusFile`.
+    beir : the data set.
+    """
 
     name: Any
     title: Words

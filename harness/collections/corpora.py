@@ -54,7 +54,17 @@ def _reader(_: str, value: object) -> Reader:
 
 @dataclass(frozen=True)
 class _Checkout:
-    """Key `checkout`: see `Checkout`. A relative `place` is relative to the configuration's folder."""
+    """Key `checkout`: sources on this machine; see `harness.sources.checkout.Checkout`.
+
+    Attributes
+    ----------
+    what : name of the checkout in messages.
+    variable : environment variable with its path.
+    parts : folders that are read; all by default.
+    suffix : of the files that are read.
+    get : how to obtain the checkout.
+    place : its path if the variable is not set, relative to the configuration's folder.
+    """
 
     what: Words = "checkout"
     variable: str = ""
@@ -65,8 +75,24 @@ class _Checkout:
 
 
 @dataclass(frozen=True)
-class _Corpus:
-    """`conf/corpus/NAME.yaml`; has exactly one of the keys `file`, `files`, `folder` and `checkout`."""
+class CorpusFile:
+    """`conf/corpus/NAME.yaml`; has exactly one of the keys `file`, `files`, `folder` and `checkout`.
+
+    Attributes
+    ----------
+    name : of the file, without `.yaml`.
+    title, licence : shown in lists and reports.
+    file, files : file or files of documents, as in a collection.
+    folder : all files of a folder of a repository: `repository`, `commit`, `path`, `files`, `sha256`, `licence`.
+    checkout : sources on this machine.
+    fields : column of the file -> field of a document, or a list of fields: id, title, body, tags, formulas.
+    keep : columns that documents keep under their own names.
+    reader : format of the files, or MODULE:FUNCTION of your own.
+    notes : shown in every report.
+    ids_are_keys : whether document ids are the keys of protocols that remove duplicates (visual ids of formulas).
+    has_keys : whether documents are formulas with their key (visual id) as a field.
+    judged : collections of whose judged documents the corpus consists.
+    """
 
     name: Any
     title: Words
@@ -111,7 +137,7 @@ def load_corpus(name: str) -> Corpus:
         refuse(faults)
         return of_data_set
     with gather(faults):
-        found = typed(_Corpus, mapping, where)
+        found = typed(CorpusFile, mapping, where)
     if mapping.get("name", name) != name:
         faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     if mapping.get("ids_are_keys") is True and mapping.get("has_keys") is True:

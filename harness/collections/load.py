@@ -56,7 +56,14 @@ def _topic_reader(key: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """Location of a file, with the keys read by `catalogue.resource`."""
+    """Location of a file, with the keys read by `catalogue.resource`.
+
+    Attributes
+    ----------
+    source, path : configuration of `conf/source/`, and the file in it.
+    embedded : path of a file of the harness.
+    file : path of a local file, relative to the configuration's folder.
+    """
 
     source: Any = None
     path: Any = None
@@ -66,6 +73,17 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Edition:
+    """Entry of the key `editions`: one set of judgments.
+
+    Attributes
+    ----------
+    title : description of the judgments.
+    qrels : file of judgments, with a `reader` if it is not in TREC's format.
+    topics, judgments : numbers that are checked when the file is read; 0: unchecked.
+    private : whether participants of labs must not see the judgments.
+    exclusions, order, topic_order : files of documents that do not count; see docs/collections.md.
+    """
+
     title: Words
     qrels: Any
     topics: int = 0
@@ -78,25 +96,64 @@ class _Edition:
 
 @dataclass(frozen=True, kw_only=True)
 class _Topics(_Place):
+    """Key `topics`.
+
+    Attributes
+    ----------
+    reader : format of the file, or MODULE:FUNCTION of your own.
+    language : of the topics, in ISO 639-3.
+    """
+
     reader: Annotated[str, _topic_reader]
     language: Words = "eng"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Attributes(_Place):
+    """Key `attributes`: a CSV file with attributes of topics.
+
+    Attributes
+    ----------
+    key : column of topic ids.
+    columns : attribute -> column.
+    """
+
     key: Words
     columns: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Keys(_Place):
+    """Key `keys`: a file that maps documents to keys, such as formulas to visual ids.
+
+    Attributes
+    ----------
+    id_column, key_column : columns of document ids and of keys.
+    """
+
     id_column: Words
     key_column: Words
 
 
 @dataclass(frozen=True)
 class CollectionFile:
-    """`conf/collection/NAME.yaml`."""
+    """`conf/collection/NAME.yaml`.
+
+    Attributes
+    ----------
+    name : of the file, without `.yaml`.
+    title, licence : shown in lists and reports.
+    protocol : name in `conf/protocol/`, used unless a command names another one.
+    editions : name -> set of judgments.
+    topics : file of topics.
+    default_edition : edition used unless a command names another one; by default the first.
+    attributes : file of attributes of topics, or a list of several.
+    keys : file that maps documents to keys, for protocols that keep one document of each key.
+    corpus : name in `conf/corpus/`; searched by default, and the source of the texts in reports.
+    notes : shown in every report.
+    cluster : attribute of topics; topics that share its value are averaged before they are tested.
+    link : address of a document with `{id}` in place of its id.
+    """
 
     name: Any
     title: Words

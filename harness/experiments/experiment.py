@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, counted, gather, refuse, suggestion
 from harness.experiments.overrides import Overrides, checked_override, has, hides, key_of, unclear
+from harness.experiments.parts import Condition, Only, Scale, Seeds
 from harness.io import config
 from harness.io.checks import Words, typed, whole
 from harness.scoring.measures import parse_measures, without_diagnostics
@@ -26,63 +27,9 @@ JUDGES = ("collection", "edition", "protocol")  # decide scores, so neither tune
 _MOST = 10_000  # limit on cells without seeds; our experiments have about a hundred
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?$")
 Labels = tuple[str, ...]
-Only = Mapping[str, tuple[Words, ...]]
 Cost = Literal[
     "pairs", "epoch", "training", "parameters", "memory", "gpu_memory", "index", "vectors", "latency", "rate"
 ]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition: overrides, and the labels of axes that it is restricted to (`only`).
-
-    `tune` names keys and the values to try: all their combinations are run, and each set of topics sees the one whose
-    mean of the first measure is best over the other sets; of equal ones, the first. See `Experiment.tune_on`.
-    """
-
-    overrides: Overrides = ()
-    only: Only | None = None
-    tune: Mapping[str, tuple[Words, ...]] | None = None
-
-    def points(self) -> tuple[tuple[str, ...] | None, ...]:
-        """Returns the overrides of each combination that is tried; a single None where nothing is tuned."""
-        if self.tune is None:
-            return (None,)
-        keys = tuple(self.tune)
-        return tuple(
-            tuple(f"{key}={value}" for key, value in zip(keys, values, strict=True))
-            for values in product(*self.tune.values())
-        )
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """The key that takes the seed, and its values; `only` names the conditions and labels that have a seed.
-
-    `best` says which topics choose the best seed: those that are reported, or those of the other sets of topics.
-    """
-
-    key: Words
-    values: tuple[Words, ...]
-    only: Only | None = None
-    best: Literal["evaluation", "others"] = "evaluation"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A scale of an experiment, smaller or for a larger machine: its changes in words and as overrides.
-
-    Attributes
-    ----------
-    changes : overrides of every cell; a key of a system (`system.KEY`) changes those systems that have it.
-    seeds : in place of those of the experiment.
-    needs : what the machine must have.
-    """
-
-    says: Words = ""
-    changes: Overrides = ()
-    seeds: tuple[Words, ...] = ()
-    needs: tuple[Literal["gpu"], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,14 +55,18 @@ class Experiment:
 
     Attributes
     ----------
+    title : of the report.
+    conditions : label -> condition; each is crossed with all axes.
+    measures : measures that are shown.
     shared : overrides of every cell; those of axes and conditions come after them.
     axes : axis -> label -> overrides.
     pool : the axis whose labels are sets of topics; they are shown side by side, and over all topics together.
-    tested : measures; default: all but diagnostic ones such as Judged@k.
+    seeds : the key that takes the seed, and its values.
+    tested : measures that are tested; default: all but diagnostic ones such as Judged@k.
     baseline : the coordinates of a cell that are replaced to get the cell that it is tested against; none: no tests.
     family : how many tests the whole experiment makes, for which all are corrected however little of it is run; said
         here, it is checked.
-    breakdown : attributes of topics.
+    breakdown : attributes of topics by which means are broken down.
     sections : functions of `Results` that give further sections of the report, as MODULE.FUNCTION.
     numeric : axes whose labels are numbers; means are drawn over them. In a file: `numeric: true` among the labels.
     costs : columns of the table of costs.

@@ -106,7 +106,16 @@ _Count = Annotated[int, partial(whole, low=1)]
 
 @dataclass(frozen=True)
 class LabFile:
-    """Keys of `lab.yaml`; see `Lab` for their meaning."""
+    """Keys of `lab.yaml`.
+
+    Attributes
+    ----------
+    title : of the lab.
+    collection, edition, corpus, protocol, measures, baseline, alpha, correction, family : see `harness.labs.lab.Lab`.
+    deadline, cap, cap_per_day, invalid_cap, results, least_results, most_bytes : see `harness.labs.lab.Lab`.
+    decimals, step, private, ladder, held_out, pseudonyms_until, per_topic, require : see `harness.labs.lab.Lab`.
+    topic_pages, about, rules, contact, address, server : see `harness.labs.lab.Lab`.
+    """
 
     title: Words
     collection: Annotated[str, _known]
@@ -150,13 +159,14 @@ class Lab:
     collection, edition, corpus, protocol, measures : as in `harness.task`; the first measure ranks. Measures of what is
         judged, such as Judged@k, are dropped if the judgments are private.
     baseline : submission that others are compared with, as `team / label`; empty for none.
-    alpha, correction : level and correction of the tests; family : number of tests to correct for, None for those
-        made together.
+    alpha, correction : level and correction of the tests.
+    family : number of tests to correct for, None for those made together.
     deadline : time after which only post-hoc runs are accepted; None for no deadline.
     cap, cap_per_day : maximum number of submissions per team, in all and per day (UTC), including withdrawn ones but
-        not refunded ones; invalid_cap : maximum number of invalid files per team. None for no limit.
-    results, least_results : maximum number of results per topic, and minimum per answered topic; most_bytes : maximum
-        size of a run's file, uncompressed.
+        not refunded ones. None for no limit.
+    invalid_cap : maximum number of invalid files per team. None for no limit.
+    results, least_results : maximum number of results per topic, and minimum per answered topic.
+    most_bytes : maximum size of a run's file, uncompressed.
     decimals : decimals of the means shown.
     step : with private judgments, the least step to which means are rounded; see `published.step_of`.
     private : whether the judgments are private: participants see only rounded means, ranks and significance.
@@ -166,7 +176,8 @@ class Lab:
     per_topic : whether participants see scores per topic.
     require : fields that a submission must fill in: description, code, external_data.
     topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
-    about, rules, contact : texts of the lab's site; address : where the site is published, empty if unknown.
+    about, rules, contact : texts of the lab's site.
+    address : where the site is published, empty if unknown.
     server : where the lab's server takes submissions; empty without one.
 
     Examples

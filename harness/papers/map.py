@@ -68,7 +68,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """File of documents and de-duplication keys, for collections of formulas without their own."""
+    """File of documents and de-duplication keys, for collections of formulas without their own.
+
+    Attributes
+    ----------
+    file : its path.
+    id_column, key_column : columns of document ids and of keys.
+    """
 
     file: str
     id_column: Words
@@ -77,7 +83,14 @@ class KeyColumns:
 
 @dataclass(frozen=True)
 class Map:
-    """Content of `map.yaml`: table -> row -> collection -> file, or a list of files, one per seed."""
+    """Content of `map.yaml`.
+
+    Attributes
+    ----------
+    tables : table -> row -> collection -> file, or a list of files, one per seed.
+    paper : name in `conf/paper/`.
+    keys : file of keys, for collections of formulas without their own.
+    """
 
     tables: Mapping[str, Mapping[str, Mapping[str, Any]]]
     paper: Words = ""

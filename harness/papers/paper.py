@@ -39,6 +39,7 @@ class Judged:
 
     Attributes
     ----------
+    collection, edition : our collection and its edition.
     suffix : part of the names of its files in the archive.
     protocol : protocol that replaces the paper's; empty for none.
     """
@@ -51,7 +52,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class File:
-    """A run in the archive: one file per collection, with `{suffix}` in its path."""
+    """A run in the archive: one file per collection.
+
+    Attributes
+    ----------
+    name : of the run.
+    group, system : row of the paper's tables.
+    path : of the file, with `{suffix}` in place of that of the collection.
+    """
 
     name: Words
     group: Words
@@ -68,7 +76,14 @@ def _coordinates(key: str, value: object) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Identified:
-    """Identification of cells: the run and the topic whose value they print, and how this was found out."""
+    """Identification of cells.
+
+    Attributes
+    ----------
+    cell : coordinates of the cells.
+    run, collection, topic : run and topic whose value they print.
+    cause : how this was found out.
+    """
 
     cell: Annotated[Mapping[str, str], _coordinates]
     run: Words
@@ -92,6 +107,7 @@ class Scored:
 
     Attributes
     ----------
+    protocol : name in `conf/protocol/`.
     measures : the paper's metric -> our measure.
     collections : the paper's name -> our collection; ends with `/TASK` if the paper has several tasks on a collection.
     slices : the paper's name of a set of topics -> attributes of these topics; no attributes mean all topics.
@@ -115,7 +131,14 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Archive(Scored):
-    """Runs published by the authors, and how they are scored."""
+    """Runs published by the authors, and how they are scored.
+
+    Attributes
+    ----------
+    source : name in `conf/source/`.
+    runs : runs in the archive.
+    identified : cells that print another value than their row and column say.
+    """
 
     source: Words
     runs: tuple[File, ...]
@@ -130,7 +153,14 @@ def _pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class ClaimSettings:
-    """A claim in words, and the expected outcome of the test of each pair of runs."""
+    """A claim of the paper.
+
+    Attributes
+    ----------
+    title : the claim in words.
+    expect : expected outcome of the test of each pair of runs.
+    pairs : pairs of runs.
+    """
 
     title: Words
     expect: Literal["no difference", "first better"]
@@ -139,7 +169,13 @@ class ClaimSettings:
 
 @dataclass(frozen=True)
 class Language:
-    """Topics in another language: the name of the language, and their file."""
+    """Topics in another language.
+
+    Attributes
+    ----------
+    title : name of the language.
+    path : file of the topics.
+    """
 
     title: Words
     path: Words
@@ -147,7 +183,14 @@ class Language:
 
 @dataclass(frozen=True)
 class Translations:
-    """Files of a source: the English topics, and the translated ones by ISO 639-3 code."""
+    """Files of topics in several languages.
+
+    Attributes
+    ----------
+    source : name in `conf/source/`.
+    english : file of the English topics.
+    languages : ISO 639-3 code -> translated topics.
+    """
 
     source: Words
     english: Words
@@ -165,6 +208,7 @@ class RerunSettings:
     Attributes
     ----------
     title : description of model and documents.
+    model, corpus : encoder, and the documents that are encoded.
     column : column of the corpus that is encoded.
     runs : archived run -> the authors' function that translated its topics (`nllb`, `mbart`; see
         `harness.systems.crosslingual.authors`).
@@ -181,7 +225,14 @@ class RerunSettings:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Settings of a breakdown: means of some runs over the topics with each value of an attribute."""
+    """Settings of a breakdown: means of some runs over the topics with each value of an attribute.
+
+    Attributes
+    ----------
+    title : of the table.
+    attribute, values : attribute of topics, and those of its values that are shown.
+    measure, runs : what is averaged.
+    """
 
     title: Words
     attribute: Words
@@ -192,6 +243,13 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class _Row:
+    """Row of a paper's table.
+
+    Attributes
+    ----------
+    table, group, system : table, and the row in it.
+    """
+
     table: Any
     system: Any
     group: Any = None
@@ -199,12 +257,24 @@ class _Row:
 
 @dataclass(frozen=True)
 class _RowThere(_Row):
+    """Row of a table of this or another paper.
+
+    Attributes
+    ----------
+    paper : name in `conf/paper/`; None for this paper.
+    """
+
     paper: str | None = None
 
 
 @dataclass(frozen=True)
 class Twice:
-    """Two rows that print the values of one run; the second may belong to another paper."""
+    """Two rows that print the values of one run.
+
+    Attributes
+    ----------
+    here, there : the rows; the second may belong to another paper.
+    """
 
     here: _Row
     there: _RowThere
@@ -227,6 +297,8 @@ class Config:
 
     Attributes
     ----------
+    key, title : name of the file, and title of the paper.
+    archive : runs published by the authors.
     state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
     metric_notes : metric, as named in the cells -> remark on its definition.
     also : further protocols that runs are scored by.
@@ -234,7 +306,12 @@ class Config:
     available : see `rows.parse`.
     experiments : experiment -> tables whose values it computes.
     scored : for a paper without an archive: how user-supplied runs are scored.
+    claims, breakdown : claims that are tested, and a table of means by an attribute of topics.
+    translations : files of topics in several languages.
     rerun : settings to re-run runs of the archive from the English topics of `translations`.
+    remarks : shown in the report.
+    printed_twice : pairs of rows that print the values of one run; the second may belong to another paper.
+    url, doi, code : addresses of the paper and of its authors' code.
     """
 
     key: Words

@@ -22,7 +22,17 @@ _LEAST = 2  # minimum number of inputs of a fusion
 
 @dataclass(frozen=True)
 class Entry:
-    """Configuration of a row; see `parse`."""
+    """Configuration of a row; see `parse`.
+
+    Attributes
+    ----------
+    system, set : system that makes its run, and parameters that differ from the system's configuration.
+    inputs : rows whose runs it fuses.
+    trained : whether it learns from the judgments of another collection.
+    state : why no system makes its run.
+    same_as : row whose run it uses, as `ROW` or `TABLE: ROW`.
+    note : remark on the row.
+    """
 
     system: str = ""
     set: Mapping[str, Any] | None = None
@@ -39,7 +49,17 @@ Entries = dict[tuple[str, str], tuple[Entry, tuple[str, ...], str]]
 
 @dataclass(frozen=True)
 class Listed:
-    """Key `available` of a paper's configuration; see `parse`."""
+    """Key `available` of a paper's configuration; see `parse`.
+
+    Attributes
+    ----------
+    corpus, instead : our corpus that equals the paper's, and one that is used where that is missing.
+    collections : the paper's name -> our collection.
+    tables : table -> row -> how its run is made.
+    without_numbers : tables without published numbers.
+    instead_training : settings of training with the corpus `instead`.
+    retrained : collection -> settings of training of the runs on it.
+    """
 
     corpus: str
     collections: Mapping[str, Words]

@@ -61,6 +61,7 @@ class Joined:
     Attributes
     ----------
     file : name of the file.
+    sha256 : its checksum.
     """
 
     file: Words
@@ -68,8 +69,21 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class _Source:
-    """`conf/source/NAME.yaml`; fields validated by `Resource` have type Any."""
+class SourceFile:
+    """`conf/source/NAME.yaml`; fields validated by `Resource` have type Any.
+
+    Attributes
+    ----------
+    title, licence : shown in lists and reports.
+    files : path -> `sha256` and `size` in bytes, and where they differ `package` or `hub`.
+    repository, commit : OWNER/NAME on GitHub, and the 40 digits of the commit.
+    url : address that the files are fetched from, in place of a repository.
+    by_hand : how to download the files manually.
+    package : NAME==VERSION on PyPI that contains the files.
+    model : how to load the files as a model.
+    terms : terms of use that must be accepted before the files are fetched.
+    joined : the file formed by concatenating the files.
+    """
 
     title: Words
     licence: Any
@@ -80,12 +94,14 @@ class _Source:
     by_hand: Any = ""
     package: Any = ""
     model: SourceModel | None = None
-    terms: str = ""  # terms of use that a user must accept before the files are fetched
+    terms: str = ""
     joined: Joined | None = None
 
 
 @dataclass(frozen=True)
 class _Entry:
+    """Entry of the key `files` of a source."""
+
     sha256: Any
     size: Any
     package: Any = None
@@ -133,7 +149,7 @@ def resource(mapping: object, where: str, folder: Path | None = None) -> Resourc
     return _listed(source, source_path, wanted.path)
 
 
-def _listed(source: _Source, source_path: str, path: str) -> Resource:
+def _listed(source: SourceFile, source_path: str, path: str) -> Resource:
     """Returns one of the files that a source lists."""
     entry = typed(_Entry, source.files[path], f"{source_path}: files: {path}")
     about = (entry.sha256, entry.size, source.licence, source.url, source.by_hand, entry.package or source.package)
@@ -143,9 +159,9 @@ def _listed(source: _Source, source_path: str, path: str) -> Resource:
         raise HarnessError(f"{source_path}: {error}") from None
 
 
-def _source(name: str, where: str = "") -> tuple[_Source, str]:
+def _source(name: str, where: str = "") -> tuple[SourceFile, str]:
     source, path = config.load("source", name, where)
-    return typed(_Source, source, path), path
+    return typed(SourceFile, source, path), path
 
 
 def _beside(path: Path, folder: Path | None) -> Path:

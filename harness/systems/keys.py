@@ -112,6 +112,31 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
     return first
 
 
+def inner_classes(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Factory]:
+    """Returns key -> class of the mappings inside a system's configuration, listed or not; inner keys are dotted.
+
+    Parameters
+    ----------
+    factory : class of the configuration; by default the one named by `_target_`.
+
+    Examples
+    --------
+    >>> found = inner_classes({"_target_": "harness.systems.lexical.system.BM25"})
+    >>> [(key, made.__name__) for key, made in found.items()]
+    [('view', 'view')]
+    """
+    factory = _class_of(configuration, factory)
+    found: dict[str, Factory] = {}
+    for key in {**configuration, **getattr(factory, "nested", {})}:
+        value = configuration.get(key)
+        inner = _class_of(value, _nested(factory, key))
+        if inner is not None:
+            found[key] = inner
+            below = inner_classes(value if isinstance(value, Mapping) else {}, inner)
+            found |= {f"{key}.{name}": each for name, each in below.items()}
+    return found
+
+
 def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Any]:
     """Removes the keys with default values from a configuration, so that a run's key does not depend on them.
 

@@ -42,6 +42,8 @@ class Recipe:
 
     Attributes
     ----------
+    collection, corpus, edition : topics with their judgments, and documents; without an edition, the default one.
+    rerank : whether only judged documents are ranked.
     settings : further arguments, such as `system.mode=live`.
 
     Raises

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -88,6 +89,16 @@ def test_what_the_wheel_holds(clone: Path, wheel: Path) -> None:
     heavy = ("torch", "numba", "pyserini", "pytrec")
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert [line for line in required if line.startswith(heavy)] == []
+
+
+def test_the_source_distribution_holds_the_repository(clone: Path, tmp_path: Path) -> None:
+    """What the package, the tests and the site are made from."""
+    execute(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, clone)
+    (built,) = tmp_path.iterdir()
+    with tarfile.open(built) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    files = {str(path.relative_to(clone)) for path in clone.rglob("*") if path.is_file() and path.suffix != ".so"}
+    assert files - names == set()
 
 
 @pytest.mark.parametrize(("variable", "value"), [("HARNESS_PURE", "1"), ("CC", "no-such-compiler"), ("CC", "false")])

@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.collections.load import load_collection, local_collection
 from harness.data.topics import Topic
-from harness.experiments.experiment import Condition, Experiment
+from harness.experiments.experiment import Experiment
+from harness.experiments.parts import Condition
 from harness.experiments.produce import make
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task, task

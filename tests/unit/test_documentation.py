@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import typer
 import yaml
 
-from docs.make import architecture, commands, configuration, files, python
+from docs.make import __main__ as make
+from docs.make import architecture, commands, configuration, files, keys, papers, python, results, staging, tables
 from docs.make.staging import rewritten, shown
 from harness.cli import entries
 from harness.cli.main import app
 from harness.io import config
+from harness.papers.paper import paper_names
+from harness.systems import states
+from harness.systems.keys import defaults, inner_classes
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(name for name in shown() if name.endswith(".md"))
@@ -42,26 +50,116 @@ def test_every_option_is_in_the_reference() -> None:
     found = sections(commands.page())
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    told = dict(helped(group, "harness"))
+    told = {"harness": group.get_help(typer.Context(group)), **dict(helped(group, "harness"))}
     assert told.keys() == found.keys()
     for words, text in told.items():
         options = set(re.findall(r"^ {2,4}(?:-\w, )?(--[\w-]+)", text, re.MULTILINE)) - {"--help"}
         assert {each for each in options if f"`{each}`" not in found[words]} == set(), words
+        shown = re.findall(r"\[default: \(?([^\];)]+)", re.sub(r"\s+", " ", text))
+        assert {each for each in shown if not re.search(rf"\| `(--)?{re.escape(each)}` \|", found[words])} == set()
     assert sum(text.count("--") for text in told.values()) > 100
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("group", ["system", "protocol", "sweep", "llm"])
+def paths(mapping: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """The keys of a configuration and those inside them, dotted; `[]` for the entries of lists."""
+    for name, value in mapping.items():
+        key = str(name).replace(".", "_")  # of a table, or a file
+        yield f"{above}{key}"
+        inner = [(f"{above}{key}.", value)] if isinstance(value, Mapping) else []
+        if isinstance(value, list):
+            inner = [(f"{above}{key}[].", each) for each in value if isinstance(each, Mapping)]
+        for begin, each in inner:
+            yield from paths(each, begin)
+
+
+@cache
+def page_of_keys() -> str:
+    return keys.page()
+
+
+@pytest.mark.parametrize("group", [name for name in keys.FILES if (ROOT / "conf" / name).is_dir()])
 def test_every_key_is_in_the_reference(group: str) -> None:
-    """The keys of each file, without those that the page says in words."""
-    named = entries.group_of(group)
-    said = {"title", "name", "licence", "files", "defaults", "hydra", "_target_", "state", "needs", "paper", "extra"}
-    for name in list(config.names(group))[::4]:
-        keys = yaml.safe_load((ROOT / f"conf/{group}/{name}.yaml").read_text(encoding="utf-8")).keys()
-        text = configuration.entry(named, name)
-        known = said if group == "system" else said - {"needs", "paper", "extra", "state"}
-        absent = {key for key in keys - known - {"example", "by_hand", "models", "recipe"} if f"`{key}`" not in text}
-        assert absent == set(), name
+    """The keys of each file, at all depths; below a key of any content, such as the parameters of a model, all are."""
+    page = page_of_keys()
+    known: set[str] = set()
+    for anchor in (group, f"{group}-beir"):
+        section = page.partition(f"{{#{anchor}}}")[2].partition("\n## ")[0]
+        known |= set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
+    leaves = {key for key in known if not any(each.startswith((f"{key}.", f"{key}[].")) for each in known)}
+    # Leaves may hold mappings of any keys. Names are keys as well.
+    patterns = [re.escape(each) for key in known for each in above(key)]
+    patterns += [re.escape(key) + r"([.\[].*)?" for key in leaves]
+    # A single entry needs no list.
+    pattern = re.compile("|".join(patterns).replace("NAME", "[^.]+").replace(r"\[\]", r"(\[\])?"))
+    for name in paper_names() if group == "paper" else config.names(group):
+        mapping, _ = config.load(group, name)
+        lifted = {key for key in paths(mapping) if group == "experiment" and key.endswith(".numeric")}
+        assert {key for key in paths(mapping) if not pattern.fullmatch(key)} <= lifted, name
+
+
+def above(key: str) -> list[str]:
+    """The keys that lead to a key."""
+    parts = key.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
+@pytest.mark.slow
+def test_every_key_of_a_system_is_in_the_reference() -> None:
+    """Those of its file and of its class, and of the classes inside; the page says some in words. A system a class."""
+    said = {*states.ABOUT, "name", "state", "_target_"}
+    mappings = {name: config.load("system", name)[0] for name in config.names("system")}
+    firsts = {str(mapping.get("_target_")): name for name, mapping in reversed(mappings.items())}
+    for name in firsts.values():
+        mapping = mappings[name]
+        text = configuration.entry("systems", name)
+        wanted = mapping.keys() - said
+        for key, cls in {"": class_of(mapping), **inner_classes(mapping)}.items():
+            below = f"{key}." * bool(key)
+            wanted |= {f"{below}{each}" for each in (defaults(cls) or {}) if cls is not None} - {"name"}
+        assert {key for key in wanted if f"`{key}`" not in text} == set(), name
+
+
+def class_of(mapping: Mapping[str, Any]) -> Callable[..., Any] | None:
+    module, _, name = str(mapping.get("_target_", "")).rpartition(".")
+    return getattr(importlib.import_module(module), name) if module else None
+
+
+def test_the_keys_inside_a_setting() -> None:
+    """By hand, of an encoder: listed keys have the file's value and comment, others their default."""
+    found = {key: (value, says) for key, value, says in keys.inner_rows("bi-encoder-tuned")}
+    assert found["`training.batch`"][0] == "`16`"
+    assert found["`training.length`"] == ("`128`", "word pieces: what two cores train in minutes")
+    assert found["`training.votes`"][0] == "`50`"
+    assert found["`calls.mode`"][0] == "`replay`"
+    assert list(keys.inner_rows("shuffle")) == []
+
+
+def test_a_sweep_shows_its_parameters() -> None:
+    for name in config.names("sweep"):
+        mapping, where = config.load("sweep", name)
+        page = configuration.entry("sweeps", name)
+        assert {key for key in entries.swept(mapping, where) if f"| {tables.plain(key)} |" not in page} == set()
+
+
+def test_launchers_and_callbacks_are_in_the_reference() -> None:
+    page = sections(page_of_keys())
+    for group in keys.HYDRA:
+        for name, path in config.names(group).items():
+            given = yaml.safe_load(path.read_text(encoding="utf-8"))
+            given = given.get(name, given).keys() - {"_target_"}
+            assert {key for key in given if f"| `{key}` |" not in page[f"{group}={name}"]} == set()
+
+
+@pytest.mark.parametrize("module", [architecture, configuration, keys, papers, results, staging, tables])
+def test_examples_of_the_generator(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def test_only_pages_of_the_site_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.raises(SystemExit, match="has files that are no pages of the site; name a new folder"):
+        make.main(str(tmp_path))
+    assert (tmp_path / "thesis.tex").read_text(encoding="utf-8") == "mine"
 
 
 def test_every_key_of_the_commands_is_in_the_reference() -> None:
@@ -76,10 +174,13 @@ def test_every_key_of_the_commands_is_in_the_reference() -> None:
 
 def test_every_variable_is_in_the_reference() -> None:
     page = (ROOT / "docs/reference/environment.md").read_text(encoding="utf-8")
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "harness").rglob("*.py"))
+    paths = [*(ROOT / "harness").rglob("*.py"), *(ROOT / "conf").rglob("*.yaml"), ROOT / "hatch_build.py"]
+    code = "".join(path.read_text(encoding="utf-8") for path in paths)
+    names = set(re.findall(r"\bHARNESS_[A-Z_]+\b", code))
+    names |= set(re.findall(r'(?:environ\.get\("|oc\.env:)([A-Z0-9_]+)', code))
     # Not for users: the program sets them for its own processes.
-    names = set(re.findall(r"\bHARNESS_[A-Z_]+\b", code)) - {"HARNESS_SERVER_PID", "HARNESS_REHEARSAL"}
-    assert {name for name in names if f"`{name}" not in page} == set()
+    names -= {"HARNESS_SERVER_PID", "HARNESS_REHEARSAL", "PERL5LIB"}
+    assert {name for name in names if not re.search(rf"`{name}(=\w+)?`", page)} == set()
 
 
 def test_schemas_and_names_of_the_face() -> None:

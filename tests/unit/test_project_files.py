@@ -69,14 +69,30 @@ def test_workflows_try_every_python() -> None:
         document = yaml.safe_load(text(f".github/workflows/{name}.yml"))
         for job in jobs:
             assert document["jobs"][job]["strategy"]["matrix"]["python"] == PYTHONS
-        used = {step["uses"] for job in document["jobs"].values() for step in job["steps"] if "uses" in step}
-        assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d[\d.]*", action) for action in used)
+
+
+def test_workflows_fix_their_actions_and_rights() -> None:
+    """Actions by the commit of a version; a job may write only what it says; only the publishing one may sign."""
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        used = re.findall(r"uses: (.+)", path.read_text(encoding="utf-8"))
+        assert used and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in used)
+        assert document["permissions"] == {"contents": "read"}
+        rights = {name: job["permissions"] for name, job in document["jobs"].items() if "permissions" in job}
+        signs = {"publish": {"id-token": "write", "attestations": "write"}} if path.stem == "release" else {}
+        assert rights == signs
+
+
+def test_the_workflow_runs_what_contributors_run() -> None:
+    jobs = yaml.safe_load(text(".github/workflows/ci.yml"))["jobs"].values()
+    run = " ".join(step.get("run", "") for job in jobs for step in job["steps"])
+    assert all(f"make {target}" in run for target in ("check", "docs", "test", "test-all"))
 
 
 def test_the_recipe_requires_what_the_package_does() -> None:
     """conda's names: python-xxhash; the condition on the version of Python is written in its own way."""
     run = yaml.safe_load(text("recipe/recipe.yaml"))["requirements"]["run"]
-    lines = {line if isinstance(line, str) else line["then"] for line in run} - {"python"}
+    lines = {line if isinstance(line, str) else line["then"] for line in run} - {f"python {PROJECT['requires-python']}"}
     ours = {re.sub(r"^([\w.-]+)", r"\1 ", line.partition(";")[0].strip()).lower() for line in PROJECT["dependencies"]}
     assert lines == {line.replace("xxhash ", "python-xxhash ") for line in ours}
 

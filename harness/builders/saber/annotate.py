@@ -58,7 +58,8 @@ class AnnotateSettings:
     budget : maximum cost, in the unit of the endpoint's prices.
     threshold : minimum relevance at which the language model's walk keeps a topic and descends below it; 0.85 as in the
         authors' code.
-    encoder : encoder with which the local annotator compares titles; `device` : where the encoder runs.
+    encoder : encoder with which the local annotator compares titles.
+    device : where the encoder runs.
     beam, share : of the local annotator's walk, see `harness.builders.saber.local.annotated`.
     """
 

@@ -126,7 +126,13 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class Balance:
-    """Limit on large sources (key `databank.balance`): `sources` give at most `ratio` times the others' problems."""
+    """Limit on large sources (key `databank.balance`).
+
+    Attributes
+    ----------
+    sources, ratio : these sources give at most so many times the problems of the others.
+    seed : of the draw of the kept problems.
+    """
 
     sources: tuple[str, ...]
     ratio: Annotated[float, number] = 1.0
@@ -139,7 +145,9 @@ class DatabankSettings:
 
     Attributes
     ----------
+    sources : corpora and files of problems.
     delimiters : how dollar signs are put around mathematics: by `rule`, by a language model (`llm`), or `none`.
+    duplicates, balance : settings of duplicate detection, and of the limit on large sources.
     endpoint, budget : name of the language model and its maximum cost, in the unit of the endpoint's prices.
     most : maximum number of problems, drawn at random with the seed of `balance`; None keeps all.
     """

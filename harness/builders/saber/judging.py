@@ -49,10 +49,13 @@ class JudgeSettings:
     Attributes
     ----------
     by : language model (`llm`), cosine of embeddings (`embedding`), or `oracle`, whose order is drawn by the seed.
-    endpoint, budget : of the language model, as in `annotate`; explain : whether it writes its reasons first.
+    endpoint, budget : of the language model, as in `annotate`.
+    explain : whether the language model writes its reasons first.
     encoder : encoder of the embeddings; None uses TF-IDF vectors of words, which need no model.
+    device : where the encoder runs.
     noise : of the oracle, in standard deviations of its strengths.
-    rounds : number of Swiss rounds; seed : of the pairings and of which candidate is shown first.
+    rounds : number of Swiss rounds.
+    seed : of the pairings and of which candidate is shown first.
     """
 
     by: Literal["llm", "embedding", "oracle"] = "embedding"

@@ -48,7 +48,9 @@ class PairSettings:
     bma, jaccard : thresholds at or above which a similarity is high; None uses the quantile over pairs. SABER-Math has
         0.8579101562504547 and 0.21057128906295475 for its own corpus.
     quantile : quantile of the similarities of all pairs of `sample` problems, drawn with `seed`; our choice.
-    block : number of problems in a tile; threads : tiles computed in parallel. Neither affects the result.
+    sample, seed : number of problems whose pairs give the quantile, and the seed that draws them.
+    block : number of problems in a tile; does not affect the result.
+    threads : tiles computed in parallel; does not affect the result.
     """
 
     bma: Annotated[float, partial(number, low=1e-9, high=1.0)] | None = None

@@ -47,7 +47,10 @@ class Settings:
 
     Attributes
     ----------
+    databank : problems, with delimiters of mathematics, and without duplicates.
     ontology : file of the tree of topics: `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
+    title, name : of the collection; the name is that of the file.
+    annotate, pairs, select, judge, rate : settings of the further steps.
     """
 
     databank: DatabankSettings

@@ -20,7 +20,13 @@ from harness.store.llm.client import Mode
 
 @dataclass(frozen=True)
 class RateSettings:
-    """Settings of the ratings (key `rate`): penalty of the strengths, and the largest rating."""
+    """Settings of the ratings (key `rate`).
+
+    Attributes
+    ----------
+    penalty : of the strengths.
+    scale : the largest rating.
+    """
 
     penalty: Annotated[float, partial(number, low=1e-6, high=1e6)] = rating.PENALTY
     scale: Annotated[float, partial(number, low=1e-6, high=rating.LARGEST)] = rating.SCALE

@@ -105,7 +105,9 @@ class SelectSettings:
 
     Attributes
     ----------
-    targets : number of targets; each : number of candidates per signal (`topic`, `summary`, `both`).
+    targets : number of targets.
+    each : number of candidates per signal (`topic`, `summary`, `both`).
+    seed : of the draws.
     domains : domain -> top-level titles of the ontology; targets are drawn from the domains in turn.
     """
 

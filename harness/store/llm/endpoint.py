@@ -112,6 +112,8 @@ class Endpoint:
 
     Attributes
     ----------
+    name, title : name of the file, and description.
+    model : the server's name of the model.
     url : base URL of the API (`http://127.0.0.1:8080/v1`); None for OpenAI.
     price_in, price_out : price of a million tokens; 0 for a local server.
     parameters : further parameters of each request (temperature, max_tokens, seed ...), part of the cache key.

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from harness.errors import HarnessError
-from harness.experiments.experiment import Condition, Experiment, Seeds, load_experiment
+from harness.experiments.experiment import Experiment, load_experiment
+from harness.experiments.parts import Condition, Seeds
 
 Conf = Callable[[str, str, str], Path]
 WHOLE: dict[str, Any] = {

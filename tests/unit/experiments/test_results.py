@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from harness.experiments.experiment import Condition, Experiment, Seeds
+from harness.experiments.experiment import Experiment
+from harness.experiments.parts import Condition, Seeds
 from harness.experiments.results import POOLED, Outcome, Results
 from harness.experiments.task import Task, task
 from harness.scoring.compare import compare

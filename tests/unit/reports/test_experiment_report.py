@@ -15,7 +15,8 @@ from scipy import stats as reference
 
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
-from harness.experiments.experiment import Condition, Experiment, Scale, Seeds
+from harness.experiments.experiment import Experiment
+from harness.experiments.parts import Condition, Scale, Seeds
 from harness.experiments.result_files import scores_in
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task

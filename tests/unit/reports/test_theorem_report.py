@@ -11,7 +11,8 @@ import pytest
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
-from harness.experiments.experiment import Condition, Experiment
+from harness.experiments.experiment import Experiment
+from harness.experiments.parts import Condition
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
 from harness.render.model import Figure, Table, Text

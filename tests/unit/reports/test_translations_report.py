@@ -13,7 +13,8 @@ import pytest
 import spoken_experiment as spoken
 
 from harness.data.topics import Topic
-from harness.experiments.experiment import Condition, Experiment, load_experiment
+from harness.experiments.experiment import Experiment, load_experiment
+from harness.experiments.parts import Condition
 from harness.experiments.results import POOLED, Outcome, Results
 from harness.experiments.task import Task, task
 from harness.io import config

@@ -8,7 +8,8 @@ import pytest
 
 import harness as h
 from harness.errors import HarnessError
-from harness.experiments.experiment import Condition, Experiment
+from harness.experiments.experiment import Experiment
+from harness.experiments.parts import Condition
 from harness.scoring.measures import parse_measure, split_measures
 
 ROOT = Path(__file__).parents[3]
