@@ -237,6 +237,7 @@ def titles(nav: object) -> Iterator[str]:
     generated = {f"reference/{group}.md": f"# {configuration.heading(group)}\n" for group in entries.GROUPS}
     generated |= {"reference/commands.md": commands.page(), "reference/configuration.md": configuration.overview()}
     generated |= {"reference/python.md": python.page(), "reference/schemas.md": files.page()}
+    generated["reference/keys.md"] = keys.page()
     generated |= {f"{group}/index.md": f"# {configuration.heading(group)}\n" for group in configuration.OWN_PAGES}
     generated |= {name: page for name, page in architecture.pages().items() if name.endswith(".md")}
     generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if to.endswith(".md")}
