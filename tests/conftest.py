@@ -29,6 +29,44 @@ settings.register_profile("ci", deadline=None, max_examples=50)
 settings.load_profile("dev")
 
 
+PART = 10  # `--heavy part` runs one in so many tests that are marked `heavy`
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that decides which heavy tests run."""
+    parser.addoption(
+        "--heavy", choices=("all", "part"), default="all", help="all heavy tests, or those that the commit draws"
+    )
+
+
+def _commit() -> str:
+    """Returns the commit that is tested; empty where there is no repository."""
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
+    return found.stdout.decode().strip()
+
+
+def drawn(test: str, commit: str) -> bool:
+    """Returns whether a commit draws a heavy test; each commit draws others, and the same ones again and again."""
+    return int(hashlib.sha256(f"{commit} {test}".encode()).hexdigest(), 16) % PART == 0
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says which heavy tests run."""
+    if config.getoption("--heavy") == "all":
+        return "heavy tests: all"
+    return f"heavy tests: one in {PART}, drawn by commit {_commit()[:12]}; all of them: make test-heavy"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the heavy tests that the commit does not draw."""
+    if config.getoption("--heavy") == "all":
+        return
+    commit = _commit()
+    left_out = {item for item in items if item.get_closest_marker("heavy") and not drawn(item.nodeid, commit)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints one line for each missing resource, with the number of tests that need it."""
     skipped: dict[str, list[str]] = {}

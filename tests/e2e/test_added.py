@@ -76,7 +76,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_commands_that_only_look_import_nothing(place: Place, tmp_path: Path) -> None:
     for name in ("__init__", "commands", "broken"):
         (tmp_path / "site" / "theirs" / f"{name}.py").write_text(TRAP)

@@ -155,7 +155,7 @@ def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
     place.good("score", "runs/mini-task1/mine.run", "-c", "mini-task1")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["cross_encoder.CrossEncoder", "bi_encoder.BiEncoder"])
 def test_a_model_to_train_that_has_the_tokenizer_of_another_one(place: Place, kind: str) -> None:
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")

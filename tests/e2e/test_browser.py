@@ -149,7 +149,7 @@ def test_one_goes_from_topic_to_topic_and_back_without_a_mouse(mini: Path, visit
     page.locator(".kicker bdi").last.filter(has_text=second).wait_for()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_axe_finds_nothing_serious_in_the_mini_report(mini: Path, visit: Open, width: int, scheme: str) -> None:
     page = visit(mini, "#explore=&by=attribute", width, scheme)

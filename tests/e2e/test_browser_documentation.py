@@ -44,6 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "site"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_pages(site: Path, visit: Open, width: int, scheme: str) -> None:
     for name in PAGES:

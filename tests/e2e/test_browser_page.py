@@ -127,7 +127,7 @@ def test_long_names_stay_within_their_drawings(tmp_path: Path, visit: Open) -> N
     assert visit(path, width=1280).evaluate(CUT) == []
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_result_stands_on_the_first_screen(mini: Path, visit: Open) -> None:
     for width in (1280, 1440):
         page = visit(mini, width=width)
@@ -205,7 +205,7 @@ def test_nothing_of_crossmath_is_cut_at_1280_pixels(crossmath: Path, visit: Open
     assert visit(crossmath, width=1280).evaluate(CUT) == []
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.real
 def test_crossmath_on_paper(crossmath: Path, visit: Open, tmp_path: Path) -> None:
     assert_printed_well(visit(crossmath), tmp_path)

@@ -130,7 +130,7 @@ def act_as_a_team(page: Page, team: str, seed: int) -> None:
     assert page.title().startswith(f"Done: Team {team}")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_lab_from_the_invitation_to_the_published_site(tmp_path: Path, contexts: Contexts) -> None:
     lab = new_lab(tmp_path / "lab", {"title": "A lab", "collection": "mini-task1", "cap": 4, "topic_pages": False})
     with program(lab.folder) as server:
@@ -255,7 +255,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Served, dict[str, st
     return site, tokens
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (820, "light")])
 def test_everyone_can_use_every_page(
     full: tuple[Served, dict[str, str]], contexts: Contexts, width: int, scheme: str

@@ -64,7 +64,7 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("width", "scheme"), [*LOOKS, (820, "light")])
 def test_everyone_can_use_every_page(site: Path, visit: Open, width: int, scheme: str) -> None:
     for page in PAGES:
@@ -122,7 +122,7 @@ def test_rows_are_filtered_and_open_their_run(site: Path, visit: Open) -> None:
     page.wait_for_url("**/lab/runs/t-poor/*.html")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_any_two_runs_are_compared_with_the_test_of_the_harness(site: Path, lab: Lab, visit: Open) -> None:
     found = {each.name: scores_of(lab, each).column("nDCG") for each in submissions(lab)}
     for a, b in (("fair", "poor"), ("good", "poor"), ("poor", "good")):

@@ -54,7 +54,7 @@ def styles(locator: Locator) -> list[str]:
     return [str(locator.evaluate(f"e => getComputedStyle(e).{name}")) for name in ("direction", "textAlign")]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_persian_stands_on_the_right_and_its_formulas_and_english_read_from_the_left(
     page_of_topics: Path, visit: Open
 ) -> None:
@@ -132,7 +132,7 @@ def test_one_chooses_the_version_and_the_address_keeps_it(page_of_topics: Path, 
     assert page.locator(".sides thead bdi").all_inner_texts() == ["dictionary, Foreign", "as they are, English"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_axe_finds_nothing_serious(page_of_topics: Path, visit: Open, width: int, scheme: str) -> None:
     for version in ("dictionary, Foreign", "bare, Foreign", "as they are, Foreign"):

@@ -96,7 +96,7 @@ def test_a_dry_run_then_every_step_then_nothing(place: Place) -> None:
     assert (place.here / "made/collection").is_dir()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_again_and_again_it_pays_for_no_answer_twice(place: Place, tmp_path: Path, server: Server) -> None:
     prepare(place, server.url)
     other = Place(tmp_path / "other")

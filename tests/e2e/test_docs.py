@@ -56,7 +56,7 @@ def _can_run(block: Block) -> bool:
     return block.kind in ("console", "python")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_examples_of_other_libraries(tmp_path: Path) -> None:
     for name in ("pyterrier", "ranx"):
         pytest.importorskip(name, reason=f"{name} is not installed (extra {name})")

@@ -44,7 +44,7 @@ def test_the_pages_name_the_options_that_there_are() -> None:
     assert f"{(Settings().most_upload + OVERHEAD) >> 20}m; " in shown and f"{(256 << 20) + OVERHEAD >> 20}MiB" in shown
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_example(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8").partition("## Example")[2].partition("\n## ")[0]
     place, here = Place(tmp_path), f"127.0.0.1:{free_port()}"

@@ -49,7 +49,7 @@ def place(site: Path, tmp_path: Path) -> Place:
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_readme(place: Place) -> None:
     commands = commands_in(README)
     assert len(commands) == README.count("$ harness ") == 4

@@ -119,7 +119,7 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
         assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
     text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
     for name in ("été", "a#b", "a=b", "a,b"):

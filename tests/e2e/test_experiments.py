@@ -91,7 +91,7 @@ def table(place: Place, name: str, folder: str = "mini") -> list[dict[str, str]]
         return list(csv.DictReader(file))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_embedded_experiment(place: Place) -> None:
     """Its numbers are those of the runs that `harness run` makes, its tests those of `compare`."""
     printed = place.good(*MINI).splitlines()
@@ -134,7 +134,7 @@ def test_the_embedded_experiment(place: Place) -> None:
     assert words[-1] == 'system.name="tfidf-ltn-rerank=true"'
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_is_finished_is_not_run_again(place: Place) -> None:
     first = place.run(*MINI)
     again = place.run(*MINI)
@@ -144,7 +144,7 @@ def test_what_is_finished_is_not_run_again(place: Place) -> None:
     assert place.run(*MINI, "reuse=false").err.count("running ") == 9
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path) -> None:
     """Four times, at random moments of all that it does: the same bytes of every table, and no finished run twice."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
@@ -182,7 +182,7 @@ def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path)
     assert killed.files("reports") == calm.files("reports")  # its record is written again, too
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_would_be_run(place: Place) -> None:
     """`--dry-run` runs nothing, and says what is finished and how long the rest may take."""
     place.write("conf/system/lacking.yaml", "title: L\n_target_: x.y\nneeds: no_such_module\nextra: what\n")
@@ -215,7 +215,7 @@ def test_what_would_be_run(place: Place) -> None:
     assert place.good("run", "experiment=mine", "--dry-run", "reuse=false").splitlines()[1] == before[1]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
     """What one scale has made is never taken for the other, and nothing is smaller than was asked for."""
     halves(place)
@@ -376,7 +376,7 @@ def test_cells_that_cannot_be_run(place: Place) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_sections_of_somebody_else(place: Place) -> None:
     place.write(
         "more.py",

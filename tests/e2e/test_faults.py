@@ -33,11 +33,11 @@ def _end_well(faults: str, commands: str) -> None:
     assert f"0 of {len(names) * len(faults.split(',')) - skipped} cases ended badly" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_commands_killed_at_a_change_of_a_file() -> None:
     _end_well("kill at a change", "run bm25,build,submit,fetch")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_other_faults() -> None:
     _end_well("disk,read-only,memory", "run bm25")

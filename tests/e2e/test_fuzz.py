@@ -18,12 +18,12 @@ def _ends_well(cases: int, kinds: str) -> None:
     assert f"0 of {cases} cases ended badly" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_few_damaged_files() -> None:
     _ends_well(6, "archives,archives,configurations,stores")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("kind", "cases"), [("archives", 20), ("configurations", 15), ("copies", 5), ("stores", 10)])
 def test_damaged_files(kind: str, cases: int) -> None:
     _ends_well(cases, kind)

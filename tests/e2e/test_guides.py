@@ -34,7 +34,7 @@ def test_guides(tmp_path: Path, path: Path) -> None:
     follow(Place(tmp_path), path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", needing(("how-to",), "model"))
 def test_guides_with_a_language_model(tmp_path: Path, path: Path) -> None:
     """On an endpoint that always gives the same answer."""

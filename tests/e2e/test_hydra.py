@@ -67,7 +67,7 @@ def data(place: Place, path: str) -> dict[str, Any]:
     return report["data"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_demonstration(place: Place) -> None:
     printed = place.good("reproduce", "output=out/reports", "runs=out/runs", "formats=[html,json]")
     blocks = [block.splitlines() for block in printed.strip().split("\n\n")]
@@ -202,7 +202,7 @@ def test_a_persons_own_configuration(place: Place, named: bool) -> None:
     assert table(printed)[1] == ["ours", "0.5000", "0.5000", "2", "1"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_configuration_is_shown_not_run(place: Place) -> None:
     shown = yaml.safe_load(place.good(*RUN, "--cfg", "job"))
     assert shown["system"]["_target_"] == "harness.systems.baselines.Overlap"

@@ -88,6 +88,7 @@ def prepared(place: Place, depths: int = 4, **system: object) -> Place:
     return place
 
 
+@pytest.mark.heavy
 def test_runs_and_reports_are_equal(engine: Engine, tmp_path: Path, calm: Place) -> None:
     """`bench/launchers_real.py` compares more cells, on real data."""
     place = engine.place(tmp_path)
@@ -98,6 +99,7 @@ def test_runs_and_reports_are_equal(engine: Engine, tmp_path: Path, calm: Place)
     assert runs_in(place.here) == runs_in(calm.here)
 
 
+@pytest.mark.heavy
 def test_a_killed_worker_and_a_failure(engine: Engine, tmp_path: Path) -> None:
     """The others go on; the run whose worker was killed is tried once more."""
     place = prepared(engine.place(tmp_path))
@@ -134,6 +136,7 @@ def test_the_long_map_of_one_run(engine: Engine, tmp_path: Path) -> None:
     assert sorted(first for first, *_ in calls(place.here)) == sorted([*shards, shards[3]])
 
 
+@pytest.mark.heavy
 def test_an_interrupt_cancels_what_is_queued(engine: Engine, tmp_path: Path) -> None:
     place = prepared(engine.place(tmp_path), 5)
     for depth in (2, 3, 4):
@@ -168,6 +171,7 @@ def test_a_sweep_and_its_resources(engine: Engine, tmp_path: Path) -> None:
     assert {Path(name).name for name in runs_in(place.here)} == {"noted-depth=2.run", "noted-depth=3.run"}
 
 
+@pytest.mark.heavy
 def test_a_lost_node_of_slurm(cluster: slurm.Cluster, tmp_path: Path) -> None:
     """SLURM puts its job back into the queue; the run is made on the other node."""
     engine = Engine("submitit_slurm", "hydra.launcher.mem_gb=1", environment=cluster.environment)
@@ -190,6 +194,7 @@ def test_a_lost_node_of_slurm(cluster: slurm.Cluster, tmp_path: Path) -> None:
         cluster.start(node)
 
 
+@pytest.mark.heavy
 def test_a_lost_node_of_ray(ray_nodes: Any, tmp_path: Path) -> None:  # noqa: ANN401
     engine = Engine("ray", f"hydra.launcher.address={ray_nodes.address}")
     place = prepared(engine.place(tmp_path), 5)

@@ -44,6 +44,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return undisturbed(Place(tmp_path_factory.mktemp("calm")))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("processes", "name", "cells"), [(2, "many", 33), (4, "mini", 9)])
 def test_runs_and_reports_are_equal(place: Place, calm: Place, processes: int, name: str, cells: int) -> None:
     place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
@@ -60,6 +61,7 @@ def test_runs_and_reports_are_equal(place: Place, calm: Place, processes: int, n
     assert len(made) == cells
 
 
+@pytest.mark.heavy
 def test_failures_are_listed_with_their_logs(place: Place) -> None:
     prepared(place)
     place.write("../told/do-2", "raise")
@@ -78,6 +80,7 @@ def test_failures_are_listed_with_their_logs(place: Place) -> None:
     assert len(calls(place.here)) == 5
 
 
+@pytest.mark.heavy
 def test_a_run_that_needs_what_another_one_is_making(place: Place) -> None:
     """It ends at once, and is made in the next wave; what they share is made once."""
     prepared(place)
@@ -88,6 +91,7 @@ def test_a_run_that_needs_what_another_one_is_making(place: Place) -> None:
     assert sorted(Counter(depth for depth, *_ in calls(place.here)).values()) == [1, 2, 2, 2]
 
 
+@pytest.mark.heavy
 def test_reuse_false_makes_each_run_once(place: Place) -> None:
     prepared(place, 3)
     for count in (3, 6):
@@ -98,6 +102,7 @@ def test_reuse_false_makes_each_run_once(place: Place) -> None:
 MAP = ("run", *MINI, "system=mapped", "formats=[json]")
 
 
+@pytest.mark.heavy
 def test_the_long_map_of_one_run(place: Place) -> None:
     """A killed worker costs its shard; the bytes are those of one process, and nothing is left."""
     for name, text in mapping().items():
@@ -123,6 +128,7 @@ def test_the_long_map_of_one_run(place: Place) -> None:
     assert [path.name for path in (place.cache / "store" / "lengths-shard").iterdir()] == []
 
 
+@pytest.mark.heavy
 def test_a_document_that_kills_its_process(place: Place) -> None:
     for name, text in mapping().items():
         place.write(name, text)
@@ -143,6 +149,7 @@ def test_a_document_that_kills_its_process(place: Place) -> None:
     assert (told / "lengths").read_text() == lengths.replace(length, f"{deadly} crashed\n")
 
 
+@pytest.mark.heavy
 def test_a_killed_worker(place: Place) -> None:
     """joblib kills all processes with it; the others run again, and so does the one that was killed by chance."""
     prepared(place)
@@ -154,6 +161,7 @@ def test_a_killed_worker(place: Place) -> None:
     assert len(calls(place.here)) <= 6
 
 
+@pytest.mark.heavy
 def test_a_run_that_kills_its_worker(place: Place) -> None:
     """As one does that needs too much memory: the others are finished, and it is tried twice."""
     prepared(place)
@@ -190,6 +198,7 @@ def test_a_killed_driver_resumes(place: Place) -> None:
     assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.heavy
 def test_an_interrupt(place: Place) -> None:
     prepared(place, 6)
     place.write("../told/do-3", "wait")
@@ -209,6 +218,7 @@ def test_an_interrupt(place: Place) -> None:
     assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "3", "4", "4", "5", "6"]
 
 
+@pytest.mark.heavy
 def test_threads_and_processes_follow_the_resources(place: Place) -> None:
     prepared(place, 3, resources={"cpus": 2})
     place.good(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
@@ -217,6 +227,7 @@ def test_threads_and_processes_follow_the_resources(place: Place) -> None:
     assert not any("resources" in path.read_text() for path in place.here.glob("runs/mini-task1/*.yml"))
 
 
+@pytest.mark.heavy
 def test_a_sweep_has_the_same_points_and_folder(place: Place, tmp_path: Path) -> None:
     words = ("run", "-m", *MINI, "system=noted", "system.depth=2,3", "system.resources.cpus=2", "formats=[json]")
     other = prepared(Place(tmp_path / "other"))

@@ -116,7 +116,7 @@ def test_filters(
     assert [row[0] for row in table(place.good("list", "system", *options))[1:]] == names
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_list_on_a_terminal_has_a_line_for_each_entry(
     place: Place, everything: dict[str, list[dict[str, str]]]
 ) -> None:
@@ -226,7 +226,7 @@ def test_a_system_is_shown(place: Place) -> None:
 GIVEN = ("system.model=MODEL", "system.llm=ENDPOINT", "system.pipeline=PACKAGE", "training=[COLLECTION]")  # by the user
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_examples_run_as_printed(place: Place) -> None:
     """Those of ready systems on embedded collections; the others, and experiments, are composed by unit tests.
 
@@ -299,7 +299,7 @@ def test_what_is_wrong_is_one_line(place: Place, arguments: tuple[str, ...], fau
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_doctor(place: Place) -> None:
     found = json.loads(place.good("doctor", "--json"))
     assert found["works"]["Python"] == sys.version.split()[0]

@@ -43,7 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return place
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_of_all_documents(place: Place) -> None:
     lines = [line.split("\t") for line in (place.here / PRODUCED).read_text().splitlines()]
     topics = list(dict.fromkeys(line[0] for line in lines))
@@ -65,7 +65,7 @@ def test_the_report_says_what_it_is(place: Place) -> None:
     assert "mini-problems: which answer was accepted is not known" in text
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> None:
     before = (place.here / PRODUCED).read_bytes()
     done = place.run(*RUN, *SMALL)
@@ -78,7 +78,7 @@ def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> Non
     assert (place.here / PRODUCED).read_bytes() == before
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None:
     cold = {"HARNESS_CACHE": str(tmp_path / "cold")}
     done = place.run(*RUN, *SMALL, "runs=again", environment=cold)

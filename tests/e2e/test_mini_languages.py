@@ -44,7 +44,7 @@ def test_judgments_are_those_of_the_english_topics(language: str) -> None:
     assert (found.protocol, found.corpus) == (english.protocol, english.corpus)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_cross_lingual_pipeline_offline(place: Place) -> None:
     """Untranslated topics, and a person's English of them: what needs no translator; scored as `score` does."""
     for language in LANGUAGES:
@@ -69,7 +69,7 @@ def test_apertium_translates_the_spanish_mini_topics(place: Place) -> None:
     assert "1 run on mini-task1-spa (edition official, n = 12): nDCG′ " in printed
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_corpus_of_the_collection_is_as_if_it_were_named(place: Place) -> None:
     done = place.run("run", "collection=mini-task1", "system=bm25", QUIET)
     assert done.code == 0
@@ -109,7 +109,7 @@ def test_which_runs_have_no_corpus_of_their_own(place: Place) -> None:
     assert "harness: system shuffle: needs a corpus; name one with corpus=NAME (known: arqmath-posts, " in done.err
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_keys_that_the_file_does_not_list(place: Place) -> None:
     """Given, swept on the command line and by a file, and in an experiment: always without `+`."""
     given = ("run", "collection=mini-task1", "system=overlap", QUIET)

@@ -76,7 +76,7 @@ def test_what_reads_imports_them(place: Place) -> None:
     assert "root of two" in explored((place.here / "out" / "index.html").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_looks_does_not(place: Place) -> None:
     for command in (
         ("list", "--json"),

@@ -86,7 +86,7 @@ def test_a_paper_of_the_current_folder_runs_nothing(place: Place) -> None:
     assert not (place.here / "touched").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_in_the_processes_of_a_launcher(place: Place) -> None:
     if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         pytest.skip("hydra-joblib-launcher is not installed: pip install 'mathir-harness[joblib]'")
@@ -172,7 +172,7 @@ LOOKING = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("module", [False, True], ids=["script", "python -m"])
 def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
     """Whatever a `conf/` names, and whatever lies in the current folder under the names of libraries."""
@@ -213,7 +213,7 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
     assert (place.here / "sprung").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_name_of_a_system_without_the_key_name(place: Place) -> None:
     """It is that of the file, by which an earlier run is found; also of a function and of a file that inherits."""
     code = "from harness.systems.baselines import Overlap\n\ndef plain(depth=5):\n    return Overlap(depth)\n"

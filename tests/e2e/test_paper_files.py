@@ -70,7 +70,7 @@ def test_the_files_of_the_demonstration_fit_into_a_paper(demonstration: Path, pd
     compiles(demonstration / name, pdflatex)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.real
 def test_the_files_of_crossmath_fit_into_a_paper(crossmath: Path, pdflatex: str) -> None:
     compiles(crossmath / "crossmath", pdflatex)

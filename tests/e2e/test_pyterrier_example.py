@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_readme(site: Path, tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.environment["PYTHONPATH"] = f"{place.environment.get('PYTHONPATH', '')}:{site}"

@@ -67,7 +67,7 @@ def test_the_numbers_of_systems() -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.real
 @pytest.mark.parametrize("name", REAL)
 def test_the_commands_of_a_page(tmp_path: Path, mirror: Path, name: str) -> None:

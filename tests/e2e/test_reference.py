@@ -22,7 +22,7 @@ def compare(made: Path) -> None:
         assert content == wanted[name], f"{made.name}/{name} differs; run make reports, look at the diff"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_demonstration(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("reproduce", *OPTIONS)
@@ -32,7 +32,7 @@ def test_the_demonstration(tmp_path: Path) -> None:
         compare(path)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.real
 def test_crossmath(tmp_path: Path, mirror: Path) -> None:
     place = Place(tmp_path)

@@ -20,6 +20,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, mirror: Path) -> Place:
     return made
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("paper", "row"),
     [
@@ -43,6 +44,7 @@ def test_a_recipe_of_each_kind(place: Place, paper: str, row: str) -> None:
     assert "nDCG′ 0" not in logs
 
 
+@pytest.mark.heavy
 def test_one_that_was_stopped_resumes_to_the_same_bytes(place: Place) -> None:
     words = ("rehearse", "mirmu-msm", "--rows", "msm 3*", "--folder", "stopped")
     done = place.here / "stopped" / "mirmu-msm" / "done.jsonl"

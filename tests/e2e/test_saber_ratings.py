@@ -33,7 +33,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert {0, 5} <= grades
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
     """A system's runs on formulas and on words, its leaderboard beside another one, and choices of people."""
     place = Place(tmp_path)

@@ -20,12 +20,12 @@ def check(folder: Path, options: list[str], workers: int) -> None:
     assert sum(found["killed"].values()) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_with_sqlite(tmp_path: Path) -> None:
     check(tmp_path, [], 1)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_with_postgresql_and_two_workers(tmp_path: Path) -> None:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (Debian's package postgresql)")

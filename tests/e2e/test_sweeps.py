@@ -164,7 +164,7 @@ def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     assert sum("1 more points" in line for line in errors) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """Twelve points, killed three times at random moments."""
     calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
@@ -196,7 +196,7 @@ def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> Non
     }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
     arguments = ("run", "-m", *MINI, "system=bm25", "system.k1=0.5,1.5", "formats=[json]")
     first = place.run(*arguments)
@@ -241,7 +241,7 @@ def test_points_of_other_data_are_not_counted(place: Place) -> None:
     assert "judged and present" in report.partition("|")[0]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_points_of_another_protocol_are_not_counted(place: Place) -> None:
     """Nor those of other values of keys that do not vary; what varies tells points apart, whatever refers to it."""
     place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
@@ -337,7 +337,7 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
     assert "training: the judgments contain topic 'M.1' of the task" in place.run(*own).err
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_shipped_sweep(place: Place) -> None:
     shown = place.good("run", "sweep=bm25-k1-b", *MINI, "system=bm25", "formats=[json]").splitlines()
     assert shown[-2].startswith("40 configurations of bm25 on mini-task1: best nDCG′ 0.")
@@ -345,7 +345,7 @@ def test_a_shipped_sweep(place: Place) -> None:
     assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in runs(place)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(importlib.util.find_spec("joblib") is None, reason="joblib is not installed")
 def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
     arguments = (*MINI, "system=bm25", "system.k1=0.5,1,1.5,2", "formats=[json]")
@@ -356,7 +356,7 @@ def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
     assert len(points(place)) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="optuna is not installed")
 def test_optuna_searches(place: Place) -> None:
     printed = place.good(

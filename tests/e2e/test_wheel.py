@@ -117,7 +117,7 @@ def test_a_wheel_without_kernels(
     assert library.read_bytes() == b"earlier"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_installed_program(installed: Path, tmp_path: Path) -> None:
     place = Place(tmp_path, installed)
     assert place.good("--version") == f"mathir-harness {__version__}\n"
@@ -152,7 +152,7 @@ def test_the_installed_program_follows_the_readme(installed: Path, tmp_path: Pat
     assert number > 25
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_installed_program_makes_the_runs_of_this_one(installed: Path, tmp_path: Path) -> None:
     arguments = ("run", "collection=mini-theorems", "corpus=mini-theorems", "system=overlap", "formats=[csv]")
     there, here = Place(tmp_path / "there", installed), Place(tmp_path / "here")

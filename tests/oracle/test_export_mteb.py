@@ -61,6 +61,7 @@ def asked(program: str, home: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.heavy
 def test_mteb_loads_it(tmp_path: Path) -> None:
     names = ("mini-theorems", "mini-task1", "mini-task2", "mini-task1-pes")
     for name in names:

@@ -107,7 +107,7 @@ def lines_of(run: Run) -> list[Line]:
     return [(run.topics[topic], doc.decode(), value) for topic, doc, value in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("collection", "corpus", "moves"),

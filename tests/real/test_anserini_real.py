@@ -54,7 +54,7 @@ def agreement(a: Rankings, b: Rankings) -> tuple[float, float, float]:
     return float(np.mean(taus)), float(np.mean(overlaps)), max(differences)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_all_topics_are_answered_to_the_depth(rankings: Mapping[str, Rankings]) -> None:
     for ranking in rankings.values():
         assert len(ranking) == 100

@@ -43,7 +43,7 @@ def coverage(corpus: str, collection: str, edition: str) -> tuple[Qrels, Coverag
 # --- Math Stack Exchange pages ---
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_pages_of_math_stack_exchange() -> None:
     pages = load_corpus("mse-pages")
     remarks: Counter[str] = Counter()
@@ -87,7 +87,7 @@ def test_a_page_as_a_document() -> None:
     assert "similar questions on MSE" not in " ".join((page.title, page.body, page.columns["question"]))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_html_of_answers() -> None:
     pages = replace(load_corpus("mse-pages"), keep=("html",))
     count = 0
@@ -154,7 +154,7 @@ def test_judged_answers_among_the_pages(
 # --- formulas ---
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_formulas_of_the_pages() -> None:
     corpus = load_corpus("mse-formulas")
     assert corpus.remarks() == {

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 COVERED = {1: (320, 6_074), 2: (644, 8_115), 3: (934, 11_538)}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("year", COVERED)
 def test_judgments_are_cut_to_the_visual_ids_of_the_corpus(year: int) -> None:
     found = task(f"arqmath-{year}-task2", "mse-formulas")
@@ -27,7 +27,7 @@ def test_judgments_are_cut_to_the_visual_ids_of_the_corpus(year: int) -> None:
     assert found.keys == load_corpus("mse-formulas").keys()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_score_takes_the_keys_of_the_corpus(tmp_path: Path) -> None:
     found = task("arqmath-3-task2", "mse-formulas")
     assert found.keys is not None

@@ -46,7 +46,7 @@ def pages(mirror: Path) -> list[tuple[str, str]]:
     return [found.get(name, ("", "")) for name in wanted]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_tangent_strings_come_back_as_they_were(tangent: dict[str, dict[str, str]]) -> None:
     strings = [text for columns in tangent.values() for text in columns.values()]
     assert len(tangent) == 9_350
@@ -68,7 +68,7 @@ def test_official_formulas_are_read(official: dict[int, list[Pair]]) -> None:
         assert count(read_content(pair.content) for pair in official[year]) == operators
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_formulas_of_pages_are_read(pages: list[tuple[str, str]]) -> None:
     markups = [markup for _, markup in pages if markup]
     assert len(pages) - len(markups) == 356

@@ -138,7 +138,7 @@ def of_topics(table: Run, topics: Sequence[str]) -> Run:
     return Run.from_dict(table.name, {topic: docs for topic, docs in table.to_dict().items() if topic in topics})
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_is_learned_on_one_half_of_the_topics_ranks_the_other(
     runs: Sequence[Run], scorer: Scorer, tmp_path: Path
 ) -> None:

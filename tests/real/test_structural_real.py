@@ -47,7 +47,7 @@ def test_real_formulas_find_themselves_first(mirror: Path) -> None:
         assert {canonical(known.trees[other]) for other in best} == {canonical(tree)}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_posts_are_found_by_the_formulas_of_a_question(mirror: Path, tmp_path: Path) -> None:
     corpus = load_corpus("mse-pages")
     known = formulas.read(corpus, "opt")

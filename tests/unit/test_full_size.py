@@ -134,7 +134,7 @@ def test_a_process_that_fails_ends_the_measurement(tmp_path: Path) -> None:
         run(command, tmp_path, tmp_path / "log", Limits(2**40, 60))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_paths_are_measured_once_and_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.full_size", "--json", str(tmp_path / "found.json")]
     command += ["--paths", "posts,vectors,leaderboard", "--scales", "1/20000,1/10000"]

@@ -50,7 +50,7 @@ def test_small_trial_of_the_relational_encoder(tmp_path: Path, capsys: pytest.Ca
     assert load(tmp_path / "gpu.json") == {}  # a trial has no other side
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_small_trial_of_all_parts(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
     assert gpu.main([*TRIAL, "--out", str(tmp_path)]) == 0
@@ -106,7 +106,7 @@ def test_a_part_that_fails_is_a_line_and_the_others_go_on(
     assert {path: path.stat().st_mtime_ns for path in RESULTS.glob("gpu.*")} == before  # a trial is not a result
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_part_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     (line,) = gpu.isolated("epoch", "cpu", SMALL, 300.0)
     assert (line.part, line.unit) == ("epoch", "s")

@@ -125,7 +125,7 @@ def changed(number: str) -> str:
     return number[:-1] + str((int(number[-1]) + 1) % 10)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_number_that_is_changed_is_found() -> None:
     """Each number of a table of results, one at a time; of sentences most, as a page of results has many."""
     seen: dict[bool, list[bool]] = {True: [], False: []}

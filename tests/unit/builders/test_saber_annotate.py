@@ -147,7 +147,7 @@ def test_no_idea_is_none(server: Server) -> None:
     assert not bad
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(server: Server) -> None:
     every, endpoint = problems(160), server.endpoint(timeout=60.0)
     before = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)

@@ -79,7 +79,7 @@ def test_no_runs_and_one_name_for_two_are_refused(tmp_path: Path, lines: bool) -
         evaluate_files(bench, [tmp_path / "a.run"] * 2, names=("same", "same"), lines=lines)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_memory_does_not_grow_with_the_number_of_runs(tmp_path: Path) -> None:
     bench = _judged(tmp_path)
     path = tmp_path / "long.run"

@@ -142,7 +142,7 @@ print(cache.get_task_names())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(
     find_spec("mteb") is None, reason="mteb is not installed (65 MB): pip install 'mathir-harness[mteb]'"
 )

@@ -158,7 +158,7 @@ def test_a_run_that_wandb_could_not_log_whole_is_shown_as_failed(
 
 
 @WANDB
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_wandb_offline(found: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Wandb(folder=str(tmp_path)).on_job_end(None, job(Finished(0.5, [found])))
     assert capsys.readouterr().err == ""
@@ -199,7 +199,7 @@ def logged(file: Path) -> Iterator[Any]:
 
 
 @MLFLOW
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conf: Callable[[str, str, str], Path]) -> None:
     """The points of a sweep are logged; a run on private judgments is not."""
     import os

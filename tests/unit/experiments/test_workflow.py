@@ -140,7 +140,7 @@ DEMONSTRATION = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_demonstration_runs_floors_and_real_systems_on_every_embedded_collection(tmp_path: Path) -> None:
     said: list[str] = []
     found = list(demonstrate(tmp_path, said.append))

@@ -61,7 +61,7 @@ def killed_at(step: int, lab: Lab, bench: Task, path: Path) -> None:
     submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
     """Whatever the step, the next process finds all of the submission or nothing, and goes on."""
     lab = make(private=True, cap=999)  # of which more files are written

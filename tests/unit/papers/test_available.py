@@ -230,7 +230,7 @@ def test_one_command_of_theirs_in_full() -> None:
     assert "'system.runs=[msm-sum,runs/arqmath-2-task1/mirmu-minilm-roberta.run]'" in available.full(learned)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.usefixtures("no_models")
 def test_their_report_tells_it_in_every_format() -> None:
     report = report_of("mirmu-msm")

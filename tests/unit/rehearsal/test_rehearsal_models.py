@@ -122,7 +122,7 @@ def test_same_bytes_of_the_same_seed_and_texts(stand_in: Callable[[str], Path], 
     assert changed and all(file.endswith((".safetensors", ".bin")) for file in changed)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_same_bytes_in_another_process(stand_in: Callable[[str], Path], tmp_path: Path) -> None:
     code = (
         "import json, sys; from pathlib import Path; from harness.rehearsal.models import FORMS, make\n"

@@ -51,7 +51,7 @@ def test_a_paper_without_archived_runs(key: str) -> None:
     assert paper.title.split(":")[0] in listed
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.real
 @pytest.mark.usefixtures("mirror")
 def test_the_command_of_a_row_gives_its_value() -> None:

@@ -232,7 +232,7 @@ def test_no_text_becomes_markup(site: Served) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_garbage_costs_no_worker(site: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """1,000 uploads of garbage by 20 teams: each is refused with a reason, and a good run is scored after them."""
     draw, worker = random.Random(2), Worker(site.lab.folder, site.service.queue, site.limits)

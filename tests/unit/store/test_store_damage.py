@@ -78,6 +78,7 @@ def whole() -> dict[Path, dict[str, bytes]]:
     return {found.path: content(found.path) for found in artefacts.artefacts()}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name", ["bm25", *(pytest.param(name, marks=pytest.mark.slow) for name in ("l2l", "structural"))]
 )
@@ -195,7 +196,7 @@ def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> 
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
     side = sidecar.beside(path)

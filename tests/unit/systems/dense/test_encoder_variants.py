@@ -69,7 +69,7 @@ def test_other_back_ends_are_near(folder: Path, plain: np.ndarray[Any, Any], bac
     assert variants.versions(backend)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_several_devices_give_the_same_vectors(folder: Path, plain: np.ndarray[Any, Any]) -> None:
     loaded = encoder.load(str(folder), Settings(devices=("cpu", "cpu")))
     found = loaded.encoded(SOME, "document")

@@ -149,7 +149,7 @@ make("cross", Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_and_made_again_it_has_the_same_bytes(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -294,7 +294,7 @@ trainer.train(learner, Path(sys.argv[1]) / "parts", {}, silent)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     whole = made(tmp_path)
     log = trainer.train(whole, tmp_path / "whole", {}, silent)

@@ -136,7 +136,7 @@ def test_rankings_are_ours_where_both_have_a_method(monkeypatch: pytest.MonkeyPa
 
 
 @needs
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_all_methods_and_norms_and_the_order_of_sets() -> None:
     """Each gives every document of the runs a score, which does not depend on Python's seed of hashes."""
     gathered = candidates.gather(made(2, ties=True))

@@ -416,7 +416,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @real_java
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.usefixtures("quick")
 def test_lucene_ranks_as_bm25_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With exact lengths the scores agree to the four digits that Anserini gives; in any locale, in any folder."""

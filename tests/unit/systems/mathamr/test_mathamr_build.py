@@ -109,7 +109,7 @@ def test_shards_of_any_size_give_the_same_bytes(tmp_path: Path) -> None:
     assert len(contents) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None:
     posts = [*POSTS[:9], Post("bad", "a crash here"), *POSTS[9:]]
     built = _made(tmp_path / "two", posts, workers=2)

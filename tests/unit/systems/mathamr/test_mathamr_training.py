@@ -150,7 +150,7 @@ trainer(Path(sys.argv[1])).run(lambda line: None)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("at", [3, 8])
 def test_killed_and_resumed_ends_with_the_same_weights(tmp_path: Path, at: int) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"

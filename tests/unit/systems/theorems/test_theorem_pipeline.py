@@ -269,7 +269,7 @@ def test_the_answers_in_the_repository_make_the_same_run_without_a_network(
     assert plain != runs[0]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_vectors_of_a_replay_are_the_same_bytes(
     endpoint: str, kept: Path, tmp_path: Path, fetched_model: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
