@@ -57,6 +57,7 @@ def test_pages(site: Path, visit: Open, width: int, scheme: str) -> None:
 
 def test_the_search_works_from_disk(site: Path, visit: Open) -> None:
     page = visit(site / "index.html")
-    page.locator("input.md-search__input").fill("Bonferroni")
+    page.locator("input.md-search__input").click()
+    page.keyboard.type("Bonferroni")  # the search listens to keys
     page.wait_for_selector(".md-search-result__item")
     assert "Bonferroni" in page.locator(".md-search-result__list").inner_text()
