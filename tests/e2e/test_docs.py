@@ -33,7 +33,7 @@ FOLLOWED = [
 # Of more than two seconds, or run with real data as well.
 SLOW = {"experiments", "export", "labs", "late-and-sparse", "private-judgments", "runs", "scoring", "site", "sweeps"}
 # Pages that other tests run, which know what these need.
-ELSEWHERE = ("README", "cost", "crosslingual", "foreign", "lean", "neural", "saber", "server", "theorems")
+ELSEWHERE = ("README", "cost", "crosslingual", "foreign", "neural", "saber", "server", "theorems")
 
 
 @pytest.mark.parametrize("path", [marked(path, SLOW) for path in FOLLOWED])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
-import signal
-import socket
-import subprocess
 from pathlib import Path
 
 import pytest
 import typer
+from pages import follow
 from tools import Place
 
 from harness.cli.main import app
@@ -18,17 +15,6 @@ from harness.server.guard import OVERHEAD
 from harness.server.service import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
-ADDRESS = "127.0.0.1:8000"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def matches(shown: str, printed: str) -> bool:
-    """Whether a text is the shown one, in which an ellipsis stands for anything on a line."""
-    return re.fullmatch(".*".join(map(re.escape, shown.strip().split("…"))), printed.strip()) is not None
 
 
 def test_the_pages_name_the_options_that_there_are() -> None:
@@ -46,35 +32,4 @@ def test_the_pages_name_the_options_that_there_are() -> None:
 
 @pytest.mark.heavy
 def test_the_example(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8").partition("## Example")[2].partition("\n## ")[0]
-    place, here = Place(tmp_path), f"127.0.0.1:{free_port()}"
-    for name, content in re.findall(r"^`(\S+)`:\n\n```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        place.write(name, content)
-    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    commands = [part.partition("\n") for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-    assert len(commands) == 10
-    server: subprocess.Popen[str] | None = None
-    token = ""
-    try:
-        for command, _, expected in commands:
-            arguments = shlex.split(command.replace(ADDRESS, here).replace("$HARNESS_TOKEN", token))
-            shown = expected.replace(ADDRESS, here)
-            if arguments[-1] == "&":
-                server = place.start(*arguments[1:-1], "--port", here.rpartition(":")[2])
-                assert server.stdout is not None
-                assert matches(shown, server.stdout.readline())
-            elif arguments[0] == "export":
-                place.environment["HARNESS_TOKEN"] = token
-            elif arguments[0] == "harness":
-                done = place.run(*arguments[1:])
-                assert done.code == (2 if expected.startswith("harness: ") else 0), done.err
-                said = done.err.splitlines()
-                assert matches("\n".join(line for line in shown.splitlines() if line not in said), done.out)
-                token = token or (re.findall("HARNESS_TOKEN=(.+)", done.out) or [""])[0]
-            else:
-                printed = subprocess.check_output(arguments, cwd=place.here, env=place.environment, text=True)
-                assert matches(shown, printed)
-    finally:
-        if server is not None:
-            server.send_signal(signal.SIGINT)
-            server.communicate(timeout=60)
+    follow(Place(tmp_path), PAGE.read_text(encoding="utf-8").partition("## Example")[2].partition("\n## ")[0])
