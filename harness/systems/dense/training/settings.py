@@ -30,17 +30,23 @@ class Tuning:
     query, document : fields of questions (title, body, tags) and of documents that make up their texts.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     length : maximum word pieces of a text, or of question and document together for a cross-encoder.
+    seed : of the order of topics, the sampled pairs and the order of batches, each together with the epoch.
     prefixes : role (`query`, `document`) -> prefix of its texts (bi-encoders); null: the model's own.
     labels : labels of judged pairs, which the paper does not state. `binary`: 1 from grade `relevant` up, else 0.
         `scaled`: the grade divided by `highest`. A bi-encoder trains on pairs of grade `relevant` up in either case.
+    relevant : lowest grade of a positive.
+    highest : grade that is the label 1 with `labels: scaled`.
     additional : sampled pairs of an epoch, for each training query (`additional_per: query`, where a tenth of the
         samples of the paper's ten questions gives the paper's numbers) or each judged pair (`judgment`).
+    additional_per : `query` or `judgment`: see `additional`.
     positive_ratio : share of positives among sampled pairs; 1 for bi-encoders, which use in-batch negatives.
     positives : answers that count as positives for their question: those with at least so many `votes` (the paper: 50),
         the `accepted` answer, or any answer of the `thread` for corpora without votes and accepted answers.
+    votes : least votes of a positive with `positives: votes`.
     negative_questions, negatives_per_question : questions drawn at the start of each epoch, and negatives for each: the
         documents most similar to the question that share no tag with it. Similarity is that of `retriever`, an untuned
         bi-encoder that reads texts in `retriever_view`.
+    retriever, retriever_view : untuned bi-encoder that negatives are drawn by, and the view of texts that it reads.
     validation : share of topics held out for validation; training stops when their loss no longer falls.
     validate_on : training collections whose topics are held out instead.
     validate_topics : ids of topics of the training collections that are held out instead.
@@ -48,6 +54,7 @@ class Tuning:
     epochs, patience : maximum number of epochs, and of epochs without a lower validation loss.
     rate, least_rate, warmup, schedule : the learning rate rises to `rate` during the share `warmup` of all steps, then
         falls to `least_rate`, linearly (`linear`) or along half a cosine (`cosine`).
+    weight_decay : of AdamW; scalars, biases and LayerNorm have none.
     clip : maximum norm of the gradient.
     scale : factor of cosines in the ranking loss of bi-encoders.
     autocast : compute in bfloat16 where torch allows it.

@@ -14,14 +14,18 @@ class Schedule:
 
     Attributes
     ----------
+    seed : of all that is random in a training.
     batch : pairs per step.
+    epochs : maximum number of passes over the pairs.
     rate, least_rate : initial and final learning rate, with half-cosine decay over all steps.
+    weight_decay : of AdamW; scalars, biases and LayerNorm have none.
     clip : maximum norm of the gradient.
     patience : epochs without a lower validation loss before training stops.
     validation : share of the questions that is held out.
     node_mask, edge_dropout : probabilities (section 3.4.4).
     together : drop an edge and its inverse together instead of independently.
     beta : weight of the MaxSim loss; 1 - beta is the weight of the document-vector loss (equation 4.2).
+    autocast : compute in bfloat16 where torch allows it.
     every : steps between two checkpoints.
     hard : hard negatives per pair, from BM25 for its query, in addition to in-batch negatives.
     formulas : weight of the contrastive loss between query formulas and equal document formulas; the remaining weight
