@@ -81,7 +81,7 @@ def organise(
         kept=kept,
         counts=[
             _count(len(requests), "request", " to join"),
-            _count(len(known), "team"),
+            _count(len(known), "team", " with a token"),
             _count(len(found), "submission"),
             _count(waiting, "upload", " waiting"),
         ],
