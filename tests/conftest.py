@@ -32,7 +32,7 @@ settings.load_profile("dev")
 
 
 PART = 10  # `--heavy part` runs one in so many tests that are marked `heavy`
-COMMIT = pytest.StashKey[str]()
+DRAWN_BY = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,29 +64,29 @@ def pytest_configure(config: pytest.Config) -> None:
     """Reads the commit once: all processes of xdist must draw the same tests, also if somebody commits meanwhile."""
     if config.getoption("--heavy") == "part":
         given: dict[str, str] = getattr(config, "workerinput", {})
-        config.stash[COMMIT] = given["commit"] if "commit" in given else _commit()
+        config.stash[DRAWN_BY] = given["commit"] if "commit" in given else _commit()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  (xdist's)
     """Tells a process of xdist the commit."""
-    if COMMIT in node.config.stash:
-        node.workerinput["commit"] = node.config.stash[COMMIT]
+    if DRAWN_BY in node.config.stash:
+        node.workerinput["commit"] = node.config.stash[DRAWN_BY]
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Says which heavy tests run."""
-    if COMMIT not in config.stash:
+    if DRAWN_BY not in config.stash:
         return "heavy tests: all"
-    commit = config.stash[COMMIT]
+    commit = config.stash[DRAWN_BY]
     return f"heavy tests: one in {PART}, drawn by {commit}; all of them: make test-heavy"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the heavy tests that the commit does not draw."""
-    if COMMIT not in config.stash:
+    if DRAWN_BY not in config.stash:
         return
-    commit = config.stash[COMMIT]
+    commit = config.stash[DRAWN_BY]
     left_out = [item for item in items if item.get_closest_marker("heavy") and not drawn(item.nodeid, commit)]
     gone = set(left_out)
     config.hook.pytest_deselected(items=left_out)
