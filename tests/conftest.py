@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -30,6 +32,7 @@ settings.load_profile("dev")
 
 
 PART = 10  # `--heavy part` runs one in so many tests that are marked `heavy`
+DRAWN_BY = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,9 +43,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _commit() -> str:
-    """Returns the commit that is tested; empty where there is no repository."""
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
-    return found.stdout.decode().strip()
+    """Returns the commit that is tested; without git or a repository, as in an sdist, the version."""
+    with suppress(OSError):
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False
+        )
+        if found.returncode == 0:
+            return f"commit {found.stdout.decode().strip()[:12]}"
+    from harness.version import __version__
+
+    return f"version {__version__}"
 
 
 def drawn(test: str, commit: str) -> bool:
@@ -50,21 +60,37 @@ def drawn(test: str, commit: str) -> bool:
     return int(hashlib.sha256(f"{commit} {test}".encode()).hexdigest(), 16) % PART == 0
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Reads the commit once: all processes of xdist must draw the same tests, also if somebody commits meanwhile."""
+    if config.getoption("--heavy") == "part":
+        given: dict[str, str] = getattr(config, "workerinput", {})
+        config.stash[DRAWN_BY] = given["commit"] if "commit" in given else _commit()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  (xdist's)
+    """Tells a process of xdist the commit."""
+    if DRAWN_BY in node.config.stash:
+        node.workerinput["commit"] = node.config.stash[DRAWN_BY]
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Says which heavy tests run."""
-    if config.getoption("--heavy") == "all":
+    if DRAWN_BY not in config.stash:
         return "heavy tests: all"
-    return f"heavy tests: one in {PART}, drawn by commit {_commit()[:12]}; all of them: make test-heavy"
+    commit = config.stash[DRAWN_BY]
+    return f"heavy tests: one in {PART}, drawn by {commit}; all of them: make test-heavy"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the heavy tests that the commit does not draw."""
-    if config.getoption("--heavy") == "all":
+    if DRAWN_BY not in config.stash:
         return
-    commit = _commit()
-    left_out = {item for item in items if item.get_closest_marker("heavy") and not drawn(item.nodeid, commit)}
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
+    commit = config.stash[DRAWN_BY]
+    left_out = [item for item in items if item.get_closest_marker("heavy") and not drawn(item.nodeid, commit)]
+    gone = set(left_out)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in gone]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

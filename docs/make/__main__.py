@@ -8,13 +8,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+MARK = "reference/commands.md"  # a page that every site has
+
 
 def main(folder: str) -> None:
     """Writes all pages into a folder, whose old pages are removed; another folder that has files is left alone."""
     out = Path(folder)
-    if out.exists() and any(out.iterdir()) and not (out / "reference/commands.md").is_file():
+    if out.exists() and not out.is_dir():
+        raise SystemExit(f"{out}: is a file; name a folder")
+    if out.exists() and any(out.iterdir()) and not (out / MARK).is_file():
         raise SystemExit(f"{out}: has files that are no pages of the site; name a new folder")
     shutil.rmtree(out, ignore_errors=True)
+    # First, so that a folder is known the next time, even if an error ends this program before all pages are written.
+    (out / MARK).parent.mkdir(parents=True, exist_ok=True)
+    (out / MARK).touch()
     with tempfile.TemporaryDirectory() as cache:
         # The states of entries are those of a machine that has nothing yet.
         os.environ |= {"HARNESS_CACHE": cache, "HARNESS_OFFLINE": "1"}
@@ -23,7 +30,7 @@ def main(folder: str) -> None:
 
         staging.stage(out)
         shutil.copytree(files.SCHEMAS, out / "reference/schemas")
-        made = {"reference/commands.md": commands.page(), "reference/schemas.md": files.page()}
+        made = {MARK: commands.page(), "reference/schemas.md": files.page()}
         made["reference/keys.md"] = keys.page()
         made |= {"reference/python.md": python.page(), **dict(configuration.pages()), **architecture.pages()}
         for name, text in made.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.settings import ReproduceSettings, checked
-from harness.errors import HarnessError, gather, refuse
+from harness.errors import HarnessError, counted, gather, refuse
 from harness.io.console import out, out_table, out_wrapped, say, track
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
     try:
         reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
     except HarnessError as error:
-        if absent := sum(state(file) == "fetchable" for file in found.files()):
-            which = "1 file of the paper is" if absent == 1 else f"{absent} files of the paper are"
+        # Collections and topics may name one file several times.
+        if absent := len({file.cached for file in found.files() if state(file) == "fetchable"}):
+            which = counted(absent, "file of the paper is", "files of the paper are")
             raise HarnessError(*error.lines, f"paper {key}: {which} not here; to fetch: harness fetch {key}") from error
         raise
     files = reproduction.files

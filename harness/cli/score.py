@@ -467,7 +467,7 @@ def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparis
     out_table(rows)
     if found.tests:
         out("")
-        flags = {None: "undefined", True: "significant", False: "no"}
+        flags = {True: "significant", False: "no"}
         rows = [["a", "b", "measure", "n", "a - b", "Bonferroni", "Holm"]]
         for test in found.tests:
             corrected = (flags[test.significant_bonferroni], flags[test.significant_holm])

@@ -55,10 +55,11 @@ class Means:
 
 @dataclass(frozen=True)
 class Test:
-    """Test of two runs; `difference` is that of the rounded means. None: the test is undefined.
+    """Test of two runs; `difference` is that of the rounded means.
 
     Never significant if the rounded means differ by at most one step: a test of exact scores that turns significant
-    with one document more would tell its judgment.
+    with one document more would tell its judgment. An undefined test is not significant either: it would reveal that
+    all topics differ by the same.
     """
 
     a: str
@@ -66,8 +67,8 @@ class Test:
     measure: str
     n: int
     difference: float
-    significant_bonferroni: bool | None
-    significant_holm: bool | None
+    significant_bonferroni: bool
+    significant_holm: bool
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _with_tests(found: Redacted, comparison: Comparison) -> Redacted:
         if a is not None and b is not None:
             difference = round(a - b, 9)
             clear = beyond_step(a, b, found.step)
-            flags = [flag and clear for flag in (row.significant_bonferroni, row.significant_holm)]
+            flags = [bool(flag) and clear for flag in (row.significant_bonferroni, row.significant_holm)]
             tests.append(Test(row.a, row.b, row.measure, row.n, difference, flags[0], flags[1]))
     groups = {}
     of_first = [test for test in tests if test.measure == next(iter(found.labels))]

@@ -26,8 +26,8 @@ class Shown:
     folder : of its files, relative to the lab.
     made, cap : number of submissions of the team so far, and the maximum; None for no limit.
     means : measure -> mean; None if no topic counts. Multiples of the step if the judgments are private.
-    rank, runs : rank among the ranked runs and their number, for a run that is not its team's primary run those that
-        it would have as such; None if they could not be computed.
+    rank, runs : rank among the ranked runs and their number, for a run that is not ranked those that it would have as
+        its team's primary run; None if they could not be computed.
     notes : remarks, one line each.
     scores, against : the means, and the comparisons with other runs; empty if there are none.
     ranked, tests, remark : lines below the tables, empty if there is nothing to say.
@@ -54,8 +54,8 @@ class Shown:
     def headline(self, place: str) -> str:
         """Returns the first line; `place` is where the files are."""
         chosen = ", the team's primary run" if self.primary else ""
-        counted = f"submission {self.made}" + (f" of {self.cap}" if self.cap is not None else "")
-        return f"{self.title}{chosen}: kept in {place} ({counted})"
+        number = f"submission {self.made}" + (f" of {self.cap}" if self.cap is not None else "")
+        return f"{self.title}{chosen}: kept in {place} ({number})"
 
 
 def shown(lab: Lab, receipt: Receipt) -> Shown:
@@ -112,7 +112,7 @@ def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
 
 def _ranked(submission: Submission, standing: Standing, label: str) -> str:
     rank = f"rank {standing.rank} of {standing.runs} by {label}"
-    if submission.primary:
+    if standing.ranked:
         return rank
     if submission.kind == "post-hoc":
         return f"not ranked, since it is post-hoc; otherwise it would have {rank}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted
 from harness.experiments.task import Task
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
@@ -34,7 +34,8 @@ class Against:
         private.
     p : corrected p; None if undefined or private.
     significant : whether the corrected p is below the lab's alpha; None if undefined or not shown: because of the
-        ladder, or because the judgments are private and the shown means differ by at most one step.
+        ladder, or because the judgments are private and the shown means differ by at most one step. With private
+        judgments an undefined test is not significant.
     shown : whether a test of the two runs may be shown.
     """
 
@@ -55,8 +56,9 @@ class Standing:
     ----------
     measure : the first measure, which ranks.
     rank, runs : rank among the primary runs of the other teams, the baseline and this run, and their number: the rank
-        on the leaderboard if the run is its team's primary run, otherwise the one that it would have as such. Equal
-        means share a rank, runs without a mean are last, as on leaderboards.
+        on the leaderboard if the leaderboard ranks the run, otherwise the one that it would have as its team's primary
+        run. Equal means share a rank, runs without a mean are last, as on leaderboards.
+    ranked : whether the leaderboard ranks the run: it is its team's primary run, or the baseline.
     rows : comparisons with other submissions.
     tests : description of test and correction; empty without comparisons.
     omitted : number of earlier runs without a comparison.
@@ -65,6 +67,7 @@ class Standing:
     measure: str
     rank: int
     runs: int
+    ranked: bool
     rows: tuple[Against, ...]
     tests: str
     omitted: int
@@ -93,8 +96,8 @@ def standing(
         Stored scores are damaged, or runs cannot be compared.
     """
     measure = scores.measures[0]
-    ranked = [each for each in found if each.primary and each.team != submission.team]
-    rank = int(places(np.array([each.means[measure] for each in (submission, *ranked)]))[0])
+    beside = _ranked_beside(lab, submission, found)
+    rank = int(places(np.array([each.means[measure] for each in (submission, *beside)]))[0])
     roles, omitted = _others(lab, submission, measure, found)
     rows: tuple[Against, ...] = ()
     tests = ""
@@ -123,12 +126,24 @@ def standing(
             _against(lab, submission, other, roles[other.place], row, measure, step)
             for other, row in zip(others, compared.rows, strict=True)
         )
-        counted = f"{compared.family} test{'s' if compared.family > 1 else ''}"
-        tests = f"paired t-test, {_CORRECTIONS[lab.correction]} over {counted}, alpha {lab.alpha:g}"
-    return Standing(measure, rank, 1 + len(ranked), rows, tests, omitted)
+        family = counted(compared.family, "test")
+        tests = f"paired t-test, {_CORRECTIONS[lab.correction]} over {family}, alpha {lab.alpha:g}"
+    ranked = submission.primary or submission.name == lab.baseline
+    return Standing(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 
 
 _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "not corrected"}
+
+
+def _ranked_beside(lab: Lab, submission: Submission, found: Sequence[Submission]) -> list[Submission]:
+    """Returns the other runs that the leaderboard ranks, without a primary run that the submission would replace."""
+    is_baseline = submission.name == lab.baseline
+    return [
+        each
+        for each in found
+        if each.current and each.place != submission.place
+        if each.name == lab.baseline or (each.primary and (is_baseline or each.team != submission.team))
+    ]
 
 
 def _others(
@@ -173,9 +188,9 @@ def _against(
     }[lab.correction]
     if lab.private:
         # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
-        # significant between runs whose means hardly differ.
+        # significant between runs whose means hardly differ, and an undefined one: all topics differ by the same.
         told = beyond_step(mine, theirs, step)
-        return Against(other.title, roles, theirs, difference, None, significant if told else None, shown=told)
+        return Against(other.title, roles, theirs, difference, None, bool(significant) if told else None, shown=told)
     return Against(other.title, roles, theirs, row.difference, p, significant)
 
 

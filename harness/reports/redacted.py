@@ -72,7 +72,7 @@ def _means(found: Redacted) -> Table:
 
 
 def _tests(found: Redacted) -> Table:
-    words = {None: "undefined", True: "significant", False: "no"}
+    words = {True: "significant", False: "no"}
     columns = (
         Column("run"),
         Column("against"),

@@ -132,9 +132,10 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def marked(path: Path, slow: Collection[str] = ()) -> ParameterSet:
-    """A page as a parameter of a test, marked as slow if its name is among `slow`."""
-    return pytest.param(path, marks=[pytest.mark.slow] if path.stem in slow else [], id=path.stem)
+def marked(path: Path, slow: Collection[str] = (), heavy: Collection[str] = ()) -> ParameterSet:
+    """A page as a parameter of a test, marked as slow or heavy if its name is among `slow` or `heavy`."""
+    marks = [pytest.mark.slow] * (path.stem in slow) + [pytest.mark.heavy] * (path.stem in heavy)
+    return pytest.param(path, marks=marks, id=path.stem)
 
 
 def needing(folders: Collection[str], need: str) -> list[ParameterSet]:

@@ -22,7 +22,7 @@ def compare(made: Path) -> None:
         assert content == wanted[name], f"{made.name}/{name} differs; run make reports, look at the diff"
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_demonstration(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.good("reproduce", *OPTIONS)

@@ -9,11 +9,10 @@ from pages import DOCS, follow, marked, needing
 from tools import Place
 
 TUTORIALS = ("tutorials",)
-SLOW = {"compare-systems", "lab", "own-collection-and-system", "reproduce"}  # of more than two seconds
+HEAVY = {"compare-systems", "lab", "own-collection-and-system", "reproduce"}
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("path", [marked(path, SLOW) for path in sorted((DOCS / "tutorials").glob("*.md"))])
+@pytest.mark.parametrize("path", [marked(path, heavy=HEAVY) for path in sorted((DOCS / "tutorials").glob("*.md"))])
 def test_tutorials(tmp_path: Path, path: Path) -> None:
     """In the order of the page; blocks that need a network, a server or time are left out."""
     follow(Place(tmp_path), path.read_text(encoding="utf-8"))

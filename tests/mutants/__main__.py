@@ -1,7 +1,7 @@
 """Change the program at many places, one at a time, and count the changes that the tests notice.
 
     python -m tests.mutants --places 200 --seed 1            # with the tests of `make test`
-    python -m tests.mutants --places 200 --seed 1 --slow     # with those of `make test-all`
+    python -m tests.mutants --places 200 --seed 1 --slow     # with those marked `slow`, too
 
 The tests of a change are those in the folder of `tests/unit` that stands where the module stands, and those of
 `tests/oracle` that import its folder. A change that no test notices is listed: either a test is missing, or the change
@@ -106,8 +106,9 @@ def _test(tree: Path, files: list[str], slow: bool, report: Path) -> None:
                     noticed.write_text(report.nodeid, encoding="utf-8")
 
         noticed = report
-        chosen = [] if slow else ["-m", "not slow"]
-        code = int(pytest.main(["-x", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen, *files], plugins=[First()]))
+        chosen = "not heavy" if slow else "not slow and not heavy"
+        options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", chosen]
+        code = int(pytest.main([*options, *files], plugins=[First()]))
     finally:
         os._exit(code)
 

@@ -1,7 +1,7 @@
 """A pytest plugin that prints the CPU time of each suite, and of the files and tests that take most.
 
 Child processes count, also those that still run:
-`PYTHONPATH=tests/tools python -m pytest -p cpu_seconds -n 2 --dist worksteal -m "not slow"`.
+`PYTHONPATH=tests/tools python -m pytest -p cpu_seconds -n 2 --dist worksteal -m "not slow and not heavy"`.
 The variable CPU_SECONDS names a file for the seconds of every test.
 """
 

@@ -160,6 +160,22 @@ def test_only_pages_of_the_site_are_replaced(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="has files that are no pages of the site; name a new folder"):
         make.main(str(tmp_path))
     assert (tmp_path / "thesis.tex").read_text(encoding="utf-8") == "mine"
+    with pytest.raises(SystemExit, match="is a file; name a folder"):
+        make.main(str(tmp_path / "thesis.tex"))
+
+
+def test_pages_that_could_not_all_be_made_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HARNESS_CACHE", "HARNESS_OFFLINE", "HARNESS_MIRROR"):  # which are set; restored at the end
+        monkeypatch.setenv(name, "")
+
+    def fail(_: object) -> None:
+        (tmp_path / "site/index.md").write_text("a page", encoding="utf-8")
+        raise RuntimeError
+
+    monkeypatch.setattr(staging, "stage", fail)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            make.main(str(tmp_path / "site"))
 
 
 def test_every_key_of_the_commands_is_in_the_reference() -> None:

@@ -101,11 +101,12 @@ def load(
 
     sequence, tokenizer = _loaded(model)
     own = int(tokenizer.model_max_length)
-    length = settings.length or (own if own < (1 << 30) else LENGTH)
     # T5's positions are relative; models with a table of positions end there.
     most = int(getattr(sequence.config, "max_position_embeddings", 0) or 0)
-    if most and length > most:
-        raise HarnessError(f"key 'length' is {length}, and model {model.name} has {most} positions; lower it")
+    if most and settings.length and settings.length > most:
+        raise HarnessError(f"key 'length' is {settings.length}, and model {model.name} has {most} positions; lower it")
+    usual = own if own < (1 << 30) else LENGTH
+    length = settings.length or (min(usual, most) if most else usual)
     columns = [_piece(tokenizer, word, model.name) for word in reading.words]
     sequence.to(device).eval()
 

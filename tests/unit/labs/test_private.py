@@ -20,6 +20,7 @@ from harness.errors import HarnessError
 from harness.io.files import cache_root, data_root, sha256
 from harness.labs.check import check
 from harness.labs.lab import read_lab
+from harness.labs.receipts import shown
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import Offer, submit
 
@@ -202,6 +203,19 @@ def test_one_more_relevant_result_does_not_show(conf: Conf, tmp_path: Path) -> N
     assert [(row.difference, row.p, row.significant) for row in second.rows] == [(0.0, None, None)]
     # Of equal rounded means the best is the one that came first.
     assert [row.roles for row in second.rows] == [("best so far", "earlier run")]
+
+
+def test_equal_differences_of_all_topics_do_not_show(conf: Conf, tmp_path: Path) -> None:
+    """The test is undefined then, but is said to be not significant; within a step, it is not shown."""
+    collection(conf, tmp_path / "data", {topic: dict.fromkeys(DOCS[:5], 1) for topic in TOPICS}, private=True)
+    lab = tiny_lab(tmp_path / "lab", measures=["P@5"], cap=9)
+    told = []
+    for relevant in (0, 5, 4):
+        path = tmp_path / f"{relevant}.run"
+        path.write_text(run_text({topic: [*DOCS[:relevant], *DOCS[20 : 30 - relevant]] for topic in TOPICS}))
+        told.append(shown(lab, submit(lab, Offer(path, "A", str(relevant)), now=NOW)).against)
+    assert [row[-1] for row in told[1][1:]] == ["no"]
+    assert {row[0]: row[-1] for row in told[2][1:]} == {"A / 5": "not shown", "A / 0": "no"}
 
 
 @pytest.mark.slow

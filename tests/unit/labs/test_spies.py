@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
@@ -50,6 +51,19 @@ def test_letters_need_rounded_means_that_differ_by_more_than_a_step() -> None:
         assert (told.step, [test.significant_holm for test in told.tests]) == (0.05, [significant])
         assert len(set(told.groups.values())) == 1 + significant
         assert {each.run: each.means["nDCG"] for each in told.means} == {"a": 0.5, "b": rounded(height, 0.05)}
+
+
+@pytest.mark.parametrize("height", [0.52, 0.7])
+def test_equal_differences_of_all_topics_do_not_show(height: float) -> None:
+    """Their test is undefined; it is not said to be, near or far."""
+    found = evaluate(task("mini-task1", measures=["nDCG"]), MINI / "overlap.run", MINI / "overlap-title.run")
+    first, second = found.scores
+    a, b = (np.full_like(first.values, each) for each in (0.5, height))
+    same = replace(found, scores=(replace(first, run="a", values=a), replace(second, run="b", values=b)))
+    exact = compared(same)
+    assert exact.rows[0].significant_holm is None
+    (told,) = redact(same, exact).tests
+    assert (told.significant_bonferroni, told.significant_holm) == (False, False)
 
 
 @pytest.mark.parametrize(("measures", "step"), [(["nDCG"], 0.05), (["nDCG", "RelRet"], 0.05)])

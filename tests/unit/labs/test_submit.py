@@ -22,6 +22,7 @@ from harness.io.files import data_root
 from harness.labs.check import check
 from harness.labs.form import normal
 from harness.labs.lab import Lab, read_lab
+from harness.labs.receipts import shown
 from harness.labs.standing import standing
 from harness.labs.submissions import find, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, open_lab, submit, withdraw
@@ -246,6 +247,24 @@ def test_the_rank_of_each_run_is_that_of_the_leaderboard_with_it_as_primary(make
         above = sum(each.means["nDCG"] > mine.means["nDCG"] for each in ranked)
         assert told is not None
         assert (told.rank, told.runs) == (1 + above, len(ranked))
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3, 4), (4, 3, 2, 1)])
+def test_a_baseline_that_is_no_primary_run_is_ranked(make: Make, tmp_path: Path, seeds: tuple[int, ...]) -> None:
+    """Leaderboards rank it beside its team's primary run, also if it is post-hoc."""
+    lab = make(baseline="A / base")
+    given = [("A", "first", "automatic"), ("A", "base", "post-hoc"), ("B", "b", "automatic"), ("A", "third", "manual")]
+    told = []
+    for seed, (team, label, kind) in zip(seeds, given, strict=True):
+        found = submit(lab, Offer(run_file(tmp_path / label, seed), team, label, kind=kind))
+        told.append((found.standing, shown(lab, found).ranked))
+    means = {each.label: each.means["nDCG"] for each in submissions(lab)}
+    beside = {"first": (), "base": ("first",), "b": ("first", "base"), "third": ("base", "b")}
+    for (_, label, _), (found_standing, words) in zip(given, told, strict=True):
+        assert found_standing is not None
+        above = sum(means[other] > means[label] for other in beside[label])
+        assert (found_standing.rank, found_standing.runs) == (1 + above, 1 + len(beside[label]))
+        assert found_standing.ranked == (label != "third") == words.startswith("rank ")
 
 
 def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def what_fails_while_scoring_says_nothing(world: World, tmp_path: Path) -> None:
     assert client.get(sent.headers["location"]).json()["state"] == "done"
 
 
-@pytest.mark.heavy
+@pytest.mark.slow  # in each run of CI, however long: nothing else looks for leaks over HTTP
 def test_no_role_learns_what_it_must_not(world: World, tmp_path: Path) -> None:
     nobody_learns_what_is_private(world)
     visitors_and_teams_learn_nothing_of_others(world)

@@ -121,6 +121,7 @@ def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> Non
     (limited / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 16}))
     with pytest.raises(HarnessError, match=r"^key 'length' is 17, and model .* has 16 positions; lower it$"):
         sequence_pairs.load(models.find(str(limited)), Reading(), Settings(length=17))
+    assert sequence_pairs.load(models.find(str(limited)), Reading()).length == 16
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:
