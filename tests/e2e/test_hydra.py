@@ -252,3 +252,18 @@ def test_paths_of_a_system_begin_at_its_file_and_those_of_overrides_here(place: 
     place.good("run", "experiment=pair", "formats=[json]")
     done = place.run(*arguments, "system=mine", "system.path=../../b.run")
     assert (done.code, "../../b.run" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("system", "key", "value"),
+    [
+        ("pyserini", "encoder_options", {"pooling": "mean", "l2_norm": True}),
+        ("pyserini", "rm3", {"fb_terms": 10}),
+        ("fusion-ranx", "params", {"k": 10}),
+    ],
+)
+def test_parameters_in_braces(tmp_path: Path, system: str, key: str, value: dict[str, object]) -> None:
+    """Names that no default has, as the pages of systems give them."""
+    given = ", ".join(f"{name}: {str(one).lower()}" for name, one in value.items())
+    words = ("run", "collection=mini-task1", f"system={system}", f"system.{key}={{{given}}}", "--cfg", "job")
+    assert yaml.safe_load(Place(tmp_path).good(*words))["system"][key] == value
