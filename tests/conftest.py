@@ -74,14 +74,6 @@ def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  (xdist's)
         node.workerinput["commit"] = node.config.stash[DRAWN_BY]
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """Says which heavy tests run."""
-    if DRAWN_BY not in config.stash:
-        return "heavy tests: all"
-    commit = config.stash[DRAWN_BY]
-    return f"heavy tests: one in {PART}, drawn by {commit}; all of them: make test-heavy"
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the heavy tests that the commit does not draw."""
     if DRAWN_BY not in config.stash:
@@ -94,7 +86,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints one line for each missing resource, with the number of tests that need it."""
+    """Says which heavy tests ran, and prints a line for each missing resource with the number of tests that need it."""
+    if commit := terminalreporter.config.stash.get(DRAWN_BY, None):
+        terminalreporter.write_line(f"heavy tests: one in {PART}, drawn by {commit}; all of them: make test-heavy")
     skipped: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
