@@ -51,8 +51,8 @@ PICTURES: Mapping[str, tuple[str, int, int, str, str]] = {
     "site-run-dark.png": ("arqmath-1/runs/mirmu/ensemble.v1.html", 1200, 900, "dark", "#topics"),
 }
 REPORTS: Mapping[str, tuple[str, int, int, str, str]] = {
-    "crossmath-report.png": ("crossmath.html", 1200, 1000, "light", ""),
-    "crossmath-report-dark.png": ("crossmath.html", 1200, 1000, "dark", ""),
+    "crossmath-report.png": ("crossmath.html", 1200, 1000, "light", "h2:has-text('Published tables')"),
+    "crossmath-report-dark.png": ("crossmath.html", 1200, 1000, "dark", "h2:has-text('Published tables')"),
 }
 EXPERIMENT: Mapping[str, tuple[str, int, int, str, str]] = {
     "experiment.png": ("index.html", 1200, 1000, "light", ""),
