@@ -55,8 +55,8 @@ REPORTS: Mapping[str, tuple[str, int, int, str, str]] = {
     "crossmath-report-dark.png": ("crossmath.html", 1200, 1000, "dark", "h2:has-text('Published tables')"),
 }
 EXPERIMENT: Mapping[str, tuple[str, int, int, str, str]] = {
-    "experiment.png": ("index.html", 1200, 1000, "light", ""),
-    "experiment-dark.png": ("index.html", 1200, 1000, "dark", ""),
+    "experiment.png": ("index.html", 1200, 1000, "light", "h2:has-text('Learning curves')"),
+    "experiment-dark.png": ("index.html", 1200, 1000, "dark", "h2:has-text('Learning curves')"),
 }
 
 
