@@ -140,9 +140,25 @@ def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str])
         if default is not None and (key := f"system.{default.above}") not in added:
             words.append(f"++{key}={_written(default.default)}")
             added.append(key)
-        # Every system has a name; its file need not list it.
-        words.append(f"++{argument}" if any(found) or rest == "name" else argument)
+        # Every system has a name; its file need not list it. Hydra lets an empty mapping take keys only with `++`.
+        free = (
+            bool(systems)
+            and match["value"].startswith("{")
+            and all(_empty(system_keys(name), rest) for name in systems)
+        )
+        words.append(f"++{argument}" if any(found) or rest == "name" or free else argument)
     return words, added
+
+
+def _empty(listed: object, key: str) -> bool:
+    """Returns whether a configuration lists an empty mapping for a key, which takes any names.
+
+    >>> _empty({"a": {"b": {}}}, "a.b"), _empty({"a": {"b": None}}, "a.b"), _empty({"a": {}}, "b")
+    (True, False, False)
+    """
+    for part in key.split("."):
+        listed = listed.get(part) if isinstance(listed, Mapping) else None
+    return isinstance(listed, Mapping) and not listed
 
 
 def _written(value: object) -> str:

@@ -260,6 +260,8 @@ def test_paths_of_a_system_begin_at_its_file_and_those_of_overrides_here(place: 
         ("pyserini", "encoder_options", {"pooling": "mean", "l2_norm": True}),
         ("pyserini", "rm3", {"fb_terms": 10}),
         ("fusion-ranx", "params", {"k": 10}),
+        ("pyterrier", "arguments", {"least": 2}),
+        ("bi-encoder-minilm", "weights", {"answer": 2}),
     ],
 )
 def test_parameters_in_braces(tmp_path: Path, system: str, key: str, value: dict[str, object]) -> None:

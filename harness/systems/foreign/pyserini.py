@@ -69,7 +69,7 @@ class Pyserini:
     index: str | None = None
     encoder: str | None = None
     encoder_class: str | None = None
-    encoder_options: Mapping[str, Any] | None = None
+    encoder_options: Mapping[str, Any] = field(default_factory=dict)
     similarity: str = "bm25"
     k1: float = 0.9
     b: float = 0.4
@@ -178,7 +178,7 @@ class Pyserini:
             "searcher": self.searcher,
             "encoder": None if self.encoder is None else str(self._model.folder),
             "encoder_class": self._class,
-            "encoder_options": dict(self.encoder_options or {}),
+            "encoder_options": dict(self.encoder_options),
             "device": device,
             "similarity": self.similarity,
             "k1": float(self.k1),
@@ -215,7 +215,7 @@ class Pyserini:
             "searcher": self.searcher,
             "document": dict(self.document),
             "encoder_class": self._class,
-            "encoder_options": dict(self.encoder_options or {}),
+            "encoder_options": dict(self.encoder_options),
             "code": code.of(__name__),
             "jar": engine.sha256,
         }
