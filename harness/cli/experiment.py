@@ -97,6 +97,8 @@ def experiment(cfg: DictConfig) -> Finished | None:
     folder = f"{place}-{key(part)[:8]}" if settings.only or given else place
     for line in dict.fromkeys(line for outcome in made for line in outcome.cautions):
         say(f"warning: {line}")
+    for scored in dict.fromkeys(each.task.collection.name for each in made if each.task and _private(each.task)):
+        say(f"warning: {scored}: the edition is private, and this report shows its judgments: not for participants")
     for line in results.refused:
         say(f"warning: {line}")
     for line in faults:
@@ -112,11 +114,15 @@ def experiment(cfg: DictConfig) -> Finished | None:
     return Finished(math.nan, [_record(name, outcome) for outcome in made if outcome.scores is not None])
 
 
+def _private(task: Task) -> bool:
+    return task.collection.edition(task.scorer.qrels.edition).private
+
+
 def _record(name: str, outcome: Outcome) -> Record:
     """Returns what a tracker logs of a cell."""
     scores, bench = outcome.scores, outcome.task
     assert scores is not None and outcome.run is not None  # noqa: S101  (for mypy)
-    private = bench is not None and bench.collection.edition(bench.scorer.qrels.edition).private
+    private = bench is not None and _private(bench)
     given = {"experiment": name, "cell": in_words(outcome.cell), "system": outcome.system}
     return record(scores, outcome.run, given, private=private)
 

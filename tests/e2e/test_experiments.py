@@ -452,3 +452,20 @@ def test_what_there_is(place: Place) -> None:
     assert rows["mini"][:2] == ["9", "10"]
     shown = place.good("run", "experiment=mini", "--cfg", "job")
     assert yaml.safe_load(shown)["experiment"]["baseline"] == {"condition": "bm25"}
+
+
+@pytest.mark.slow
+def test_a_report_on_private_judgments_says_that_it_is_not_for_participants(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.good("new", "collection", "club")
+    path = place.here / "conf/collection/club.yaml"
+    collection = yaml.safe_load(path.read_text())
+    collection["editions"] = {name: {**each, "private": True} for name, each in collection["editions"].items()}
+    path.write_text(yaml.safe_dump(collection))
+    shared = {"title": "x", "shared": ["collection=club", "corpus=club"], "measures": ["nDCG"]}
+    conditions = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "overlap")}
+    place.write("conf/experiment/inner.yaml", yaml.safe_dump({**shared, "conditions": conditions}))
+    done = place.run("run", "experiment=inner")
+    assert done.code == 0, done.err
+    said = [line for line in done.err.splitlines() if line.startswith("warning: club: the edition is private")]
+    assert len(said) == 1
