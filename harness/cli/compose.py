@@ -262,5 +262,7 @@ def _check_flags(command: str, arguments: Sequence[str]) -> None:
     does = [given.run, given.multirun, given.cfg is not None, given.info is not None, given.shell_completion]
     if sum(does) > 1:
         refuse("only one of --run, --multirun, --cfg, --info and --shell-completion can be given")
+    if (given.cfg or given.info) and any(word.startswith("sweep=") for word in given.overrides):
+        refuse(f"{'--cfg' if given.cfg else '--info'} shows one configuration, sweep= makes several; leave sweep= out")
     if given.resolve and not (given.cfg or given.help):
         refuse("--resolve is for the configuration that --cfg job shows")

@@ -17,7 +17,7 @@ from harness.cli.settings import RunSettings, checked, fixed, import_from_here, 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import TAG
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted, suggestion
 from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, make
@@ -311,7 +311,8 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         if point.error:
             failed.setdefault(point.error, []).append(point.text())
     if failed:
-        lines = [f"{at[0]}{f' and {len(at) - 1} more points' if at[1:] else ''}: {why}" for why, at in failed.items()]
+        more = {why: f" and {counted(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
+        lines = [f"{at[0]}{more[why]}: {why}" for why, at in failed.items()]
         raise HarnessError(*lines)
 
 

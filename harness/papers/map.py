@@ -237,7 +237,8 @@ def _paths(files: object, row: PaperRow, folder: Path, where: str) -> tuple[Path
         raise HarnessError(f"{where}: one file is listed twice; expected a different run for each seed")
     missing = [path for path in paths if not _is_file(path)]
     known = [file.relative_to(folder).as_posix() for file in run_files(folder)] if missing else []
-    refuse([f"{where}: {path}: no such file; {suggestion(path.name, known)}" for path in missing])
+    others = [suggestion(path.name, known) if known else "the folder has no other run" for path in missing]
+    refuse([f"{where}: {path}: no such file; {other}" for path, other in zip(missing, others, strict=True)])
     return paths
 
 

@@ -54,15 +54,24 @@ class Checkout:
         named = self._named()
         if named is None:
             raise HarnessError(f"{self.state()}")
-        for part in ("", *self.parts):
-            if not (named / part).is_dir():
-                lacks = f"has no folder {part!r}" if part else "no such folder"
-                raise HarnessError(f"{self.variable or 'place'}={named}: {lacks}; expected a {self.what}")
+        if fault := self._fault(named):
+            raise HarnessError(f"{fault}; expected a {self.what}")
         return named
 
     def state(self) -> str:
-        """Returns `here`, or `needs a ...` with how to get it."""
-        return "here" if self._named() is not None else f"needs a {self.what}: {self.get}"
+        """Returns `here`, or `needs a ...` with how to get it, or what is wrong with the folder that is named."""
+        named = self._named()
+        if named is None:
+            return f"needs a {self.what}: {self.get}"
+        fault = self._fault(named)
+        return f"needs a {self.what}: {fault}" if fault else "here"
+
+    def _fault(self, named: Path) -> str:
+        """Returns what is missing of a folder; empty if nothing is."""
+        missing = next((part for part in ("", *self.parts) if not (named / part).is_dir()), None)
+        if missing is None:
+            return ""
+        return f"{self.variable or 'place'}={named}: {f'has no folder {missing!r}' if missing else 'no such folder'}"
 
     def files(self) -> list[Path]:
         """Returns the files, sorted by path; hidden folders (`.lake`) are skipped.

@@ -3,13 +3,14 @@
 | block of a page | meaning |
 |---|---|
 | after a line "`PATH`:" | the content of a file, which is written |
-| after a line that ends with "`PATH` contains:" | lines of a file, in order; `...` stands for others |
+| after a line that ends with "`PATH` contains:" | lines of a file of the reader's, or else of the harness, in order |
 | `console` | commands behind `$`, with what they print |
 | `python` | a program; a block `text` right after it is what it prints |
 
 In what is printed, a line `...` stands for any lines and `…` for any characters. Lines of standard error may be left
 out. A line that begins with `harness: ` is an error: the command ends with exit code 2, otherwise with 0. A comment
-`<!-- needs: network -->` before a block names what it cannot do without; it is skipped elsewhere.
+`<!-- needs: network -->` before a block names what it cannot do without; it is skipped elsewhere. `PROVIDED` has what
+tests can provide; of blocks that need more, such as a cluster, only the options and settings are checked.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[2] / "docs"
 ADDRESS = "127.0.0.1:8000"  # of the servers that pages start
 SHELL = ("cat", "cp", "curl", "head", "ls", "mkdir", "python", "tar")
+# A need -> the module without which it is not met, if there is one. `network`: real data; `time`: some minutes.
+PROVIDED = {
+    **{"network": "", "time": "", "apertium": "", "model": "httpx", "server": "uvicorn", "graphs": "torch"},
+    **{"joblib": "joblib", "pyterrier": "pyterrier", "ranx": "ranx", "mteb": "mteb"},
+}
 _TOKEN = re.compile(r"HARNESS_TOKEN=(\S+)")
 
 
@@ -62,7 +68,8 @@ def follow(place: Place, page: str, have: Collection[str] = ()) -> None:
             if block.file:
                 place.write(block.file, block.text)
             elif block.part_of:
-                content = (place.here / block.part_of).read_text(encoding="utf-8")
+                own = place.here / block.part_of
+                content = (own if own.is_file() else DOCS.parent / block.part_of).read_text(encoding="utf-8")
                 assert holds(block.text.splitlines(), content.splitlines()), content
             elif block.kind == "console":
                 for arguments, shown in commands(block.text):
@@ -135,12 +142,19 @@ def _free_port() -> int:
 def marked(path: Path, slow: Collection[str] = (), heavy: Collection[str] = ()) -> ParameterSet:
     """A page as a parameter of a test, marked as slow or heavy if its name is among `slow` or `heavy`."""
     marks = [pytest.mark.slow] * (path.stem in slow) + [pytest.mark.heavy] * (path.stem in heavy)
-    return pytest.param(path, marks=marks, id=path.stem)
+    return pytest.param(path, marks=marks, id=_name(path))
 
 
-def needing(folders: Collection[str], need: str) -> list[ParameterSet]:
-    """Pages of some folders that have blocks with a need, as parameters of a test."""
-    paths = sorted(path for folder in folders for path in (DOCS / folder).glob("*.md"))
-    return [
-        marked(path) for path in paths if any(need in block.needs for block in blocks(path.read_text(encoding="utf-8")))
-    ]
+def with_needs(paths: Collection[Path]) -> list[ParameterSet]:
+    """Pages with what some of their blocks need and tests can provide, as parameters of a test."""
+    made = []
+    for path in paths:
+        found = {block.needs for block in blocks(path.read_text(encoding="utf-8"))}
+        for needs in sorted(sorted(each) for each in found if each and each <= PROVIDED.keys()):
+            marks = [pytest.mark.real] * ("network" in needs)
+            made.append(pytest.param(path, frozenset(needs), marks=marks, id="-".join([_name(path), *needs])))
+    return made
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(DOCS).with_suffix("").as_posix() if DOCS in path.parents else path.name

@@ -251,6 +251,11 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
         "run: only one of --run, --multirun, --cfg, --info and --shell-completion can be given; "
         "'harness run --hydra-help' lists the flags",
     ),
+    "configuration of a sweep": (
+        (*RUN, "sweep=bm25-k1-b", "--cfg", "job"),
+        "run: --cfg shows one configuration, sweep= makes several; leave sweep= out; "
+        "'harness run --hydra-help' lists the flags",
+    ),
     "folder of configurations": (
         ("reproduce", "--config-dir", "x"),
         "reproduce: --config-dir has no use here; configurations of your own go below conf/ or HARNESS_CONF; "

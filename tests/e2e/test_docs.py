@@ -2,74 +2,143 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import importlib.util
 import re
+import shutil
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from pages import follow, marked
-from shown_commands import Block, blocks, commands_in
+import typer
+import yaml
+from llm_server import serving
+from pages import DOCS, PROVIDED, follow, marked, unused, with_needs
+from shown_commands import blocks, commands
 from tools import Place
 
+from harness.cli.main import HYDRA_COMMANDS, app
+
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-FOLLOWED = [
-    DOCS / f"{name}.md"
-    for name in (
-        "checking",
-        "collections",
-        "experiments",
-        "export",
-        "labs",
-        "late-and-sparse",
-        "measures",
-        "private-judgments",
-        "runs",
-        "scoring",
-        "site",
-        "sweeps",
-    )
-]
-# Of more than two seconds, or run with real data as well.
-SLOW = {"experiments", "export", "labs", "late-and-sparse", "private-judgments", "runs", "scoring", "site", "sweeps"}
-# Pages that other tests run, which know what these need.
-ELSEWHERE = ("README", "cost", "crosslingual", "foreign", "neural", "saber", "server", "theorems")
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+# Of more than half a second, and of more than five.
+SLOW = {
+    *("cite-and-archive", "cost", "crosslingual", "editions-and-coverage", "experiments", "export"),
+    *("fingerprints-and-store", "organise-pool", "private-judgments", "runs", "saber"),
+    *("scoring", "significance", "site", "sweeps", "take-part", "README"),
+}
+HEAVY = {
+    *("compare-systems", "lab", "labs", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"),
+    "theorems",
+}
+IMAGES = ("mathir-harness", "harness-lab")  # whose containers take the arguments of `harness`
 
 
-@pytest.mark.parametrize("path", [marked(path, SLOW) for path in FOLLOWED])
+@pytest.mark.parametrize("path", [marked(path, SLOW, HEAVY) for path in PAGES])
 def test_pages(tmp_path: Path, path: Path) -> None:
-    """In the order of the page; blocks that need a network, a model or a server are left out."""
+    """In the order of the page; blocks that need something are left out."""
     follow(Place(tmp_path), path.read_text(encoding="utf-8"))
 
 
-def test_every_command_is_run_or_says_what_it_needs() -> None:
-    """Of the other pages: commands, programs and files that no test runs begin with a comment that says why."""
-    for path in sorted({ROOT / "README.md", *DOCS.glob("*.md")} - {*FOLLOWED}):
-        if path.stem not in ELSEWHERE:
-            found = [each.line for each in blocks(path.read_text("utf-8")) if _can_run(each) and not each.needs]
-            assert not found, f"{path.name}: lines {found}"
-
-
-def _can_run(block: Block) -> bool:
-    if block.file:
-        return block.kind != "dockerfile" and not block.file.startswith("/")
-    return block.kind in ("console", "python")
-
-
 @pytest.mark.heavy
-def test_examples_of_other_libraries(tmp_path: Path) -> None:
-    for name in ("pyterrier", "ranx"):
-        pytest.importorskip(name, reason=f"{name} is not installed (extra {name})")
-    follow(Place(tmp_path), (DOCS / "foreign.md").read_text(encoding="utf-8"))
-
-
-@pytest.mark.slow
-def test_a_builder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("path", "needs"), with_needs(PAGES))
+def test_pages_with_what_they_need(
+    tmp_path: Path, request: pytest.FixtureRequest, path: Path, needs: frozenset[str]
+) -> None:
     place = Place(tmp_path)
-    commands = commands_in((DOCS / "saber.md").read_text(encoding="utf-8"))
-    assert len(commands) == 2
-    for arguments, expected in commands:
-        assert place.good(*arguments) == expected
+    for need in needs:
+        if PROVIDED[need]:
+            pytest.importorskip(PROVIDED[need], reason=f"{PROVIDED[need]} is not installed")
+    if "apertium" in needs and shutil.which("apertium") is None:
+        pytest.skip("apertium is not installed: apt install apertium apertium-eng-spa")
+    if "network" in needs:
+        place.environment["HARNESS_MIRROR"] = str(request.getfixturevalue("mirror"))
+    with serving() as server:
+        server.answer = lambda _: "[3] > [1] > [2]"
+        follow(place, path.read_text(encoding="utf-8").replace("http://127.0.0.1:8080/v1", server.url), needs)
+        assert bool(server.bodies) == ("model" in needs)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_every_block_is_run(path: Path) -> None:
+    """A block is a file, lines of one, commands, a program or what that printed."""
+    assert unused(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_blocks_that_no_test_can_run_are_right(tmp_path: Path, path: Path) -> None:
+    """Commands that need a cluster, say, have options, settings and names that exist, and programs can be imported."""
+    page = path.read_text(encoding="utf-8")
+    left = [block for block in blocks(page) if not block.needs <= PROVIDED.keys()]
+    place = Place(tmp_path)
+    for block in blocks(page) if left else ():
+        if block.file and not block.file.startswith("/"):
+            place.write(block.file, block.text)
+    for block in left:
+        for words, _ in commands(block.text) if block.kind == "console" else ():
+            if arguments := _given_to_us(words):
+                _check_arguments(place, arguments)
+        if block.kind == "python":
+            _check_imports(block.text)
+
+
+def _given_to_us(words: list[str]) -> list[str]:
+    """The arguments of `harness` in a command, which may be run by another user or in a container."""
+    start = 0
+    for at, word in enumerate(words):
+        if (
+            word == "harness"
+            or word.endswith("bin/harness")
+            or (words[0] == "docker" and words[1] == "run" and word in IMAGES)
+        ):
+            start = at + 1
+    return words[start:] if start else []
+
+
+def _check_arguments(place: Place, arguments: list[str]) -> None:
+    name, *rest = arguments
+    if name in HYDRA_COMMANDS:
+        many = "-m" in rest or any(word.startswith("sweep=") for word in rest)
+        words = [word for word in rest if word not in ("-m", "--dry-run") and not word.startswith(("sweep=", "tune="))]
+        if many:  # the first value of each
+            words = [re.sub(r"^([^=,]+=[^\[,]+),.*", r"\1", word) for word in words]
+        place.good(name, *words, "--cfg", "job")
+        return
+    command = typer.main.get_command(app)
+    while isinstance(command, typer.core.TyperGroup):
+        found = command.get_command(typer.Context(command), arguments[0])
+        assert found is not None, arguments
+        command, arguments = found, arguments[1:]
+    command.make_parser(typer.Context(command)).parse_args(list(arguments))
+
+
+def _check_imports(program: str) -> None:
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.ImportFrom) and node.module and importlib.util.find_spec(node.module.split(".")[0]):
+            module = importlib.import_module(node.module)
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
+
+def test_wrong_commands_are_noticed(tmp_path: Path) -> None:
+    """The check of commands that no test runs finds a wrong option, a wrong command and a wrong setting."""
+    place = Place(tmp_path)
+    assert _given_to_us(["sudo", "-u", "lab", "/opt/bin/harness", "serve", "x"]) == ["serve", "x"]
+    assert _given_to_us(["docker", "run", "--rm", "harness-lab", "lab", "new"]) == ["lab", "new"]
+    assert _given_to_us(["docker", "build", "-t", "harness-lab", "."]) == []
+    _check_arguments(place, ["run", "-m", "collection=mini-task1", "system=bm25", "system.k1=0.5,0.9"])
+    for wrong in (["serve", "x", "--nosuch"], ["nosuch"], ["run", "collection=mini-task1", "system.nosuch=1"]):
+        with pytest.raises((AssertionError, Exception), match=r"nosuch"):
+            _check_arguments(place, wrong)
+    with pytest.raises(AssertionError, match="nosuch"):
+        _check_imports("from harness import task, nosuch")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_blocks_of_data_can_be_read(path: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8")):
+        if block.kind == "yaml" and not block.part_of:
+            assert isinstance(yaml.safe_load(block.text), dict), block.line
 
 
 def test_what_the_keys_of_a_collection_are() -> None:

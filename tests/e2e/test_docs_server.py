@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import typer
-from pages import follow
-from tools import Place
 
 from harness.cli.main import app
 from harness.server.guard import OVERHEAD
@@ -28,8 +25,3 @@ def test_the_pages_name_the_options_that_there_are() -> None:
     lines = [line for line in shown.splitlines() if re.search(r"harness serve |^ +serve ", line)]
     assert {option for line in lines for option in re.findall("--[a-z][a-z-]+", line)} <= known
     assert f"{(Settings().most_upload + OVERHEAD) >> 20}m; " in shown and f"{(256 << 20) + OVERHEAD >> 20}MiB" in shown
-
-
-@pytest.mark.heavy
-def test_the_example(tmp_path: Path) -> None:
-    follow(Place(tmp_path), PAGE.read_text(encoding="utf-8").partition("## Example")[2].partition("\n## ")[0])

@@ -1,4 +1,4 @@
-"""How-to and explanation pages: blocks run (see `pages`), computations by hand are right, pages are short."""
+"""How-to and explanation pages, which `test_docs` follows: computations by hand are right, pages are short."""
 
 from __future__ import annotations
 
@@ -10,45 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from llm_server import serving
-from pages import DOCS, follow, marked, needing, unused
+from pages import DOCS
 from shown_commands import blocks
-from tools import Place
 
 PAGES = sorted(page for name in ("how-to", "explanation") for page in (DOCS / name).glob("*.md"))
-# Of more than a second.
-SLOW = {
-    "cite-and-archive",
-    "editions-and-coverage",
-    "fingerprints-and-store",
-    "organise-pool",
-    "significance",
-    "take-part",
-}
 GUIDES = [*PAGES, *sorted((DOCS / "tutorials").glob("*.md"))]
-
-
-@pytest.mark.parametrize("path", [marked(path, SLOW) for path in PAGES])
-def test_guides(tmp_path: Path, path: Path) -> None:
-    """In the order of the page; blocks that need a model are left out."""
-    follow(Place(tmp_path), path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("path", needing(("how-to",), "model"))
-def test_guides_with_a_language_model(tmp_path: Path, path: Path) -> None:
-    """On an endpoint that always gives the same answer."""
-    pytest.importorskip("httpx", reason="httpx is not installed (extra llm)")
-    with serving() as server:
-        server.answer = lambda _: "[3] > [1] > [2]"
-        page = path.read_text(encoding="utf-8").replace("http://127.0.0.1:8080/v1", server.url)
-        follow(Place(tmp_path), page, {"model"})
-        assert server.bodies
-
-
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_every_block_of_a_guide_is_run(path: Path) -> None:
-    assert unused(path.read_text(encoding="utf-8")) == []
 
 
 def hand_computed(page: str) -> Iterator[tuple[str, str]]:

@@ -58,26 +58,16 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def commands(block: str) -> Iterator[tuple[list[str], str]]:
-    """The commands of a console block: arguments, and what is said that they print."""
+    """The commands of a console block, without comments: arguments, and what is said that they print."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, printed = part.replace("\\\n", " ").partition("\n")
-        yield shlex.split(command), printed
+        yield shlex.split(re.sub(r"\s+# .*", "", command)), printed
 
 
 def commands_in(page: str) -> list[tuple[list[str], str]]:
     """The commands that a page of the documentation shows: arguments, and what it says that they print, if it does."""
     shown = (each for block in blocks(page) if block.kind == "console" for each in commands(block.text))
     return [(words[words[0] == "harness" :], printed) for words, printed in shown]
-
-
-def differences(shown: str, out: str, err: str) -> list[str]:
-    """Lines that a page shows and the command did not print; where nothing is left out (`...`), also the reverse."""
-    lines = [line for line in shown.splitlines() if line and line != "..."]
-    printed = [line for line in out.splitlines() if line]
-    lacking = [f"not printed: {line}" for line in lines if line not in (*printed, *err.splitlines())]
-    if shown and "..." not in shown.splitlines():
-        lacking += [f"not shown: {line}" for line in printed if line not in lines]
-    return lacking
 
 
 def check(shown: str, printed: str, said: str = "") -> None:

@@ -18,7 +18,6 @@ from harness.papers.work import Step
 from harness.render.model import Table
 from harness.reports.estimates import cost_section
 from harness.store.llm.estimate import sizes
-from harness.systems import hardware
 from harness.systems.states import needed_models, parts
 
 RESULTS = Path(__file__).parents[3] / "bench" / "results"
@@ -259,22 +258,6 @@ def test_by_hand_comes_first_and_the_verdicts_last() -> None:
     lines = order(estimates(load_paper("mirmu-msm")), "mirmu-msm")
     assert lines[0].startswith("get corpus arqmath-posts: manual download: get Posts.V1.3.xml from the organisers")
     assert lines[-1] == "harness reproduce paper=mirmu-msm"
-
-
-@pytest.mark.slow
-def test_the_page_of_the_documentation_shows_what_is_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the order of the output; lines are cut at the end, and omitted, where the page has an ellipsis."""
-    monkeypatch.setattr(hardware, "cores", lambda: 2)
-    facts.show("papers", "mirmu-msm", False)
-    printed = iter(capsys.readouterr().out.splitlines())
-    page = (RESULTS.parents[1] / "docs" / "cost.md").read_text(encoding="utf-8")
-    command, *shown = page.partition("```console\n")[2].partition("\n```")[0].splitlines()
-    assert command == "$ harness show paper mirmu-msm"
-    for line in shown:
-        start, cut, _ = line.partition("…")
-        assert any(each.startswith(start.rstrip()) if cut else each == line for each in printed), line
 
 
 def test_costs_as_data(capsys: pytest.CaptureFixture[str]) -> None:
