@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 LONGEST_LINE = 500  # characters of a line that is shown to a person
 LONGEST_PATH = 200  # of them, for the path before a fault
+_MOST_NEAR = 3  # suggested names
 LONGEST_LIST = 360  # of them, for names to choose from
 LONGEST_MESSAGE = 20  # lines of what a system says when it fails
 # What libraries, the loader and Python's threads say when memory is missing, without an exception of its own.
@@ -74,7 +75,7 @@ class HarnessError(Exception):
     ...     h.load_collection("mini-task3")
     ... except HarnessError as error:
     ...     print(error.lines[0])
-    collection 'mini-task3' is unknown; did you mean 'mini-task2'?
+    collection 'mini-task3' is unknown; did you mean 'mini-task1' or 'mini-task2'?
     """
 
     def __init__(self, *lines: str) -> None:
@@ -209,12 +210,22 @@ def system_raised(what: str, error: BaseException) -> HarnessError:
 
 
 def suggestion(name: str, known: Iterable[object]) -> str:
-    """The end of an error about an unknown name: the nearest known one, else all of them (as many as fit a line)."""
+    """The end of an error about an unknown name: the nearest known ones, else all of them (as many as fit a line).
+
+    Examples
+    --------
+    >>> suggestion("arqmath-4", ["arqmath-1", "arqmath-2", "crossmath"]), suggestion("x", ["bm25", "tree"])
+    ("did you mean 'arqmath-1' or 'arqmath-2'?", 'known: bm25, tree')
+    """
     names = sorted({str(each) for each in known})  # keys of YAML may be numbers
     folded = {each.casefold(): each for each in names}
-    near = difflib.get_close_matches(str(name)[:LONGEST_PATH].casefold(), folded, n=1, cutoff=0.6)
+    asked = str(name)[:LONGEST_PATH].casefold()
+    near = difflib.get_close_matches(asked, folded, n=len(folded) or 1, cutoff=0.6)
     if near:
-        return f"did you mean {folded[near[0]]!r}?"
+        nearness = [difflib.SequenceMatcher(None, each, asked).ratio() for each in near]
+        best = [folded[each] for each, ratio in zip(near, nearness, strict=True) if ratio == nearness[0]]
+        nearest = [repr(each) for each in sorted(best)[:_MOST_NEAR]]
+        return f"did you mean {' or '.join(filter(None, (', '.join(nearest[:-1]), nearest[-1])))}?"
     if not names:
         return "there is none"
     listed = list(names)

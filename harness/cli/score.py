@@ -288,10 +288,14 @@ def _evaluate(asked: _Asked) -> Evaluation:
     if asked.keys not in (None, "none"):
         mapping = read_keys(Path(str(asked.keys)), *_key_columns(Path(str(asked.keys))))
     if asked.corpus is None:
+        made: dict[str, list[Path]] = {}
         for path in paths:
             name = made_on(beside(path))
             if name in config.names("corpus") and load_corpus(name).files():
-                asked.note(f"{path}: was made on corpus {name}; --corpus {name} cuts the judgments to what that holds")
+                made.setdefault(name, []).append(path)
+        for name, runs in made.items():
+            were = f"{runs[0]} was" if len(runs) == 1 else f"{len(runs)} runs were"
+            asked.note(f"{were} made on corpus {name}; --corpus {name} restricts the judgments to its documents")
     find_readers(collection, asked.corpus)
     found = task(
         collection,
@@ -402,7 +406,8 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
         )
     out_table(rows)
     starred = any(row.significant_bonferroni for row in comparison.rows)
-    out_wrapped(f"{'*' if starred else 'none is significant:'} {comparison.correction}")
+    said = "* significant" if starred else "none is significant"
+    out_wrapped(f"{said} after Bonferroni's correction: {comparison.correction}")
 
 
 def _p(value: float | None) -> str:

@@ -295,7 +295,7 @@ def _replaced(work: _Work, path: Path) -> str:
     else:
         more = f" and {len(made) - 3} more" if made[3:] else ""
         made = f"made with {', '.join(made[:3])}{more}"
-    return f"replaces {path}, {made}; keep both with system.name=NAME or runs=FOLDER"
+    return f"will replace {path}, {made}; keep both with system.name=NAME or runs=FOLDER"
 
 
 def _differences(before: sidecar.Said, work: _Work) -> list[str]:

@@ -25,6 +25,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,7 +104,8 @@ class _Reader:
 
     def command(self, arguments: list[str], shown: str) -> None:
         place = self.place
-        arguments = [each.replace("$HARNESS_TOKEN", self.token) for each in arguments]
+        known = {**place.environment, "HARNESS_TOKEN": self.token, "PWD": str(place.here)}
+        arguments = [Template(each).safe_substitute(known) for each in arguments]
         match arguments:
             case ["cd", folder]:
                 place.here = (place.here / folder).resolve()

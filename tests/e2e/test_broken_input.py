@@ -171,7 +171,7 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "format": (
         ("score", "good.run", "-c", "mini-task1", "--format", "arqmath-task3"),
-        "--format arqmath-task3: no such format; did you mean 'arqmath-task2'?",
+        "--format arqmath-task3: no such format; did you mean 'arqmath-task1' or 'arqmath-task2'?",
     ),
     "another format": (
         ("score", "one.run", "-c", "mini-task1", "--format", "arqmath-task1"),

@@ -246,6 +246,6 @@ def test_a_run_of_a_part_is_not_scored_on_the_whole_without_a_word(place: Place)
     side.write_text(side.read_text().replace("name: mini-answers", "name: mse-pages"))
     said = place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err
     assert said == (
-        "runs/mini-task1/overlap.run: was made on corpus mse-pages; "
-        "--corpus mse-pages cuts the judgments to what that holds\n"
+        "runs/mini-task1/overlap.run was made on corpus mse-pages; "
+        "--corpus mse-pages restricts the judgments to its documents\n"
     )

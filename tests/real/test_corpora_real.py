@@ -143,7 +143,7 @@ def test_judged_answers_among_the_pages(
     cut, found, protocol, notes = coverage("mse-pages", collection, edition)
     assert found.sentence(protocol, notes) == (
         f"judged and present: {present} of {pairs} pairs; {graded} topics with a relevant document for nDCG′, "
-        f"{binary} for MAP′, P′@10 and Bpref; documents chosen by another system's display, not at random; "
+        f"{binary} for MAP′, P′@10 and Bpref; documents selected by the MathDowsers team for display, not at random; "
         "not comparable with published values"
     )
     assert f"{len(cut):,}" == present

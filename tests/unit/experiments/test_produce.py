@@ -279,10 +279,10 @@ def test_a_run_of_another_configuration_is_replaced_with_a_line(
     said: list[str] = []
     path = again("overlap", tmp_path, before, **how).path
     again("overlap", tmp_path, say=said.append)
-    assert said[0] == f"replaces {path}, {made}; keep both with system.name=NAME or runs=FOLDER"
+    assert said[0] == f"will replace {path}, {made}; keep both with system.name=NAME or runs=FOLDER"
     again("overlap", tmp_path, say=said.append, reuse=False)
     again("overlap", tmp_path, before, **how, say=said.append, suffix="-x")
-    assert [line for line in said[1:] if line.startswith("replaces")] == []
+    assert [line for line in said[1:] if line.startswith("will replace")] == []
 
 
 @pytest.mark.slow
@@ -293,7 +293,7 @@ def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
     again("overlap", tmp_path, say=said.append)
     again("shuffle", tmp_path, {"name": "overlap"}, say=said.append)
     make(load_system("shuffle", name="overlap"), task(mini), runs=tmp_path, say=said.append, rerank=True)
-    assert [line.partition(f"replaces {path}, ")[2].partition(";")[0] for line in said[::2]] == [
+    assert [line.partition(f"will replace {path}, ")[2].partition(";")[0] for line in said[::2]] == [
         "which has no metadata file",
         "made with _target_=harness.systems.baselines.Overlap",
         "made with corpus=mini-answers, rerank=false",

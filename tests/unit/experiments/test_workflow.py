@@ -279,5 +279,5 @@ def test_a_system_that_names_its_runs_does_not_replace_those_of_others(tmp_path:
     said: list[str] = []
     for name in ("a", "a", "b"):
         make(load_system("external", path=str(tmp_path / f"{name}.run")), bench, runs=tmp_path, say=said.append)
-    (line,) = (line for line in said if line.startswith("replaces"))
-    assert line.startswith(f"replaces {tmp_path}/mini-task1/tag.run, made with path={tmp_path}"[:90])
+    (line,) = (line for line in said if line.startswith("will replace"))
+    assert line.startswith(f"will replace {tmp_path}/mini-task1/tag.run, made with path={tmp_path}"[:90])
