@@ -49,8 +49,8 @@ class Coverage:
         """Returns the caveat that precedes all scores computed with these judgments.
 
         For example: judged and present: 723 of 34,847 pairs; 69 topics with a relevant document for nDCG′, 62 for
-        MAP′ and P′@10; documents selected by the MathDowsers team for display, not at random; not comparable with published
-        values.
+        MAP′ and P′@10; documents selected by the MathDowsers team for display, not at random; not comparable with
+        published values.
 
         Parameters
         ----------

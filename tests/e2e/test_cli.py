@@ -197,7 +197,8 @@ def test_compare_with_a_baseline(place: Place) -> None:
         assert row[7:9] == [shown_p(test.pvalue), shown_p(min(1, 6 * test.pvalue))]
     (said,) = rows[3]
     assert said.startswith(
-        "* significant after Bonferroni's correction: two-sided paired t-test, alpha 0.05; Bonferroni and Holm over a family of 6 tests, 2 of them shown; "
+        "* significant after Bonferroni's correction: two-sided paired t-test, alpha 0.05; "
+        "Bonferroni and Holm over a family of 6 tests, 2 of them shown; "
         "randomization tests draw 10,000 sign flips, standard error of p at most "
     )
     comparison = json.loads(place.files("out")["out/report.json"])["data"]["comparison"]
