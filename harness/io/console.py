@@ -51,7 +51,8 @@ def leave_pipe(stream: TextIO) -> NoReturn:
 def _print(line: str, stream: TextIO) -> None:
     try:
         _clear()
-        print(line, file=stream, flush=True)
+        stream.write(f"{line}\n")  # at once, so that lines of processes that write to one file are not mixed
+        stream.flush()
     except BrokenPipeError:
         leave_pipe(stream)
     except OSError as error:
