@@ -9,7 +9,7 @@ from types import MappingProxyType
 from harness.papers.claims import POOLED, Claim
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
-from harness.reports.parts import shown_drawn_p, shown_p
+from harness.reports.parts import DETECTABLE, detectable_cell, shown_drawn_p, shown_p
 from harness.reports.records import TEST_COLUMNS
 from harness.scoring.scores import Scores
 
@@ -37,7 +37,7 @@ def claims_section(
                 shown_p(test.row.p),
                 shown_p(test.row.p_bonferroni),
                 shown_drawn_p(test.row.p_randomization, test.row.p_randomization_error),
-                Cell("n/a") if test.row.detectable is None else number_cell(test.row.detectable, 3),
+                detectable_cell(test.row),
                 Cell(_yes(test.supported)),
                 Cell(_yes(test.supported_corrected)),
             )
@@ -79,7 +79,7 @@ _CLAIM_COLUMNS = (
     Column("p", kind="number"),
     Column("p, Bonferroni", kind="number"),
     Column("p, randomization", kind="number"),
-    Column("detectable", kind="number"),
+    DETECTABLE,
     Column("supported", "claim", "text"),
     Column("corrected", "claim", "text"),
 )
@@ -103,7 +103,7 @@ def _claim_words(claim: Claim) -> tuple[str, ...]:
     if claim.expect == "no difference":
         out.append(
             "A test that finds no difference does not prove that there is none: the column 'detectable' shows how "
-            "large a difference it would find with a power of 0.8."
+            "large a difference it would find with a power of 0.8, without and with the correction."
         )
     return tuple(out)
 

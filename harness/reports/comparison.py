@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from harness.errors import counted
 from harness.experiments.evaluate import Evaluation, compare, independent, inputs
 from harness.io.arguments import checked_arguments
 from harness.render import figures
@@ -15,7 +16,15 @@ from harness.render.model import Block, Cell, Column, Figure, Section, Table, Te
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
-from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_drawn_p, shown_p
+from harness.reports.parts import (
+    DETECTABLE,
+    detectable_cell,
+    per_topic_table,
+    protocol_text,
+    provenance_section,
+    shown_drawn_p,
+    shown_p,
+)
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
@@ -37,7 +46,7 @@ _OF_TESTS = (
     Column("Holm", kind="number"),
     Column("randomization", kind="number"),
     Column("wins / ties / losses", parts=("wins", "ties", "losses")),
-    Column("detectable", kind="number"),
+    DETECTABLE,
 )
 
 
@@ -181,7 +190,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     place = {scores.run: index for index, scores in enumerate(ranked)}
     tests = sorted(comparison.rows, key=lambda row: (place[row.a], place[row.b]))
     table = tests_table(replace(comparison, rows=tuple(tests)), first.protocol.label)
-    table = replace(table, notes=("The table of means describes the tests.",))
+    table = replace(table, notes=("The table of means describes the tests.", *table.notes[1:]))
     drawn = [row for row in tests if row.measure == measure][:40]
     svg = figures.dot_interval(
         [
@@ -218,11 +227,12 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
             shown_p(row.p_holm),
             shown_drawn_p(row.p_randomization, row.p_randomization_error),
             Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
-            Cell("n/a") if row.detectable is None else number_cell(row.detectable, 3),
+            detectable_cell(row),
         )
         for row in comparison.rows
     )
-    return Table("tests", "Tests", _OF_TESTS, rows, (f"{comparison.correction}.",), row_headers=3)
+    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni."
+    return Table("tests", "Tests", _OF_TESTS, rows, (f"{comparison.correction}.", power), row_headers=3)
 
 
 def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:
@@ -257,8 +267,8 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     measure = first.measures[0]
     label = first.protocol.label(measure)
     columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in independent(evaluation)]
-    counted = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
-    if any(len(a & b) < 2 for a, b in combinations(counted, 2)):
+    answered = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
+    if any(len(a & b) < 2 for a, b in combinations(answered, 2)):
         return None
     pairs = _all_pairs(evaluation, measure, comparison)
     letters = groups_not_different(pairs, measure, "bonferroni")
@@ -268,7 +278,10 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
     if comparison is not None and pairs.family > comparison.family:
         more = pairs.family - comparison.family
-        note += f" The family: the {comparison.family} tests of the means and {more} more pair{'s' * (more > 1)}."
+        note += (
+            f" The family: the {comparison.family} tests of the means and {counted(more, 'more pair')}; a difference "
+            "that is significant in the smaller family of those tests may not be so here."
+        )
     order = list(letters)
     p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
     matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from harness.data.topics import Topic
 from harness.render.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
+from harness.scoring.compare import Row
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
@@ -24,6 +25,17 @@ def shown_drawn_p(value: float, error: float | None) -> Cell:
     """Returns the p-value of a randomization test; if it was sampled, with its standard error."""
     shown = shown_p(value)
     return shown if error is None else replace(shown, text=f"{shown.text} ± {error:.4f}")
+
+
+DETECTABLE = Column("detectable / Bonferroni", parts=("detectable", "detectable, Bonferroni"))
+
+
+def detectable_cell(row: Row) -> Cell:
+    """Returns the least difference that a test finds, at its own level and at that of Bonferroni's correction."""
+    if row.detectable is None or row.detectable_corrected is None:
+        return Cell("n/a")
+    values = (row.detectable, row.detectable_corrected)
+    return Cell(" / ".join(f"{value:.3f}" for value in values), values=values)
 
 
 def protocol_text(protocol: Protocol) -> Text:

@@ -183,7 +183,7 @@ def test_the_report_says_what_was_tested_and_what_came_out() -> None:
         "Not supported over all topics together: 1 of 2 tests agree uncorrected, "
         "1 of 2 with Bonferroni over 2 tests (not supported).",
         "A test that finds no difference does not prove that there is none: the column 'detectable' shows how "
-        "large a difference it would find with a power of 0.8.",
+        "large a difference it would find with a power of 0.8, without and with the correction.",
         "Beware of alike.",
     ]
     titles = [column.full_title for column in table.columns]

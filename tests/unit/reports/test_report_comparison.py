@@ -197,8 +197,15 @@ def test_the_tests_are_shown(make: Make) -> None:
     assert first["p"] == f"{row.p:.4f}"
     assert first["Bonferroni"] == f"{row.p_bonferroni:.4f}" == f"{4 * row.p:.4f}"
     assert first["95% interval"] == f"{row.ci_low:+.4f} to {row.ci_high:+.4f}"
+    assert row.detectable is not None
+    assert row.detectable_corrected is not None
+    assert row.detectable < row.detectable_corrected
+    assert first["detectable / Bonferroni"] == f"{row.detectable:.3f} / {row.detectable_corrected:.3f}"
     assert len(rows) == 4
-    assert table.notes == ("The table of means describes the tests.",)
+    assert table.notes == (
+        "The table of means describes the tests.",
+        "Detectable: the least difference found with a power of 0.8, without and with Bonferroni.",
+    )
 
 
 def test_tests_that_are_undefined_are_shown_so(make: Make) -> None:
@@ -207,7 +214,7 @@ def test_tests_that_are_undefined_are_shown_so(make: Make) -> None:
     head, *rows = grid(table)
     first = dict(zip(head, rows[0], strict=True))
     assert (first["p"], first["Bonferroni"], first["effect size d"]) == ("undefined",) * 3
-    assert first["detectable"] == "n/a"
+    assert first["detectable / Bonferroni"] == "n/a"
     assert first["difference"] == "0.5000"
 
 
@@ -381,7 +388,7 @@ def test_letters_beside_a_baseline_add_the_other_pairs_to_its_family(make: Make)
     both = compare_runs(evaluation, baseline="base")  # two pairs in two measures, and the third pair is in neither
     (note,) = tables(report_of(evaluation, both))["groups"].notes
     assert "a family of 5 tests, 3 of them shown" in note
-    assert note.endswith("The family: the 4 tests of the means and 1 more pair.")
+    assert "The family: the 4 tests of the means and 1 more pair; a difference that" in note
     against = compare_runs(evaluation, baseline="base", measures=["RR"])  # two tests, and there are three pairs
     assert "a family of 3 tests" in tables(report_of(evaluation, against))["groups"].notes[0]
     wide = compare_runs(evaluation, baseline="base", family=60, test="randomization", alpha=0.01)
