@@ -1,11 +1,15 @@
-"""Pages of results: the first rows of a long table, with all rows in a CSV file beside the page."""
+"""Pages of results: where their numbers come from; of a long table the first rows, with all in a CSV file beside it."""
 
 from __future__ import annotations
 
 import csv
 import html
 import io
+import json
 import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 
 _MOST = 24  # rows of a table that stand on the page
 _FIRST = 12  # of a longer one
@@ -37,6 +41,25 @@ def shortened(text: str, name: str) -> tuple[str, dict[str, str]]:
         return f"{shown}\n\nThe first {_FIRST} of {len(lines) - 2} rows; [all rows as CSV]({file}).\n"
 
     return _TABLE.sub(cut, text), files
+
+
+def provenance(page: Path) -> str:
+    """Returns a paragraph on the data beside a page, with commit and machine as far as they are recorded.
+
+    In a repository it also has the commit that last changed the page.
+    """
+    said = []
+    data = page.with_suffix(".json")
+    if data.is_file():
+        found = json.loads(data.read_text(encoding="utf-8"))
+        commit = str(found.get("commit", "")).replace("-dirty", " with uncommitted changes")
+        made = [f"commit {commit}" if commit else "", str(found.get("machine", ""))]
+        said.append(f"Data: [{data.name}]({data.name}); {', '.join(filter(None, made)) or 'commit not recorded'}.")
+    with suppress(OSError, subprocess.CalledProcessError):
+        command = ["git", "log", "-1", "--format=%cs in commit %h", "--", page.name]
+        changed = subprocess.check_output(command, cwd=page.parent, stderr=subprocess.DEVNULL, text=True).strip()
+        said += [f"Page last changed on {changed}."] if changed else []
+    return f"\n*{' '.join(said)}*\n" if said else ""
 
 
 def _as_csv(lines: list[str]) -> str:

@@ -59,7 +59,7 @@ def stage(out: Path) -> None:
         text = (ROOT / source).read_text(encoding="utf-8")
         text = rewritten(text, source, to, pages)
         if to.startswith("results/") and place.stem != "index":
-            text, files = results.shortened(text, place.stem)
+            text, files = results.shortened(text + results.provenance(ROOT / source), place.stem)
             for name, rows in files.items():
                 place.with_name(name).write_text(rows, encoding="utf-8")
         place.write_text(text, encoding="utf-8")

@@ -155,6 +155,16 @@ def test_examples_of_the_generator(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
 
+def test_pages_of_results_say_where_their_data_come_from(tmp_path: Path) -> None:
+    page = tmp_path / "speed.md"
+    assert results.provenance(page) == ""
+    page.with_suffix(".json").write_text('{"commit": "abc1234-dirty", "machine": "two cores", "rows": []}')
+    said = "Data: [speed.json](speed.json); commit abc1234 with uncommitted changes, two cores."
+    assert results.provenance(page) == f"\n*{said}*\n"
+    page.with_suffix(".json").write_text("{}")
+    assert results.provenance(page) == "\n*Data: [speed.json](speed.json); commit not recorded.*\n"
+
+
 def test_only_pages_of_the_site_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     with pytest.raises(SystemExit, match="has files that are no pages of the site; name a new folder"):
