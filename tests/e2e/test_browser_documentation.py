@@ -19,7 +19,7 @@ PAGES = (
     *("reference/keys.html", "reference/experiments.html", "systems/bi-encoder-tuned.html", "reference/python.html"),
     *("systems/index.html", "papers/crossmath.html", "results/crossmath.html"),
 )
-
+PARTS = 8  # of all pages
 
 # Parts that scroll and cannot be reached by the keyboard, or the other way round.
 STOPS = """[...document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code")]
@@ -53,6 +53,22 @@ def test_pages(site: Path, visit: Open, width: int, scheme: str) -> None:
         assert fits(page), name
         assert page.evaluate(STOPS) == [], name
         assert violations(page, every=True) == [], name
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_page(site: Path, visit: Open, part: int) -> None:
+    """In one of the looks each; the page of an unknown address has addresses that work from a server only."""
+    names = sorted(str(path.relative_to(site)) for path in site.rglob("*.html") if path.name != "404.html")
+    pages = [name for name in names if not name.startswith("reports/")]  # which have tests of their own
+    assert len(pages) > 250
+    for number, name in enumerate(pages[part::PARTS]):
+        width, scheme = LOOKS[(part + number) % len(LOOKS)]
+        page = visit(site / name, width=width, scheme=scheme)
+        assert fits(page), name
+        assert page.evaluate(STOPS) == [], name
+        assert violations(page, every=True) == [], name
+        page.context.close()
 
 
 def test_the_search_works_from_disk(site: Path, visit: Open) -> None:
