@@ -209,7 +209,7 @@ def table(collection: str, runs: Path) -> None:
     tests = {"test": tested(of_test, pairs, measures, family), "all": tested(of_all, of_both, measures, family)}
     n = {part: next(iter(scores.values())).n(measures[0]) for part, scores in (("test", of_test), ("all", of_all))}
     heads = [f"{name}: {m}" for name in ("test", "all") for m in measures]
-    print(f"\n### {collection}\n\n| system | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
+    print(f"\n## {collection}\n\n| system | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
     for name in there:
         cells = []
         for side, kept in (("test", of_test), ("all", of_all)):
