@@ -30,8 +30,10 @@ class Document:
 
     Attributes
     ----------
+    id : id in run files and judgments.
     title, body : text with formulas in place as LaTeX in dollars.
-    formulas : in order of appearance.
+    tags : subject tags.
+    formulas : formulas in order of appearance; empty if the corpus has no field of formulas.
     columns : further texts by name, such as the `question` of an answer or the `signature` of a declaration.
 
     Examples

@@ -17,7 +17,14 @@ SEPARATOR = "; "  # separates several values of one attribute
 
 @dataclass(frozen=True)
 class Formula:
-    """Formula: its id in the collection, its LaTeX without delimiters, and the id of its visual appearance."""
+    """A formula of a topic or a document.
+
+    Attributes
+    ----------
+    id : id in the collection, or its number in the topic or document, such as `f1`.
+    latex : LaTeX without delimiters.
+    visual_id : id that formulas of the same appearance share; empty if the collection has none.
+    """
 
     id: str
     latex: str
@@ -43,7 +50,9 @@ def formulas_given(value: object, column: str = "formulas") -> tuple[Formula, ..
         return tuple(
             Formula(f"f{number}", each)
             if type(each) is str
-            else Formula(str(each["id"]), str(each["latex"]), str("" if (key := each.get("visual_id")) is None else key))
+            else Formula(
+                str(each["id"]), str(each["latex"]), str("" if (key := each.get("visual_id")) is None else key)
+            )
             for number, each in enumerate(value, 1)
         )
     except (TypeError, KeyError, AttributeError):

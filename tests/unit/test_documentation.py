@@ -207,6 +207,33 @@ def test_schemas_and_names_of_the_face() -> None:
     assert python.page().count("::: ") == len(harness.__all__)
 
 
+def test_parameters_of_the_face_have_types_and_meanings() -> None:
+    """What is said of a parameter stands in its description, whole, and its type is that of the signature."""
+    griffe = pytest.importorskip("griffe", reason="griffe is not installed: pip install -e '.[docs]'")
+    import harness
+    from docs.make import docstrings
+
+    assert doctest.testmod(docstrings).failed == 0
+    loader = griffe.GriffeLoader(
+        extensions=griffe.load_extensions(docstrings.Meanings), docstring_parser="numpy", search_paths=[str(ROOT)]
+    )
+    described: dict[str, dict[str, tuple[str, str]]] = {}
+    for name in harness.__all__:
+        module = getattr(harness, name).__module__
+        made = loader.load(module)[name]
+        for section in made.docstring.parsed if made.docstring else ():
+            if section.kind.value in ("attributes", "parameters"):
+                for each in section.value:
+                    known = made.parameters if section.kind.value == "parameters" else made.members
+                    assert str(each.annotation) == str(known[each.name].annotation), (name, each.name)
+                    assert each.description, (name, each.name)
+                    described.setdefault(name, {})[each.name] = (str(each.annotation), each.description.strip())
+    assert described["Document"].keys() == {"id", "title", "body", "tags", "formulas", "columns"}
+    assert described["compare"]["seed"] == ("int", "seed of these draws.")
+    assert described["task"]["edition"][1] == described["task"]["protocol"][1]
+    assert described["Corpus"]["fields"][1].endswith("are for documents that are formulas.")
+
+
 @pytest.mark.slow
 def test_the_picture_of_the_layers() -> None:
     graph = architecture.imports()
