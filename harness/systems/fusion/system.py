@@ -120,13 +120,13 @@ class FusedRuns(ABC):
         systems = config.names("system")
         runs = []
         for run in self.runs:
-            if run in systems:
-                with cost.part(run):
+            with cost.part(run):
+                if run in systems:
                     runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
-            elif (path := Path(run).expanduser()).exists():
-                runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
-            else:
-                raise HarnessError(f"system {self.name}: {run}: no such file or system; {suggestion(run, systems)}")
+                elif (path := Path(run).expanduser()).exists():
+                    runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
+                else:
+                    raise HarnessError(f"system {self.name}: {run}: no such file or system; {suggestion(run, systems)}")
         marked = leaked or any(run.name.endswith(MARK) for run in runs)
         return self.fused(runs, training, self.name + (MARK if marked else ""))
 
