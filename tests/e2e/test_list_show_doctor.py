@@ -214,7 +214,7 @@ def test_a_system_is_shown(place: Place) -> None:
     assert "stem: porter, formulas: null}" in shown
     folded = on_terminal(place, 80, "show", "bm25")
     assert "…" not in folded
-    assert "`harness.systems.lexical.text.view`" in folded
+    assert "`abbreviations`," in folded
     narrow = on_terminal(place, 40, "show", "bm25")  # no table fits
     assert "depth\n    value: 1000; meaning: documents" in narrow
     example = re.search(r"^example: harness (run .*)$", shown, re.MULTILINE)

@@ -18,7 +18,7 @@ import yaml
 from docs.make import __main__ as make
 from docs.make import architecture, commands, configuration, files, keys, papers, python, results, staging, tables
 from docs.make.staging import rewritten, shown
-from harness.cli import entries
+from harness.cli import entries, meanings
 from harness.cli.main import app
 from harness.io import config
 from harness.papers.paper import paper_names
@@ -132,6 +132,24 @@ def test_the_keys_inside_a_setting() -> None:
     assert found["`training.votes`"][0] == "`50`"
     assert found["`calls.mode`"][0] == "`replay`"
     assert list(keys.inner_rows("shuffle")) == []
+
+
+def test_values_are_listed_in_place_of_the_constants_that_have_them() -> None:
+    """`one of `NORMS`` says nothing to a reader of the page, who may not have the code at hand."""
+    from harness.systems.foreign.ranx import METHODS, NORMS
+    from harness.systems.lexical.text import STOP_LISTS, VIEWS
+
+    assert doctest.testmod(meanings).failed == 0
+    ranx = meanings.settings_of("harness.systems.foreign.ranx.FusionRanx")
+    assert set(re.findall(r"`(\S+)`", ranx["method"].says)) == set(METHODS)
+    assert set(re.findall(r"`(\S+)`", ranx["norm"].says)) == set(NORMS)
+    assert ranx["runs"].says.startswith("two or more run files, ")
+    view = meanings.settings_of("harness.systems.lexical.text.view")
+    assert set(re.findall(r"`(\S+)`", view["name"].says)) == set(VIEWS)
+    assert set(re.findall(r"`(\S+)`", view["stop"].says)) == set(STOP_LISTS)
+    pages = dict(configuration.pages())
+    constants = {found for text in pages.values() for found in re.findall(r"one of `[A-Z_]+`", text)}
+    assert constants == set()
 
 
 def test_a_sweep_shows_its_parameters() -> None:
