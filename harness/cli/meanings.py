@@ -161,7 +161,9 @@ def _listed(text: str, tree: ast.Module) -> str:
             if constant[1] in {getattr(target, "id", None) for target in targets}:
                 value = getattr(each, "value", None)
                 held = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
-                names = [f"`{one.value}`" for one in held if isinstance(one, ast.Constant)]
+                names = [
+                    f"`{one.value}`" for one in held if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                ]
                 if names and len(names) == len(held):
                     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
         return constant[0]

@@ -257,7 +257,7 @@ def write(
         if not reasons:
             raise HarnessError(
                 "the corpus has no formulas: formulas in its texts do not count; name the column of each document's"
-                " list of formulas in the corpus's file, fields: {COLUMN: formulas} (see 'Your own collections' in the documentation)"
+                " list of formulas in the corpus's file, fields: {COLUMN: formulas} (page Your own collections)"
             )
         why = "; ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common())
         raise HarnessError(f"no formula of the corpus could be read ({why})")
