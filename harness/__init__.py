@@ -17,7 +17,7 @@ _PLACES = {
     "collections.corpora": "load_corpus",
     "collections.corpus": "Corpus Document",
     "collections.load": "load_collection",
-    "data.topics": "Topics",
+    "data.topics": "Formula Topic Topics",
     "data.trec": "Qrels Run read_qrels read_run",
     "errors": "HarnessError",
     "experiments.evaluate": "Evaluation compare evaluate",

@@ -2,7 +2,7 @@ from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.collections.load import load_collection
-from harness.data.topics import Topics
+from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels, Run, read_qrels, read_run
 from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation, compare, evaluate
@@ -25,6 +25,7 @@ __all__ = [
     "Corpus",
     "Document",
     "Evaluation",
+    "Formula",
     "HarnessError",
     "Measure",
     "Protocol",
@@ -35,6 +36,7 @@ __all__ = [
     "Scores",
     "System",
     "Task",
+    "Topic",
     "Topics",
     "__version__",
     "compare",

@@ -19,6 +19,7 @@ _OTHERS = {
     "tests/README.md": "project/tests.md",
     "conf/README.md": "project/configurations.md",
     "examples/README.md": "project/examples.md",
+    "examples/mathir-example/README.md": "project/mathir-example.md",
     **{f"{name}.md": f"project/{name.lower()}.md" for name in _PROJECT},
 }
 _FENCED = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)

@@ -27,7 +27,7 @@ from harness.cli.overrides import GROUPS, checked_overrides, gist
 from harness.cli.run import check, name_of, run_suffix, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, SystemRaisedError, gather
+from harness.errors import HarnessError, SystemRaisedError, gather, refuse, suggestion
 from harness.experiments import experiment as plan
 from harness.experiments.composing import composer
 from harness.experiments.experiment import Cell, Experiment, load_experiment
@@ -85,6 +85,8 @@ def experiment(cfg: DictConfig) -> Finished | None:
             return None
     if missing:
         raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
+    if not settings.only:
+        _check_pages(found, planned, name)
     made = outcomes(planned, found.measures, name)
     only = dict(settings.only or {})
     results = Results(name, found, made, only, tuple(given), settings.alpha, settings.seed, scale)
@@ -256,6 +258,21 @@ def _check_files(planned: Iterable[Planned]) -> None:
         if same != spec:
             both, right = f"{in_words(before)} and {in_words(each.cell)}", "give one of them a system.name of its own"
             raise HarnessError(f"experiment: {both} are different runs of one name, {name!r}; {right}")
+
+
+def _check_pages(found: Experiment, planned: Iterable[Planned], name: str) -> None:
+    """Raises HarnessError if the key `pages` names a topic of no collection, before any cell is run."""
+    wanted = set(found.pages) - {plan.ALL}
+    if not wanted:
+        return
+    known: set[str] = set()
+    for collection in dict.fromkeys(name_of(each.settings.collection) for each in planned):
+        try:
+            known |= load_collection(collection).topics().ids()
+        except HarnessError:  # which the cells of the collection report
+            return
+    said = f"experiment {name}: key 'pages': no collection of the experiment has a topic"
+    refuse([f"{said} {topic!r}; {suggestion(topic, known)}" for topic in sorted(wanted - known)])
 
 
 def _forecast(planned: Sequence[Planned], measures: Sequence[str]) -> list[Forecast]:

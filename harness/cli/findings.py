@@ -138,4 +138,4 @@ def _endpoints() -> Iterator[list[str]]:
             what, _, remedy = line.partition(": ")
             yield [f"llm {name}", what, remedy]
         if endpoint.local and not endpoint.answers():
-            yield [f"llm {name}", f"no server at {endpoint.address}", "start one: docs/llm.md"]
+            yield [f"llm {name}", f"no server at {endpoint.address}", "start one (page Language models)"]

@@ -14,7 +14,8 @@ from harness.io import config
 
 _ABOVE = Path(__file__).parents[2]  # the folder of the package
 _SECTION = re.compile(r"^(Attributes|Parameters)\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", re.MULTILINE | re.DOTALL)
-_SEE = re.compile(r"see `(harness\.[\w.]+)`")  # a meaning that another class or function gives
+_SEE = re.compile(r"(?:see|as in) `(harness\.[\w.]+)`")  # a meaning that another class or function gives
+_CONSTANT = re.compile(r"one of `([A-Z][A-Z_]*)`")  # which the module of the class has
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 
 
@@ -70,10 +71,17 @@ def settings_of(target: str) -> dict[str, Setting]:
     """
     module, _, name = target.rpartition(".")
     tree = _tree(module)
-    node = None if tree is None else next((each for each in tree.body if getattr(each, "name", "") == name), None)
+    if tree is None:
+        return {}
+    found = _settings(tree, module, name)
+    return {key: Setting(each.default, _listed(each.says, tree)) for key, each in found.items()}
+
+
+def _settings(tree: ast.Module, module: str, name: str) -> dict[str, Setting]:
+    node = next((each for each in tree.body if getattr(each, "name", "") == name), None)
     if isinstance(node, ast.FunctionDef):
         return _documented(_arguments(node.args), node)
-    if not isinstance(node, ast.ClassDef) or tree is None:
+    if not isinstance(node, ast.ClassDef):
         return {}
     found: dict[str, Setting] = {}
     for base in node.bases:
@@ -136,6 +144,31 @@ def _documented(parameters: dict[str, str], *nodes: ast.ClassDef | ast.FunctionD
             for names, text in _ENTRY.findall(section[2]):
                 says |= dict.fromkeys(names.split(", "), " ".join(text.split()).removesuffix("."))
     return {name: Setting(default, _resolved(name, says.get(name, ""))) for name, default in parameters.items()}
+
+
+def _listed(text: str, tree: ast.Module) -> str:
+    """Returns a meaning with the values themselves in place of the name of a constant that has them.
+
+    Examples
+    --------
+    >>> _listed("one of `WAYS`; fast", ast.parse("WAYS = ('a', 'b', 'c')"))
+    '`a`, `b` or `c`; fast'
+    """
+
+    def values(constant: re.Match[str]) -> str:
+        for each in tree.body:
+            targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+            if constant[1] in {getattr(target, "id", None) for target in targets}:
+                value = getattr(each, "value", None)
+                held = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
+                names = [
+                    f"`{one.value}`" for one in held if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                ]
+                if names and len(names) == len(held):
+                    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        return constant[0]
+
+    return _CONSTANT.sub(values, text)
 
 
 def _resolved(name: str, text: str) -> str:

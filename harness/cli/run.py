@@ -71,13 +71,20 @@ def check(settings: RunSettings, sweeping: bool) -> None:
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
-        reported = load_collection(name_of(settings.collection)).topics().ids()
+        reported = _judged(name_of(settings.collection), settings.edition)
         for name in settings.tune:
-            if shared := reported & load_collection(name.partition("/")[0]).topics().ids():
+            collection, _, edition = name.partition("/")
+            if shared := reported & _judged(collection, edition or None):
                 raise HarnessError(
                     f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
                     f"({len(shared)} such topics); tune on other topics"
                 )
+
+
+def _judged(name: str, edition: str | None) -> frozenset[str]:
+    """Returns the topics that an edition judges, which are those that its means are over; all if it is private."""
+    collection = load_collection(name)
+    return collection.topics().ids() if collection.withheld(edition) else frozenset(collection.qrels(edition).topics)
 
 
 def check_needs(settings: RunSettings) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, lines
-from harness.data.topics import Formula
+from harness.data.topics import Formula, formulas_given
 from harness.errors import FormatError, HarnessError, format_error
 from harness.io.console import track
 from harness.io.files import sha256, sha256_file
@@ -30,8 +30,10 @@ class Document:
 
     Attributes
     ----------
+    id : id in run files and judgments.
     title, body : text with formulas in place as LaTeX in dollars.
-    formulas : in order of appearance.
+    tags : subject tags.
+    formulas : formulas in order of appearance; empty if the corpus has no field of formulas.
     columns : further texts by name, such as the `question` of an answer or the `signature` of a declaration.
 
     Examples
@@ -323,7 +325,7 @@ def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
         if value is None:
             continue
         if name == "formulas":
-            formulas = tuple(Formula(str(f["id"]), str(f["latex"]), _text(f.get("visual_id"))) for f in value)
+            formulas = formulas_given(value, column)
             continue
         text = value if type(value) is str else _joined(column, value)
         words[name] = f"{words[name]} {text}" if name in words else text
@@ -340,10 +342,6 @@ def _joined(column: str, value: object) -> str:
     if isinstance(value, dict | bool) or (isinstance(value, list) and {type(v) for v in value} - {str}):
         raise TypeError(f"column {column!r} is {value!r:.60}, expected text, a number or a list of texts")
     return " ".join(value) if isinstance(value, list) else str(value)
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 JSONL: Reader = Reader("jsonl", _jsonl, version=0)  # documents depend on the configuration only

@@ -81,7 +81,7 @@ class _Edition:
     qrels : file of judgments, with a `reader` if it is not in TREC's format.
     topics, judgments : numbers that are checked when the file is read; 0: unchecked.
     private : whether participants of labs must not see the judgments.
-    exclusions, order, topic_order : files of documents that do not count; see docs/collections.md.
+    exclusions, order, topic_order : files of documents that do not count; page "Your own collections".
     """
 
     title: Words

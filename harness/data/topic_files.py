@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from harness.data.markup import formulas_in, plain
-from harness.data.topics import Formula, Topic, Topics
+from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted, format_error
 from harness.io.ids import check_id, check_length
 
@@ -186,7 +186,7 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
             if not isinstance(row.get("tags", []), list):
                 raise ValueError("tags must be a list")
             tags = tuple(str(tag) for tag in row.get("tags", ()))
-            formulas = tuple(Formula(str(f["id"]), str(f["latex"])) for f in row.get("formulas", ()))
+            formulas = formulas_given(row.get("formulas", []))
             attributes = {str(k): str(v) for k, v in row.get("attributes", {}).items()}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise format_error(path, number, f"not a topic: {error}") from None

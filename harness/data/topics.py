@@ -17,11 +17,47 @@ SEPARATOR = "; "  # separates several values of one attribute
 
 @dataclass(frozen=True)
 class Formula:
-    """Formula: its id in the collection, its LaTeX without delimiters, and the id of its visual appearance."""
+    """A formula of a topic or a document.
+
+    Attributes
+    ----------
+    id : id in the collection, or its number in the topic or document, such as `f1`.
+    latex : LaTeX without delimiters.
+    visual_id : id that formulas of the same appearance share; empty if the collection has none.
+    """
 
     id: str
     latex: str
     visual_id: str = ""
+
+
+def formulas_given(value: object, column: str = "formulas") -> tuple[Formula, ...]:
+    """Returns the formulas of a JSON list: LaTeX as text, numbered `f1`, `f2`, ..., or objects with `id` and `latex`.
+
+    Raises
+    ------
+    TypeError
+        The value is no such list; the message names the column.
+
+    Examples
+    --------
+    >>> [formula.id for formula in formulas_given(["n^2", {"id": "f7", "latex": "2n"}])]
+    ['f1', 'f7']
+    """
+    try:
+        if not isinstance(value, list):
+            raise TypeError
+        return tuple(
+            Formula(f"f{number}", each)
+            if type(each) is str
+            else Formula(
+                str(each["id"]), str(each["latex"]), str("" if (key := each.get("visual_id")) is None else key)
+            )
+            for number, each in enumerate(value, 1)
+        )
+    except (TypeError, KeyError, AttributeError):
+        right = '["n^2"] or [{"id": "f1", "latex": "n^2"}]'
+        raise TypeError(f"column {column!r} is {value!r:.60}, expected formulas such as {right}") from None
 
 
 @dataclass(frozen=True)

@@ -293,7 +293,8 @@ def compare(
     alpha : level of significance.
     family : number of tests to correct for; default: the tests made (pairs times measures).
     test : the corrected test: paired t-test (`"t"`), or Fisher's randomization test (`"randomization"`).
-    permutations, seed : sign flips drawn by the randomization test if it cannot enumerate all.
+    permutations : number of sign flips that the randomization test draws if it cannot enumerate all.
+    seed : seed of these draws.
 
     Raises
     ------

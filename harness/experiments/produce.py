@@ -279,7 +279,7 @@ def _check_same_system(work: _Work, path: Path) -> None:
     if before is None or (before.system or {}).get("_target_") != (work.spec["system"] or {}).get("_target_"):
         raise HarnessError(
             f"{path}: is a run of another system, and system {work.built.name} names its run so; "
-            "use runs=FOLDER, or system.name=NAME"
+            "use another folder (runs=FOLDER) or another name (system.name=NAME; in Python name=NAME)"
         )
 
 

@@ -27,7 +27,7 @@ from harness.reports.experiment_parts import (
 )
 from harness.reports.parts import protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
-from harness.scoring.compare import Row, to_json
+from harness.scoring.compare import Row, corrected_test, to_json
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
@@ -168,7 +168,8 @@ def _table(results: Results) -> Section:
     if seeded:
         notes.append("With several seeds: mean ± standard deviation of the seeds' means (n - 1).")
     if results.comparison is not None:
-        notes.append(f"Tests: {results.comparison.correction}; marks after Bonferroni's correction.")
+        notes.append(f"Tests: {corrected_test(results.comparison)}; marks after Bonferroni's correction.")
+    notes.append("Scores of each topic, where reports are written as CSV: scores.csv beside this page.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
     said = _coverage(results)
     figure = means_figure(results)
@@ -232,7 +233,9 @@ def _tests(results: Results) -> Section | None:
         )
     pool = [Column(results.experiment.pool)] if results.experiment.pool else []
     columns = (*row_columns(results), Column("against"), *pool, Column("measure"), *_OF_TESTS)
-    notes = [f"{results.comparison.correction}."]
+    notes = [f"{corrected_test(results.comparison)}."]
+    if results.comparison.test == "t":
+        notes.append("Randomization tests of the same differences are in tests.csv beside this page.")
     if _restriction(results):
         notes.append("The family is that of the whole experiment, of which this report covers a part.")
     if results.experiment.seeds is not None:
@@ -352,18 +355,23 @@ def _data_and_protocol(results: Results) -> Section | None:
         of = list(rows)
         more = f" and {len(of) - 3} more rows" if len(of) > 3 else ""
         lines.append(note if len(of) == len(results.rows) else f"{'; '.join(of[:3])}{more}: {note}")
-    shared = [note for task in tasks.values() for note in task.collection.notes]
+    collections = {task.collection.name: task.collection.notes for task in tasks.values()}
+    given: dict[str, list[str]] = {}
+    for name, own in collections.items():
+        for note in dict.fromkeys(own):
+            given.setdefault(note, []).append(name)
+    shared = [note if len(of) == len(collections) else f"{', '.join(of)}: {note}" for note, of in given.items()]
     family = results.experiment.tests
     plan = f"This report has {counted(len(results.rows), 'row')}"
     plan += f"; the whole experiment makes {counted(family, 'test')}." if family else "."
-    given = _restriction(results)
-    part = (f"This is not the whole experiment: {given}.",) if given else ()
+    restricted = _restriction(results)
+    part = (f"This is not the whole experiment: {restricted}.",) if restricted else ()
     scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()
     texts = (
         *part,
         *scaled,
         plan,
-        *dict.fromkeys(shared),
+        *shared,
         *lines,
         *dict.fromkeys(c for o in results.outcomes for c in o.cautions),
     )

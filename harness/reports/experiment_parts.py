@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.errors import counted
 from harness.experiments.costs import COLUMNS, losses, together
 from harness.experiments.experiment import Labels, said_of
 from harness.experiments.results import Chosen, Results
@@ -57,10 +58,11 @@ def settings(results: Results) -> Section | None:
     found = {(row, part): results.setting(row, part) for row in tuned for part in sets}
     if not found:
         return None
-    tried = ", ".join(f"{said_of(row)}: {len({o.cell.point for o in results.of(row, sets[0])})}" for row in tuned)
+    numbers = {row: len({o.cell.point for o in results.of(row, sets[0])}) for row in tuned}
+    tried = "; ".join(f"{said_of(row)} ({counted(number, 'setting')})" for row, number in numbers.items())
     label = label_of(results, results.experiment.measures[0])
     others = "other sets" if results.experiment.tune_on == "sets" else "other half of the set (odd and even topics)"
-    how = f"The settings of each set of topics are the best by {label} on the {others}. Settings tried: {tried}."
+    how = f"The settings of each set of topics are the best by {label} on the {others}. Tried: {tried}."
     return Section("Settings", (_chosen_table(results, found, "settings", "Chosen settings", "setting", (), how),))
 
 

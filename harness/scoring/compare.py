@@ -370,6 +370,13 @@ def corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(corrected)
 
 
+def corrected_test(comparison: Comparison) -> str:
+    """Returns `Comparison.correction` without other tests than the corrected one, for tables without their column."""
+    if comparison.test == "randomization":
+        return comparison.correction
+    return "; ".join(said for said in comparison.correction.split("; ") if "randomization tests" not in said)
+
+
 def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
     name = "paired t-test" if plan.test == "t" else "paired randomization test"
     undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0

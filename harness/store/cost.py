@@ -64,6 +64,7 @@ class Meter:
     ----------
     phases : name -> seconds; phases of one name add up.
     latency : topic -> seconds; those of several systems within one add up.
+    partial : whether a part of the work, such as a system of a fusion, has no latency, so that the sum is unknown.
     artifacts : folder of the store -> bytes.
     notes : key -> value recorded by the work; values must be valid in YAML.
     total : seconds spent in the `with` block.
@@ -75,6 +76,7 @@ class Meter:
 
     phases: dict[str, float] = field(default_factory=dict)
     latency: dict[str, float] = field(default_factory=dict)
+    partial: bool = False
     artefacts: dict[str, int] = field(default_factory=dict)
     notes: dict[str, object] = field(default_factory=dict)
     total: float = 0.0
@@ -165,15 +167,17 @@ def note(name: str, value: object) -> None:
 
 @contextmanager
 def part(system: str) -> Iterator[None]:
-    """Records the notes of one system of a fusion separately, under `PARTS`."""
+    """Records the notes of one system of a fusion separately, under `PARTS`, and whether it records latencies."""
     meter = _METER.get()
     if meter is None:
         yield
         return
     whole, meter.notes = meter.notes, {}
+    before = dict(meter.latency)
     try:
         yield
     finally:
+        meter.partial = meter.partial or meter.latency == before
         noted, meter.notes = meter.notes, whole
         own = {name: value for name, value in noted.items() if name in _OF_ONE_SYSTEM}
         whole |= {name: value for name, value in noted.items() if name not in own}

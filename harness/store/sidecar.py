@@ -121,7 +121,7 @@ def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) ->
             "pool": spec.get("pool"),
             "seeds": _seeds(system),
             "seconds": {"in all": round(meter.total, 4), **phases},
-            cost.LATENCY: {topic: round(value, 6) for topic, value in meter.latency.items()},
+            cost.LATENCY: {} if meter.partial else {topic: round(value, 6) for topic, value in meter.latency.items()},
             cost.STORED: sum(meter.artefacts.values()),
             **({} if meter.memory is None else {cost.MEMORY: meter.memory}),
             **({} if meter.gpu_memory is None else {cost.GPU_MEMORY: meter.gpu_memory}),

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import signal
@@ -109,6 +110,8 @@ class _Reader:
         match arguments:
             case ["cd", folder]:
                 place.here = (place.here / folder).resolve()
+            case ["pip", "install", folder] if folder.startswith("./"):
+                self._install(folder)
             case ["pip", "install", *_]:
                 pass  # what it installs is compared with the project's extras
             case ["export", setting]:
@@ -129,6 +132,15 @@ class _Reader:
                 check(shown, subprocess.check_output(done_, cwd=place.here, env=place.environment, text=True))
             case _:
                 raise AssertionError(f"no test knows the command {shlex.join(arguments)}")
+
+    def _install(self, folder: str) -> None:
+        """Install a package of the page for the commands that follow, without a network."""
+        site = self.place.here / "site"
+        options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check")
+        command = [sys.executable, "-m", "pip", "install", *options, "--target", str(site), folder]
+        subprocess.run(command, cwd=self.place.here, check=True)
+        given = self.place.environment.get("PYTHONPATH", "")
+        self.place.environment["PYTHONPATH"] = os.pathsep.join(filter(None, (given, str(site))))
 
     def close(self) -> None:
         if self.server is not None:

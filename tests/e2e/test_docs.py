@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 # Of more than half a second, and of more than five.
 SLOW = {
-    *("cite-and-archive", "cost", "crosslingual", "editions-and-coverage", "experiments", "export"),
+    *("cite-and-archive", "cost", "crosslingual", "editions-and-coverage", "experiments", "export", "extending"),
     *("fingerprints-and-store", "organise-pool", "private-judgments", "runs", "saber"),
     *("scoring", "significance", "site", "sweeps", "take-part", "README"),
 }

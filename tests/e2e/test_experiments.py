@@ -64,6 +64,7 @@ def halves(place: Place) -> None:
             "title": name,
             "licence": "CC0",
             "protocol": "arqmath-task1",
+            "notes": ["Made for tests.", f"The {name} half."],
             "topics": {"reader": "jsonl", "file": f"../{name}.jsonl"},
             "editions": {
                 "official": {
@@ -269,12 +270,25 @@ def test_pages_of_topics(place: Place) -> None:
 
     halves(place)
     one = next(iter(load_collection("mini-task1").topics())).id
-    mine(place, pages=[one, "Q.0"], seeds=None, conditions={"bm25": MINE["conditions"]["bm25"],
-                                                            "flat": MINE["conditions"]["flat"]})  # fmt: skip
+    two = {"bm25": MINE["conditions"]["bm25"], "flat": MINE["conditions"]["flat"]}
+    mine(place, pages=[one, "Q.0"], seeds=None, conditions=two)
+    done = place.run("run", "experiment=mine", "formats=[html,md]")
+    said = "harness: experiment mine: key 'pages': no collection of the experiment has a topic 'Q.0'; "
+    assert (done.code, done.err.startswith(said), done.err.count("\n")) == (2, True, 1)
+    assert not (place.here / "runs").exists()
+    mine(place, pages=[one], seeds=None, conditions=two)
     place.good("run", "experiment=mine", "formats=[html,md]")
-    report = place.here / "reports/experiments/mine"
-    assert "Not a judged topic: Q.0." in (report / "report.md").read_text()
-    assert "Per-topic results" in (report / "index.html").read_text()
+    assert "Per-topic results" in (place.here / "reports/experiments/mine/index.html").read_text()
+    # The tables have no column of randomization tests; the collections have one note in common.
+    report = (place.here / "reports/experiments/mine/report.md").read_text()
+    assert "randomization tests" not in report
+    assert "Randomization tests of the same differences are in tests.csv beside this page." in report
+    lines = report.splitlines()
+    assert [line for line in lines if line.endswith((" half.", "for tests."))] == [
+        "Made for tests.",
+        "first: The first half.",
+        "second: The second half.",
+    ]
 
 
 @pytest.mark.slow

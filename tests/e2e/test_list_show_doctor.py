@@ -214,9 +214,9 @@ def test_a_system_is_shown(place: Place) -> None:
     assert "stem: porter, formulas: null}" in shown
     folded = on_terminal(place, 80, "show", "bm25")
     assert "…" not in folded
-    assert "`harness.systems.lexical.text.view`" in folded
-    narrow = on_terminal(place, 40, "show", "bm25")  # no table fits
-    assert "depth\n    value: 1000; meaning: documents" in narrow
+    assert "`abbreviations`," in folded
+    narrow = on_terminal(place, 24, "show", "bm25")  # no table fits
+    assert "depth\n    value: 1000;" in narrow
     example = re.search(r"^example: harness (run .*)$", shown, re.MULTILINE)
     assert example
     assert "runs/mini-task1/bm25.run" in place.good(*example[1].split(), "formats=[json]")
@@ -265,7 +265,7 @@ def test_files_of_ones_own_collections_are_shown(tmp_path: Path) -> None:
     (conf / "collection/club.qrels").unlink()
     assert json.loads(place.good("show", "collection", "club", "--json"))["files"] == [
         {"name": str(conf / "collection/club.qrels"), "size": "", "state": "missing"},
-        {"name": str(conf / "collection/club.topics.jsonl"), "size": "995 B", "state": "here"},
+        {"name": str(conf / "collection/club.topics.jsonl"), "size": "1 kB", "state": "here"},
     ]
     place.write("data/corpus.jsonl", '{"_id": "d", "text": "Odd numbers add up to a square."}\n')
     place.write("data/queries.jsonl", '{"_id": "q", "text": "Sum of odd numbers"}\n')

@@ -321,6 +321,26 @@ def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_tuning_on_another_edition_of_the_reported_collection(place: Place) -> None:
+    """Its topics are in the same file, and only those that each edition judges count."""
+    other_collection(place)
+    path = place.here / "conf/collection/other.yaml"
+    mapping = yaml.safe_load(path.read_text())
+    lines = (place.here / "conf/x-qrels.txt").read_text().splitlines(keepends=True)
+    for edition, topics in (("first", {"X.0", "X.1", "X.2", "X.3"}), ("second", {"X.4", "X.5", "X.6", "X.7"})):
+        place.write(f"conf/{edition}.txt", "".join(line for line in lines if line.split()[0] in topics))
+        mapping["editions"][edition] = {"title": edition, "qrels": {"file": f"../{edition}.txt"}}
+    path.write_text(yaml.safe_dump(mapping))
+    words = ("run", "-m", "collection=other", "corpus=mini-answers", "edition=second", "system=bm25", "system.k1=1,2")
+    printed = place.good(*words, "tune=[other/first]", "formats=[json]")
+    assert "tuned on other/first" in printed
+    assert "1 run on other (edition second, n = 4): " in printed
+    done = place.run(*words, "tune=[other/official]")
+    said = "key 'tune': other/official holds topic 'X.4', which is to be reported (4 such topics); tune on other topics"
+    assert (done.code, said in done.err) == (2, True)
+
+
+@pytest.mark.slow
 def test_training_judgments_come_from_the_command_line(place: Place) -> None:
     other_collection(place)
     for name in ("overlap", "shuffle"):

@@ -18,7 +18,7 @@ import yaml
 from docs.make import __main__ as make
 from docs.make import architecture, commands, configuration, files, keys, papers, python, results, staging, tables
 from docs.make.staging import rewritten, shown
-from harness.cli import entries
+from harness.cli import entries, meanings
 from harness.cli.main import app
 from harness.io import config
 from harness.papers.paper import paper_names
@@ -134,6 +134,24 @@ def test_the_keys_inside_a_setting() -> None:
     assert list(keys.inner_rows("shuffle")) == []
 
 
+def test_values_are_listed_in_place_of_the_constants_that_have_them() -> None:
+    """`one of `NORMS`` says nothing to a reader of the page, who may not have the code at hand."""
+    from harness.systems.foreign.ranx import METHODS, NORMS
+    from harness.systems.lexical.text import STOP_LISTS, VIEWS
+
+    assert doctest.testmod(meanings).failed == 0
+    ranx = meanings.settings_of("harness.systems.foreign.ranx.FusionRanx")
+    assert set(re.findall(r"`(\S+)`", ranx["method"].says)) == set(METHODS)
+    assert set(re.findall(r"`(\S+)`", ranx["norm"].says)) == set(NORMS)
+    assert ranx["runs"].says.startswith("two or more run files, ")
+    view = meanings.settings_of("harness.systems.lexical.text.view")
+    assert set(re.findall(r"`(\S+)`", view["name"].says)) == set(VIEWS)
+    assert set(re.findall(r"`(\S+)`", view["stop"].says)) == set(STOP_LISTS)
+    pages = dict(configuration.pages())
+    constants = {found for text in pages.values() for found in re.findall(r"one of `[A-Z_]+`", text)}
+    assert constants == set()
+
+
 def test_a_sweep_shows_its_parameters() -> None:
     for name in config.names("sweep"):
         mapping, where = config.load("sweep", name)
@@ -215,6 +233,33 @@ def test_schemas_and_names_of_the_face() -> None:
     page = files.page()
     assert page.count("\n## ") == len(list((ROOT / "harness/data/schemas").glob("*.json")))
     assert python.page().count("::: ") == len(harness.__all__)
+
+
+def test_parameters_of_the_face_have_types_and_meanings() -> None:
+    """What is said of a parameter stands in its description, whole, and its type is that of the signature."""
+    griffe = pytest.importorskip("griffe", reason="griffe is not installed: pip install -e '.[docs]'")
+    import harness
+    from docs.make import docstrings
+
+    assert doctest.testmod(docstrings).failed == 0
+    loader = griffe.GriffeLoader(
+        extensions=griffe.load_extensions(docstrings.Meanings), docstring_parser="numpy", search_paths=[str(ROOT)]
+    )
+    described: dict[str, dict[str, tuple[str, str]]] = {}
+    for name in harness.__all__:
+        module = getattr(harness, name).__module__
+        made = loader.load(module)[name]
+        for section in made.docstring.parsed if made.docstring else ():
+            if section.kind.value in ("attributes", "parameters"):
+                for each in section.value:
+                    known = made.parameters if section.kind.value == "parameters" else made.members
+                    assert str(each.annotation) == str(known[each.name].annotation), (name, each.name)
+                    assert each.description, (name, each.name)
+                    described.setdefault(name, {})[each.name] = (str(each.annotation), each.description.strip())
+    assert described["Document"].keys() == {"id", "title", "body", "tags", "formulas", "columns"}
+    assert described["compare"]["seed"] == ("int", "seed of these draws.")
+    assert described["task"]["edition"][1] == described["task"]["protocol"][1]
+    assert described["Corpus"]["fields"][1].endswith("are for documents that are formulas.")
 
 
 @pytest.mark.slow

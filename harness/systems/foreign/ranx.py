@@ -67,7 +67,9 @@ class FusionRanx(FusedRuns):
     Parameters
     ----------
     runs, depth : as in `harness.systems.fusion.system.Fusion`.
-    method : one of `METHODS`.
+    method : `anz`, `bayesfuse`, `bordafuse`, `condorcet`, `gmnz`, `isr`, `log_isr`, `logn_isr`, `mapfuse`, `max`,
+        `med`, `min`, `mixed`, `mnz`, `posfuse`, `probfuse`, `rbc`, `rrf`, `segfuse`, `slidefuse`, `sum`, `w_bordafuse`,
+        `w_condorcet`, `wmnz` or `wsum`.
     norm : normalization of scores, one of `NORMS`; None for the scores as they are.
     params : parameters of the method: `k`, `phi`, `gamma`, `sigma` or `weights`. Without them, ranx tunes them if there
         are `training_runs`, and else has defaults for `k` (60) and `sigma` (0.01).

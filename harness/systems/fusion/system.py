@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.data.trec import Qrels, Run, read_run
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, refuse, suggestion
 from harness.io import checks, config
 from harness.io.files import read_bytes, sha256
 from harness.store import cost
@@ -93,6 +93,8 @@ class FusedRuns(ABC):
             check_cycle(run)
         files = [*self.runs, *(file for entry in self.training_files for file in entry)]
         systems = config.names("system")
+        absent = [run for run in self.runs if run not in systems and not Path(run).expanduser().exists()]
+        refuse([f"system {self.name}: {_absent(run, systems)}" for run in absent])
         return {
             file: [config.load("system", file)[0], load_system(file).reads()]
             if file in systems
@@ -120,13 +122,13 @@ class FusedRuns(ABC):
         systems = config.names("system")
         runs = []
         for run in self.runs:
-            if run in systems:
-                with cost.part(run):
+            with cost.part(run):
+                if run in systems:
                     runs.append(load_system(run)(replace(request, workspace=request.workspace / run)))
-            elif (path := Path(run).expanduser()).exists():
-                runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
-            else:
-                raise HarnessError(f"system {self.name}: {run}: no such file or system; {suggestion(run, systems)}")
+                elif (path := Path(run).expanduser()).exists():
+                    runs.append(permitted(read_run(path, known_topics=request.topics.ids()), request))
+                else:
+                    raise HarnessError(f"system {self.name}: {_absent(run, systems)}")
         marked = leaked or any(run.name.endswith(MARK) for run in runs)
         return self.fused(runs, training, self.name + (MARK if marked else ""))
 
@@ -223,6 +225,12 @@ class Fusion(FusedRuns):
         if not any(learned.get("weights", [1])):
             raise HarnessError(f"system {self.name}: all training runs have an nDCG' of 0; give the key 'weights'")
         return learned
+
+
+def _absent(run: str, systems: Collection[str]) -> str:
+    """Returns what is wrong with an entry of `runs` that is neither a file nor a system."""
+    file = "" if run.endswith(".run") else f"; the file of a run is runs/COLLECTION/{run}.run"
+    return f"{run}: no such file, and no system of that name ({suggestion(run, systems)}){file}"
 
 
 def _joined(runs: Sequence[Run]) -> Run:

@@ -251,8 +251,8 @@ class Anserini:
 
     Parameters
     ----------
-    view : how texts become words, which Lucene indexes unchanged (the keys are the parameters of
-        `harness.systems.lexical.text.view`); None for Lucene's own English analysis of the plain text.
+    view : how texts become words, which Lucene indexes unchanged (keys as in `view` of `bm25`); None for Lucene's own
+        English analysis of the plain text.
     query, document : field -> weight of its words, as in `harness.systems.lexical.system.Lexical`.
     k1 : saturation of the term frequency.
     b : strength of length normalisation, 0 to 1.

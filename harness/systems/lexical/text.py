@@ -18,10 +18,12 @@ view                    tokens
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -240,14 +242,17 @@ def view(
 
     Parameters
     ----------
-    name : one of `VIEWS`.
+    name : `text`, `latex`, `declarations`, `msm` or `whitespace`.
     lower : convert words to lower case; formulas keep their case.
-    stop : stop list, one of `STOP_LISTS`; applied before stemming, regardless of case.
+    stop : stop list, `english`, or null; applied before stemming, regardless of case.
     stem : Snowball stemmer, such as `porter`, `english`, `czech`; applied last, to words only.
-    whole : (declarations) add each identifier of several parts as one token.
-    abbreviations : (declarations) shorten words as in names of Mathlib, so that `commutative` matches `add_comm`.
-    emphasis : (declarations) count text between double asterisks twice, because documentation marks theorem names so.
-    formulas : (text, latex) LaTeX of a formula -> additional tokens, such as paths of its tree; used unchanged.
+    whole : in the view `declarations`, add each identifier of several parts as one token.
+    abbreviations : in the view `declarations`, shorten words as in names of Mathlib, so that `commutative` matches
+        `add_comm`.
+    emphasis : in the view `declarations`, count text between double asterisks twice, because documentation marks
+        theorem names so.
+    formulas : in the views `text` and `latex`, a function of one argument, the LaTeX of a formula without dollars, that
+        returns additional tokens, such as paths of the formula's tree; they are used unchanged.
 
     Raises
     ------
@@ -274,9 +279,17 @@ def view(
             if latex and name == "latex":
                 out += latex_tokens(latex, prose)
             if latex and formulas is not None:
-                out += formulas(latex)
+                out += _checked(formulas, formulas(latex))
         return out
 
+    return tokens
+
+
+def _checked(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
+    """Returns what a function of formulas returned; a text would count as one token for each of its characters."""
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+        name = getattr(function, "__qualname__", repr(function))
+        raise HarnessError(f"key 'view.formulas': {name} returns {tokens!r:.40}, expected a list of tokens")
     return tokens
 
 
@@ -336,5 +349,13 @@ def _function(name: str) -> FormulaTokens:
         raise HarnessError(f"key 'view.formulas' is {name!r}, expected the dotted name of a function") from None
     if not callable(function):
         raise HarnessError(f"key 'view.formulas': {name} is not a function")
+    with suppress(ValueError):  # a function in C may have no signature
+        takes = inspect.signature(function)
+        try:
+            takes.bind("x^2")
+        except TypeError:
+            raise HarnessError(
+                f"key 'view.formulas': {name} takes {takes}, expected a function of one argument, a formula's LaTeX"
+            ) from None
     found: FormulaTokens = function
     return found

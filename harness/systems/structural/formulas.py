@@ -254,7 +254,12 @@ def write(
         start.extend((0,))
         count = forest.write(distinct(), folder)
     if not count:
-        why = "; ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common()) or "no document has any"
+        if not reasons:
+            raise HarnessError(
+                "the corpus has no formulas: formulas in its texts do not count; name the column of each document's"
+                " list of formulas in the corpus's file, fields: {COLUMN: formulas} (page Your own collections)"
+            )
+        why = "; ".join(f"{reason}: {number:,}" for reason, number in reasons.most_common())
         raise HarnessError(f"no formula of the corpus could be read ({why})")
     if not posts.width:
         (folder / "document-posts.npy").unlink()

@@ -122,8 +122,7 @@ class Declarations:
 
     Parameters
     ----------
-    view : how texts become words, the same for all fields and the query; the keys are the parameters of
-        `harness.systems.lexical.text.view`.
+    view : how texts become words, the same for all fields and the query; keys as in `view` of `bm25`.
     fields : field of the corpus -> weight of its terms; fields of weight 0 are ignored.
     b : field -> strength of length normalisation, 0 to 1; 0.75 by default.
     k1 : saturation of the term frequency.

@@ -168,6 +168,13 @@ def test_documents_keep_formulas_and_columns(tmp_path: Path) -> None:
     assert made.digest() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_formulas_without_ids_are_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"id": "a", "f": ["x", "y^2"]}\n{"id": "b", "f": ["x"]}\n{"id": "c", "f": null}\n')
+    found = [document.formulas for document in corpus(path, id="id", f="formulas")]
+    assert found == [(Formula("f1", "x"), Formula("f2", "y^2")), (Formula("f1", "x"),), ()]
+
+
 @pytest.mark.parametrize("keep", [(), ("nmae",)])
 def test_a_column_that_no_line_has_is_a_slip(tmp_path: Path, keep: tuple[str, ...]) -> None:
     path = tmp_path / "c.jsonl"
@@ -180,12 +187,14 @@ def test_a_column_that_no_line_has_is_a_slip(tmp_path: Path, keep: tuple[str, ..
 
 @pytest.mark.parametrize(
     "row",
-    ['{"id": "a", "f": 5}', '{"id": "a", "f": ["x"]}', '{"id": "a", "f": [{"id": "1"}]}', '{"id": "a", "f": [[]]}'],
+    ['{"id": "a", "f": 5}', '{"id": "a", "f": "xy"}', '{"id": "a", "f": [{"id": "1"}]}', '{"id": "a", "f": [[]]}'],
 )
 def test_formulas_that_are_none(tmp_path: Path, row: str) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text(row)
-    assert message(lambda: list(corpus(path, id="id", f="formulas"))).startswith(f"{path}:1: not a document: ")
+    found = message(lambda: list(corpus(path, id="id", f="formulas")))
+    assert found.startswith(f"{path}:1: not a document: TypeError: column 'f' is ")
+    assert found.endswith(', expected formulas such as ["n^2"] or [{"id": "f1", "latex": "n^2"}]')
 
 
 def test_a_corpus_is_read_line_by_line(tmp_path: Path) -> None:

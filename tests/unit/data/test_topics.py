@@ -302,15 +302,16 @@ def test_topics_of_our_own_form() -> None:
         "language": "ces",
         "attributes": {"difficulty": "Low", "year": 3},
     }
-    data = json.dumps(full) + '\n\n{"id": "M.2", "title": "s"}\n'
+    data = json.dumps(full) + '\n\n{"id": "M.2", "title": "s", "formulas": ["x", "y"]}\n'
     first, second = jsonl(data.encode(), "f", "spa")
     assert first == Topic(
         "M.1", "t", "b", ("x", "y"), (Formula("f1", "x^2"),), "ces", {"difficulty": "Low", "year": "3"}
     )
-    assert second == Topic("M.2", "s", language="spa")
+    assert second == Topic("M.2", "s", formulas=(Formula("f1", "x"), Formula("f2", "y")), language="spa")
 
 
 KEYS = "id, title, body, tags, formulas, language, attributes"
+FORMULAS = 'expected formulas such as ["n^2"] or [{"id": "f1", "latex": "n^2"}]'
 
 
 @pytest.mark.parametrize(
@@ -325,8 +326,8 @@ KEYS = "id, title, body, tags, formulas, language, attributes"
         ('{"id": "1", "title": "t", "body": null}', "id, title, body and language must be text"),
         ('{"id": "1", "title": "t", "tags": "algebra"}', "tags must be a list"),
         ('{"id": "1", "title": "t", "tags": null}', "tags must be a list"),
-        ('{"id": "1", "title": "t", "formulas": [{"id": "1"}]}', "'latex'"),
-        ('{"id": "1", "title": "t", "formulas": 5}', "'int' object is not iterable"),
+        ('{"id": "1", "title": "t", "formulas": [{"id": "1"}]}', f"column 'formulas' is [{{'id': '1'}}], {FORMULAS}"),
+        ('{"id": "1", "title": "t", "formulas": 5}', f"column 'formulas' is 5, {FORMULAS}"),
         ('{"id": "1", "title": "t", "attributes": []}', "'list' object has no attribute 'items'"),
     ],
 )

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+from harness.data.trec import Run
 from harness.experiments import costs
 from harness.experiments.experiment import Cell
 from harness.experiments.forecast import Estimate, Forecast, estimate
+from harness.experiments.produce import produce
+from harness.experiments.task import task
 from harness.store import cost, sidecar
+from harness.systems.base import Request
+from harness.systems.build import load_system
 
 # BM25 takes 10 ms a query and MathAMR+ 30; the latter alone has said its rate and the size of its index.
 SIDE = {
@@ -66,6 +71,29 @@ def test_each_system_of_a_fusion_keeps_its_notes() -> None:
         "b: texts cut": 1,
         "whole": True,
     }
+
+
+def test_the_latency_of_a_fusion_is_unknown_if_that_of_a_part_is(tmp_path: Path) -> None:
+    """A run file, or a system that does not record latencies, beside one that does."""
+    mini = task("mini-task1", "mini-answers")
+    produce("tfidf-ltn", mini, runs=tmp_path)
+
+    def unmeasured(request: Request) -> Run:
+        return Run.from_dict("unmeasured", {topic.id: {"a1088": 1.0} for topic in request.topics})
+
+    with cost.measuring() as meter:
+        with cost.part("bm25"):
+            load_system("bm25")(Request(mini.topics, mini.corpus, tmp_path))
+        assert (len(meter.latency), meter.partial) == (42, False)
+        with cost.part("unmeasured"):
+            unmeasured(Request(mini.topics, mini.corpus, tmp_path))
+    assert meter.partial
+    for name, run, known in (("both", "tfidf-ltn", True), ("file", str(tmp_path / "mini-task1/tfidf-ltn.run"), False)):
+        produce(load_system("fusion-rrf", runs=["bm25", run], name=name), mini, runs=tmp_path)
+        side = costs.of_run(tmp_path / f"mini-task1/{name}.run")
+        assert len(costs.latencies([side])) == 42 * known
+        assert (costs.COLUMNS["latency"].of([side]) is not None) is known
+        assert (costs.COLUMNS["rate"].of([side]) is not None) is known
 
 
 def test_a_cell_is_estimated_by_those_that_are_nearest_to_it() -> None:

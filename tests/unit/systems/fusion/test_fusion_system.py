@@ -280,9 +280,14 @@ def test_what_learning_lacks(files: Mapping[str, str]) -> None:
 
 def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:
     wrong = Fusion([files["good"], "overlp"])
-    assert message(lambda: wrong(Request(TOPICS, None, WORK))) == (
-        "system fusion: overlp: no such file or system; did you mean 'overlap'?"
-    )
+    for call in (
+        lambda: wrong(Request(TOPICS, None, WORK)),
+        wrong.reads,
+    ):  # the latter first, to find a run made before
+        assert message(call) == (
+            "system fusion: overlp: no such file, and no system of that name (did you mean 'overlap'?); "
+            "the file of a run is runs/COLLECTION/overlp.run"
+        )
     stranger = Fusion([files["good"], files["poor"]])
     with pytest.raises(FormatError, match="topic 'T2' is not among the collection's topics"):
         stranger(Request(Topics((Topic("T1", "one"),)), None, WORK))

@@ -272,11 +272,24 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
         ({"formulas": "absent.function"}, "key 'view.formulas' is 'absent.function', expected the dotted name of a "),
         ({"formulas": "string.absent"}, "key 'view.formulas' is 'string.absent', expected the dotted name of a "),
         ({"formulas": "string.digits"}, "key 'view.formulas': string.digits is not a function"),
+        (
+            {"formulas": "operator.add"},
+            "key 'view.formulas': operator.add takes (a, b, /), expected a function of one argument, a formula's LaTeX",
+        ),
         ("latex", "key 'view' is 'latex', expected keys and values such as {name: latex}"),
     ],
 )
 def test_faults_of_a_configuration(mapping: dict[str, object], expected: str) -> None:
     assert message(lambda: configured(mapping)).startswith(expected)
+
+
+def test_a_function_of_formulas_returns_a_list() -> None:
+    """A text would count as a token for each of its characters."""
+    right = "expected a list of tokens"
+    found = message(lambda: view("latex", formulas=str.lower)("a $x$ b"))
+    assert found == f"key 'view.formulas': str.lower returns 'x', {right}"
+    found = message(lambda: view("text", formulas=len)("a $x$ b"))  # type: ignore[arg-type]
+    assert found == f"key 'view.formulas': len returns 1, {right}"
 
 
 def test_a_stemmer_that_is_no_text_is_one_line() -> None:

@@ -359,7 +359,8 @@ def test_formulas_of_a_corpus_are_kept_once_and_counted(tmp_path: Path, capsys: 
 
 def test_a_corpus_without_formulas_is_refused(tmp_path: Path) -> None:
     told = message(lambda: formulas.read(posts_of(tmp_path, {"p": [], "q": []}), "opt"))
-    assert told == "no formula of the corpus could be read (no document has any)"
+    assert told.startswith("the corpus has no formulas: formulas in its texts do not count; name the column of ")
+    assert "fields: {COLUMN: formulas}" in told
     assert "key 'kind' is 'mathml'" in message(lambda: formulas.read(posts_of(tmp_path), "mathml"))
 
 
