@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from bench.years import TESTED, YEARS, made, year_task
+from bench.years import NAMES, TESTED, YEARS, made, year_task
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.columns import Floats
@@ -74,7 +74,7 @@ def table(
     """Print means, and each method's difference with its test."""
     first = next(iter(found.values()))
     print(f"\n## {title}\n")
-    heads = [f"{measure}′ of {len(values(first, measure))} topics" for measure in TESTED]
+    heads = [f"{NAMES[measure]} of {len(values(first, measure))} topics" for measure in TESTED]
     print("| run | " + " | ".join(heads) + " |\n|---|" + "---|" * len(TESTED))
     rows = [*singles.items(), *((f"{method}, {variant}", scores) for (method, variant), scores in found.items())]
     for name, scores in rows:
@@ -92,7 +92,7 @@ def table(
             corrected = min(1.0, result.pvalue * family)
             star = " \\*" if corrected < 0.05 else ""
             print(
-                f"| {method} | {measure} | {by.mean():+.4f}{star} | {low:+.4f} to {high:+.4f} | "
+                f"| {method} | {NAMES[measure]} | {by.mean():+.4f}{star} | {low:+.4f} to {high:+.4f} | "
                 f"{shown_p(result.pvalue).text} | {shown_p(corrected).text} | {signs} |"
             )
 

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from bench.formula_search import baseline
-from bench.years import TESTED
+from bench.years import NAMES, TESTED
 from harness.experiments.produce import make
 from harness.experiments.task import Task
 from harness.experiments.task import task as task_of
 from harness.io import config
+from harness.reports.parts import shown_p
 from harness.scoring import compare
 from harness.scoring.scores import Scores
 from harness.systems.build import build_system
@@ -106,7 +107,7 @@ def ranked(task: int, runs: Path) -> None:
     first = next(iter(scores))
     compared = compare.compare(list(scores.values()), first, measures=TESTED)
     mark = {(row.a, row.measure): "*" if row.significant_bonferroni else "" for row in compared.rows}
-    print(f"| run | {' | '.join({'nDCG': 'nDCG′', 'AP': 'MAP′'}.get(m, 'P′@10') for m in TESTED)} |")
+    print(f"| run | {' | '.join(NAMES[m] for m in TESTED)} |")
     print(f"|---|{'---|' * len(TESTED)}")
     for row, scored in scores.items():
         cells = [f"{scored.mean(m):.3f}{mark.get((row, m), '')}" for m in TESTED]
@@ -122,7 +123,8 @@ def ranked(task: int, runs: Path) -> None:
     )
     for tested in compared.rows:
         if tested.measure == TESTED[0]:
-            print(f"- {tested.a}: difference {tested.difference:+.3f}, corrected p {tested.p_bonferroni:.4f}")
+            p = shown_p(tested.p_bonferroni).text
+            print(f"- {tested.a}: difference {tested.difference:+.3f}, corrected p {p}")
 
 
 def main() -> None:

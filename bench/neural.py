@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.tuning import reranked
-from bench.years import SEEDS, TESTED, YEARS, made, year_task
+from bench.years import NAMES, SEEDS, TESTED, YEARS, made, year_task
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores, pooled
 
@@ -129,7 +129,7 @@ def main() -> None:
     shown = [(found[POOLED][name, measure], family) for name in (CHOSEN, RERANKED) for measure in TESTED]
     for row, of in (*shown, *((row, len(TESTED)) for row in last.rows)):
         print(
-            f"- {POOLED}, {row.a} − {row.b}, {row.measure}′: {row.difference:+.4f} "
+            f"- {POOLED}, {row.a} − {row.b}, {NAMES[row.measure]}: {row.difference:+.4f} "
             f"(95 % {row.ci_low:+.4f} to {row.ci_high:+.4f}), n = {row.n}, p = {row.p:.5f}, "
             f"Bonferroni {row.p_bonferroni:.4f}, Holm {row.p_holm:.4f} of {of} tests"
         )

@@ -84,7 +84,7 @@ def measure(before: Path, rounds: int) -> tuple[list[tuple[str, ...]], list[Rati
             found[name].append(measured(sides[name]))
     parts = list(found["now"][0][0])
     rows: list[tuple[str, ...]] = [
-        ("part", "before, CPU s", "now, CPU s", "before / now", "before, bytes", "now, bytes", "before / now")
+        ("part", "before, CPU s", "after, CPU s", "before / after", "before, bytes", "after, bytes", "before / after")
     ]
     seconds = {(name, part): [spent[part] for spent, _ in runs] for name, runs in found.items() for part in parts} | {
         (name, "all"): [sum(spent.values()) for spent, _ in runs] for name, runs in found.items()

@@ -30,6 +30,7 @@ from harness.experiments.produce import make
 from harness.experiments.task import Task, task
 from harness.io import config
 from harness.io.files import write_atomic
+from harness.reports.parts import shown_p
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores
 from harness.systems.build import build_system
@@ -225,11 +226,16 @@ def table(collection: str, runs: Path) -> None:
             if m == measures[0] or b != BASELINE:
                 print(
                     f"- {side}, {a} − {b}, {m}: {row.difference:+.4f} (95 % {row.ci_low:+.4f} to {row.ci_high:+.4f}), "
-                    f"n = {row.n:,}, p = {row.p:.2g}, Holm {row.p_holm:.2g}"
+                    f"n = {row.n:,}, p {_p(row.p)}, Holm {_p(row.p_holm, '')}"
                 )
     if CHOSEN in there:
         said = path_of(collection, CHOSEN, runs).with_suffix(".txt").read_text(encoding="utf-8").strip()
         print(f"- {CHOSEN}: {said}")
+
+
+def _p(value: float | None, sign: str = "= ") -> str:
+    """A p-value; one that is 0 in floating point is too small for it, not 0."""
+    return f"{sign}{value:.2g}" if value else shown_p(value).text
 
 
 def tested(

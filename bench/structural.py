@@ -262,7 +262,8 @@ def side_by_side(wanted: int, folder: Path, ratios: list[Ratio]) -> Iterator[tup
     for name in SIDES:
         first_ = sum(docs[:1] == [number] for (number, _), docs in zip(asked, found[name], strict=True))
         among = sum(number in docs for (number, _), docs in zip(asked, found[name], strict=True))
-        numbers = f"{built[name]:.0f}", f"{sizes[name] / 1e6:.0f}", *rates[name]
+        index = f"{built[name]:.0f}" if built[name] >= 10 else f"{built[name]:.2g}"
+        numbers = index, f"{sizes[name] / 1e6:.0f}", *rates[name]
         yield (name, *numbers, f"{first_} of {QUERIES}", f"{among} of {QUERIES}")
 
 
@@ -287,8 +288,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             show(list(side_by_side(wanted, Path(folder), ratios)), markdown=True)
         print()
-    lines = [(each.work, f"{each.ratio:.2f}", str(each.goal or "")) for each in ratios]
-    show([("work", "pya0 / ours", "goal"), *lines], markdown=True)
+    lines = [(each.work, f"{each.ratio:.2f}") for each in ratios]
+    show([("work", "pya0 / harness"), *lines], markdown=True)
     print(f"\n{machine(('pya0',))}")
     if arguments.json:
         save(arguments.json, ratios, ("pya0",))

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.years import TESTED, YEARS, made, year_task
+from bench.years import NAMES, TESTED, YEARS, made, year_task
 from harness.io import config
 from harness.scoring.compare import Row, compare
 from harness.scoring.scores import Scores, pooled
@@ -29,7 +29,6 @@ BASELINE = "bm25"
 FIRST = (BASELINE, UNTUNED)
 KINDS = {BI: "bi", CROSS: "cross"}
 LAST, POOLED = YEARS[-1], "all years"
-NAMES = {"nDCG": "nDCG′", "AP": "MAP′", "P@10": "P′@10"}
 
 
 def training(system: str, year: int, seed: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from harness.systems.build import build_system
 YEARS = (1, 2, 3)
 CORPUS = "mse-pages"
 TESTED = ("nDCG", "AP", "P@10")
+NAMES = {"nDCG": "nDCG′", "AP": "MAP′", "P@10": "P′@10"}  # their means under the protocol arqmath-task1
 SEEDS = 20
 
 

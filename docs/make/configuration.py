@@ -28,6 +28,14 @@ FAMILIES = {
     "listwise": "Re-ranking by language models",
     "fusion": "Fusion",
 }  # module below harness.systems -> heading
+RESULTS = {
+    "lexical": "lexical-systems",
+    "structural": "formula-search",
+    "dense": "bi-encoders-and-cross-encoders",
+    "mathamr": "graphs-mathamr",
+    "crosslingual": "cross-lingual-retrieval",
+    "theorems": "theorem-search",
+}  # module below harness.systems -> anchor in docs/results.md
 OWN_PAGES = ("systems", "papers")  # groups whose entries have a page each
 
 
@@ -99,8 +107,7 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
     families: dict[str, list[list[str]]] = {}
     for row in rows:
         mapping, _ = config.load("system", row["name"])
-        target = str(mapping.get("_target_", ""))
-        family = FAMILIES.get(next(iter(target.split(".")[2:3]), ""), "Not implemented or not available")
+        family = FAMILIES.get(_family(mapping), "Not implemented or not available")
         extra = str(mapping.get("extra", ""))
         line = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), code(extra), row["paper"]]
         families.setdefault(family, []).append(line)
@@ -114,6 +121,11 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
         if family in families:
             lines += [f"## {family}", "", table(["name", "title", "extra", "paper"], families.pop(family)), ""]
     return "\n".join(lines)
+
+
+def _family(mapping: Mapping[str, object]) -> str:
+    """Returns the module below harness.systems that a system's class is in."""
+    return next(iter(str(mapping.get("_target_", "")).split(".")[2:3]), "")
 
 
 def entry(group: str, name: str) -> str:
@@ -144,6 +156,12 @@ def entry(group: str, name: str) -> str:
         lines += [table(["file", "size"], [[code(each["name"]), each["size"]] for each in made["files"]]), ""]
     if made["example"]:
         lines += ["```text", made["example"], "```", ""]
+    family = _family(config.load("system", name)[0]) if group == "systems" else ""
+    if family in RESULTS:
+        lines += [
+            f"[Results of systems of this family](../results.md#{RESULTS[family]}), on the corpora named there.",
+            "",
+        ]
     if group == "papers":
         if (ROOT / f"docs/settings-{name}.md").is_file():
             lines += [f"[The settings of each system, in the paper and here](../settings-{name}.md)", ""]

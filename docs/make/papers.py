@@ -46,6 +46,12 @@ def section(name: str) -> Iterator[str]:
     made = json.loads(RECORD.read_text(encoding="utf-8")).get(name)
     if made is None:
         return
+    if (RECORD.parents[1] / f"reports/reference/{name}/report.md").is_file():
+        yield from (
+            f"[The report](../reports/{name}/report.md) has the tests of the paper's claims with their families and"
+            " numbers of topics, and results by topic.",
+            "",
+        )
     yield from (
         "## Tables",
         "",
@@ -57,30 +63,38 @@ def section(name: str) -> Iterator[str]:
     yield from (table(["table", "numbers by verdict"], rows), "")
     for head, cells in made["tables"]:
         yield from (f"### {heading(head)} {{#{_anchor(head)}}}", "", plain(head[1]), "")
-        yield from (_drawn([dict(zip((*_CELL, "cause"), cell, strict=True)) for cell in cells]), "")
+        yield from (_drawn([dict(zip((*_CELL, "cause"), cell, strict=True)) for cell in cells], head[1]), "")
     told = [f"{at}. {plain(cause)}" for at, cause in enumerate(made["causes"]) if cause]
     if told:
         yield from ("## Reasons", "", *told)
 
 
-def _drawn(cells: Sequence[Mapping[str, Any]]) -> str:
-    """Returns a table with a row for each system, collection and part, and a column for each measure."""
+def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:
+    """Returns a table with a row for each system, collection and part, and a column for each measure.
+
+    Left out are columns without any word, and the group if all rows have the one that the caption names.
+    """
     measures = list(dict.fromkeys(_measure(cell) for cell in cells))
     rows: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for cell in cells:
         key = tuple(plain(str(cell[each])) for each in ("group", "system", "collection", "slice"))
         rows.setdefault(key, {})[_measure(cell)] = cell
+    names = ("group", "system", "collection", "part")
+    said = [{key[at] for key in rows} for at in range(len(names))]
+    groups = {NAMES.get(group, group) for group in said[0]}
+    named = len(groups) == 1 and min(groups) in caption
+    kept = [at for at in range(len(names)) if said[at] != {""} and not (at == 0 and named)]
     drawn = []
-    for (group, *rest), found in rows.items():
+    for key, found in rows.items():
         verdicts, causes = ({cell[each] for cell in found.values()} for each in ("verdict", "cause"))
         # What is not the same for all numbers of a row stands beside each.
         beside = [each for each, said in (("verdict", verdicts), ("cause", causes)) if len(said) > 1]
         shared = _said(next(iter(found.values())), [each for each in ("verdict", "cause") if each not in beside])
         numbers = (_number(found.get(each), beside) for each in measures)
-        drawn.append([NAMES.get(group, group), *rest, *numbers, shared or "see the numbers"])
-    return table(
-        ["group", "system", "collection", "part", *(plain(each) for each in measures), "verdict (reason)"], drawn
-    )
+        beginning = (NAMES.get(key[at], key[at]) if names[at] == "group" else key[at] for at in kept)
+        drawn.append([*beginning, *numbers, shared or "see the numbers"])
+    heads = (names[at] for at in kept)
+    return table([*heads, *(plain(each) for each in measures), "verdict (reason)"], drawn)
 
 
 def _said(cell: Mapping[str, Any], keys: Sequence[str]) -> str:

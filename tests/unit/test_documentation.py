@@ -303,6 +303,28 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(place), target
 
 
+def test_a_system_links_the_results_of_its_family() -> None:
+    assert set(configuration.RESULTS.values()) <= anchors(ROOT / "docs/results.md")
+    link = "(../results.md#theorem-search)"
+    assert link in configuration.entry("systems", "mathlib")
+    assert "results.md" not in configuration.entry("systems", "shuffle")
+
+
+def test_a_paper_links_its_report() -> None:
+    assert "(../reports/crossmath/report.md)" in configuration.entry("papers", "crossmath")
+    assert shown()["reports/reference/crossmath/report.md"] == "reports/crossmath/report.md"
+    assert "report.md" not in configuration.entry("papers", "saber-math")
+
+
+def test_tables_of_papers_have_a_group_if_it_tells_more_than_the_caption() -> None:
+    croatian = "\n".join(papers.section("crossmath")).partition("### Table 2 ")[2].partition("###")[0]
+    assert "Croatian topics" in croatian
+    assert "| system | collection |" in croatian
+    text = "\n".join(papers.section("crossmath")).partition("### text ")[2].partition("##")[0]
+    assert "Persian" in text  # the caption does not name it
+    assert "| group | system |" in text
+
+
 def titles(nav: object) -> Iterator[str]:
     """The titles of the pages in the navigation of the site: given there, or else the headings of the pages."""
     generated = {f"reference/{group}.md": f"# {configuration.heading(group)}\n" for group in entries.GROUPS}
