@@ -212,16 +212,17 @@ def submit(
 
     details = (label, description, kind, code, external_data, primary, format)
     if (folder := _folder(lab, server, team, token, organiser)) is None:
+        from harness.labs.addresses import server_of
         from harness.labs.remote import submit_to
 
-        _print_receipt(submit_to(str(server), str(token), Offer(run, "", *details)), str(server))
+        made = submit_to(str(server), str(token), Offer(run, "", *details))
+        _print_receipt(made, server_of(str(server)))
         return
     found = read_lab(folder)
     _own_readers(found.collection, found.corpus)
     offer = Offer(run, _team(found, team, token, organiser), *details)
     receipt = submit(found, offer)
-    made = shown(found, receipt)
-    _print_receipt(made, str(receipt.submission.run.parent))
+    _print_receipt(shown(found, receipt), str(receipt.submission.run.parent))
 
 
 def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
+from harness.labs.addresses import form_of
 from harness.labs.journal import Extended
 from harness.labs.names import zoned
 from harness.render.latex import escape
@@ -95,7 +96,8 @@ def _submission(field: Field) -> Iterator[Block]:
     if field.roster or lab.server:
         said.append("Only teams on the roster may submit; the variable HARNESS_TOKEN holds the team's token.")
     if lab.server:
-        yield Rich(("Submit in the browser at ", Link(lab.server, lab.server), ", or by the command below."))
+        form = form_of(lab.server)
+        yield Rich(("Submit in the browser at ", Link(form, form), ", or by the command below."))
     yield Text(tuple(said))
     yield Code("Submit a run:", shlex.join(command))
 

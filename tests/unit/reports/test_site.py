@@ -348,10 +348,25 @@ def test_a_frozen_lab_says_so_and_a_lab_with_a_server_links_to_it(lab: Lab, tmp_
         assert "Reason: We &lt;b&gt;check&lt;/b&gt; the results." in text
     about = read(tmp_path / "site/lab/about.html")
     assert "to 2099-01-02 03:04:05 (anywhere on Earth): A holiday." in about
-    assert "harness submit my.run --server https://example.org/submit/ --description" in about
+    assert "harness submit my.run --server https://example.org --description" in about
     assert "HARNESS_TOKEN" in about
     for path in (tmp_path / "site/lab").rglob("*.html"):
-        assert '<a href="https://example.org/submit/" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
+        assert '<a href="https://example.org/submit" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
+
+
+@pytest.mark.slow
+def test_an_option_names_the_server_if_the_lab_does_not(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"--server lab\.example\.org: expected an address such as https"):
+        build(lab.folder, "-o", tmp_path / "site", "--server", "lab.example.org")
+    build(lab.folder, "-o", tmp_path / "site", "--server", "http://127.0.0.1:8000/")
+    about = read(tmp_path / "site/lab/about.html")
+    assert "harness submit my.run --server http://127.0.0.1:8000 --description" in about
+    assert '<a href="http://127.0.0.1:8000/submit"' in about
+    settings = lab.folder / "lab.yaml"
+    settings.write_text(settings.read_text() + "server: https://lab.example.org/\n")
+    build(lab.folder, "-o", tmp_path / "site", "--server", "http://127.0.0.1:8000")
+    about = read(tmp_path / "site/lab/about.html")
+    assert "--server https://lab.example.org --description" in about and "127.0.0.1" not in about
 
 
 @pytest.mark.slow

@@ -168,12 +168,14 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     )
     assert "page of the run is being built" in done.said and "SRC / first best so far, earlier run" in done.said
     seen = done.client.get(f"{page}/state").json()
-    ended = build(lab.folder, site.service.state / "site", lambda: False)
+    ended = build(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     assert ended is not None and ended[1]
     assert seen == {"state": "done", "version": "done"}
     assert done.client.get(f"{page}/state").json()["version"] == "done with page"
     built = re.search(r'href="(/site/[^"]+)">The page', team.get(page).text)[1]  # type: ignore[index]
     assert "ranks primary runs only" in team.said and "second" in team.get(built).text
+    about = team.get(f"/site/{site.service.base}/about.html").text
+    assert "harness submit my.run --server http://localhost --description" in about
     team.get("/team").send("/do/primary", label="second")
     assert team.title.startswith("Done: Team SRC") and "primary run, automatic" in team.said
     team.send("/do/withdraw", label="first", version="1", reason="<b>wrong</b>")
