@@ -143,7 +143,8 @@ def _topics(field: Field, at: int) -> Iterator[Block]:
         for n in order
     ]
     caption = f"{label} on each topic, with the quartiles of the {field.ranked} ranked runs"
-    yield Figure("profile", caption, profile(rows, label, run.name))
+    if field.ranked:
+        yield Figure("profile", caption, profile(rows, label, run.name))
     distance = values - quartiles[:, 1]
     counted = [n for n in range(len(field.topics)) if not math.isnan(distance[n])]
     best = sorted(counted, key=lambda n: (-distance[n], n))[:MOST_TOPICS]
@@ -187,7 +188,7 @@ def _topic_listing(
         Head("lower quartile", "number"),
         Head("median", "number"),
         Head("upper quartile", "number"),
-        Head("above the median", "number"),
+        Head("difference from the median", "number"),
     )
     return Listing(f"topics-{name}", caption, heads, tuple(lines), search=search)
 
@@ -368,7 +369,8 @@ def _medians(field: Field, measure: str) -> Any:  # noqa: ANN401
     found = field.values(measure)[:, : field.ranked]
     out = np.full(len(found), math.nan)
     counted = ~np.isnan(found).all(axis=1)
-    out[counted] = np.nanmedian(found[counted], axis=1)
+    if counted.any():
+        out[counted] = np.nanmedian(found[counted], axis=1)
     return out
 
 

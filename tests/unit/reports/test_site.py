@@ -354,6 +354,22 @@ def test_a_frozen_lab_says_so_and_a_lab_with_a_server_links_to_it(lab: Lab, tmp_
         assert '<a href="https://example.org/submit" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
 
 
+def test_a_lab_of_post_hoc_runs_lists_them_without_a_rank(conf: Conf, tmp_path: Path) -> None:
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", deadline="2020-01-01T00:00:00+00:00")
+    sent(lab, 1, "A", "late", kind="post-hoc")
+    sent(lab, 2, "B", "later", kind="post-hoc")
+    code, said = build(lab.folder, "-o", tmp_path / "site")
+    assert code == 0, said
+    page = read(tmp_path / "site/lab/index.html")
+    assert "2 runs on tiny (edition test, 8 topics, protocol tiny-plain), none of them ranked" in page
+    assert "primary and others" not in page  # such a filter would hide all runs
+    assert "not ranked" in read(tmp_path / "site/lab/runs/a/late.v1.html")
+    board = json.loads(read(tmp_path / "site/lab/leaderboard.json"))
+    assert jsonschema.Draft202012Validator(SCHEMAS["leaderboard"], registry=REGISTRY).is_valid(board)
+    assert not board["ranked"] and {each["name"] for each in board["others"]} == {"A / late", "B / later"}
+
+
 @pytest.mark.slow
 def test_an_option_names_the_server_if_the_lab_does_not(lab: Lab, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"--server lab\.example\.org: expected an address such as https"):

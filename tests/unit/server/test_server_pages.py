@@ -13,6 +13,7 @@ from server_tools import Served, served
 from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab, new_lab
+from harness.labs.submit import open_lab
 from harness.server.publisher import build
 
 
@@ -186,7 +187,21 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     site.score()
     assert "has made 3 of 3 submissions" in team.get("/submit").said and 'type="file"' not in team.text
     home = visitor(site).get("/")
-    assert "rank run nDCG′ interval 1 SRC / first 0.0393" in home.said
+    assert "rank run nDCG′ 95% interval 1 SRC / first 0.0393" in home.said
+
+
+def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Path) -> None:
+    """The baseline is no run of a team, and runs without a rank are listed if there are no others."""
+    rules = {"title": "Late", "collection": "mini-task1", "deadline": "2020-01-01T00:00:00+00:00"}
+    (tmp_path / "base.run").write_bytes(run(9))
+    for name, baseline in (("past", None), ("based", tmp_path / "base.run")):
+        late = served(open_lab(tmp_path / name, rules, baseline))
+        assert late.submit(late.team("SRC"), run(1), label="first", kind="post-hoc")["state"] == "done"
+        built = build(late.lab.folder, late.service.state / "site", "http://localhost", lambda: False)
+        assert built is not None and built[1]
+        home = visitor(late).get("/").said
+        assert "Runs 1 of 1 team" in home
+        assert ("– SRC / first 0.0393" in home) == (baseline is None)
 
 
 def test_organisers_decide_and_teams_see_it(site: Served) -> None:
