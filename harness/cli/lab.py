@@ -199,7 +199,13 @@ def submit(
     organiser: Organiser = False,
     label: Annotated[str | None, typer.Option(help=f"The team's label for the run; default: its tag. {_NAMES}")] = None,
     description: Annotated[str | None, typer.Option(help="How the run was made, in one or two sentences.")] = None,
-    kind: Annotated[str, typer.Option(help="Kind of run: automatic, manual or post-hoc.")] = "automatic",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="Kind of run: automatic (nobody adapted queries or results to these topics), manual (somebody did), "
+            "post-hoc (listed without a rank, as all runs after the deadline)."
+        ),
+    ] = "automatic",
     code: Annotated[str | None, typer.Option(metavar="URL", help="Address of the code that made the run.")] = None,
     external_data: Annotated[str | None, typer.Option(help="Data used besides the collection, in words.")] = None,
     primary: Annotated[bool, typer.Option("--primary", help="Make it the team's primary run.")] = False,
@@ -229,6 +235,8 @@ def _folder(lab: Path | None, server: str | None, team: str | None, token: str |
     """Returns the folder of the lab; None if a server is named, for which a token is needed."""
     if (lab is None) == (server is None):
         raise HarnessError("--lab FOLDER or --server URL: name one of them")
+    if lab is not None and not lab.exists():
+        raise HarnessError(f"--lab {lab}: no such folder; check the path; for a server, use --server URL")
     if server is not None and (team is not None or organiser):
         raise HarnessError("--server: the token tells the team; leave --team and --organiser out")
     if server is not None and not token:

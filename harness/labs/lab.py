@@ -242,7 +242,7 @@ class Lab:
                     reason = (
                         "the judgments are private and not here; only the organisers can score runs, so send them yours"
                     )
-            raise HarnessError(f"{self.folder}: runs cannot be scored at present; {reason}") from None
+            raise HarnessError(f"{self.folder}: runs cannot be scored; {reason}") from None
 
 
 def read_lab(folder: Path) -> Lab:
@@ -255,7 +255,7 @@ def read_lab(folder: Path) -> Lab:
     """
     path = folder / FILE
     if not path.is_file():
-        hint = "; create a lab with 'harness lab new'" if not folder.exists() else ""
+        hint = "; check the path, or create a lab with 'harness lab new'" if not folder.exists() else ""
         raise HarnessError(f"{folder}: not a lab: the file {FILE} is missing{hint}")
     return _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
 

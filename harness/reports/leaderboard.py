@@ -320,7 +320,8 @@ def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
     rows = []
     for each, ties in found:
         known = ties.low is not None and ties.high is not None
-        span = f"{ties.low:.4f} to {ties.high:.4f}" if known else "not known"
+        ends = dict.fromkeys(f"{end:.4f}" for end in (ties.low, ties.high) if end is not None)
+        span = " to ".join(ends) if known else "not known"
         values = (ties.low or 0.0, ties.high or 0.0) if known else ()
         ranks = _span(ties.best, ties.worst) if ties.best is not None else Cell("not known")
         rows.append((Cell(each.name), _whole(each.rank), _whole(ties.tied), Cell(span, values=values), ranks))

@@ -21,6 +21,7 @@ from site_tools import Seen, build, sent
 
 import harness
 from harness.errors import HarnessError
+from harness.io.files import sha256
 from harness.labs.closing import extend, freeze
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, submissions
@@ -155,8 +156,11 @@ def test_runs_say_what_they_use_cost_and_how_they_are_recomputed(site: Path, lab
 
 
 @pytest.mark.slow
-def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) -> None:
+def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path, lab: Lab) -> None:
     assert "replaced by a later version" in read(site / "lab/runs/a/first.v1.html")
+    stored = (lab.folder / "submissions/A/second.v1/run.txt").read_bytes()
+    page = read(site / "lab/runs/a/second.v1.html")
+    assert "SHA-256 of the rankings" in page and page.count(sha256(stored)) == 2  # among the facts and the files
     assert "withdrawn by its team" in read(site / "lab/runs/c/gone.v1.html")
     root = ElementTree.fromstring(read(site / "lab/feed.xml"))  # noqa: S314 - our own
     atom = "{http://www.w3.org/2005/Atom}"
@@ -295,7 +299,10 @@ def test_a_run_with_other_scores_than_stored_stops_the_build(lab: Lab, tmp_path:
     ("arguments", "line"),
     [
         ((), "nothing to build; name one or more labs, or give --papers"),
-        (("nowhere",), "nowhere: not a lab: the file lab.yaml is missing; create a lab with 'harness lab new'"),
+        (
+            ("nowhere",),
+            "nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with 'harness lab new'",
+        ),
         (("lab", "--reproduced", "nowhere"), "--reproduced: nowhere: no such folder"),
     ],
 )

@@ -130,7 +130,11 @@ def test_an_invitation_is_shown_once_and_can_be_cancelled(site: Served) -> None:
 
 def test_a_form_stays_filled_in_after_an_error(site: Served) -> None:
     team = joined(site)
+    assert "submit my.run --server http://localhost --description 'one sentence'" in team.get("/").said
     assert "3 submissions left" in team.get("/submit").said
+    assert "automatic: nobody adapted queries or results to these topics; manual: somebody did; post-hoc: listed" in (
+        team.said
+    )
     given = {"description": "Two words.", "kind": "manual", "primary": "true", "label": "x<y", "key": "?"}
     team.send("/submit", {"run": ("my.run", b"")}, **given)
     assert team.status == 422 and "idempotency key: expected 1 to 100 letters" in team.said
@@ -164,9 +168,10 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     done = team.get(page)
     assert done.title.startswith("Submission second.run: scored")
     assert (
-        "not ranked, since another run is the team's primary run; as the primary run it would have rank 1 of 1"
+        "Not ranked, since another run is the team's primary run; as the primary run it would be 1 of 1 by nDCG′"
         in done.said
     )
+    assert "rank at the time of submission" not in done.said
     assert "page of the run is being built" in done.said and "SRC / first best so far, earlier run" in done.said
     seen = done.client.get(f"{page}/state").json()
     ended = build(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
