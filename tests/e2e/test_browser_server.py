@@ -182,7 +182,7 @@ def test_a_lab_from_the_invitation_to_the_published_site(tmp_path: Path, context
         ("Beta / second", True, False),
     ]
     assert live == archive
-    code, said = build(lab.folder, "-o", tmp_path / "site")
+    code, said = build(lab.folder, "-o", tmp_path / "site", "--server", server.address)
     assert code == 0, said
     static = {
         path.relative_to(tmp_path / "site").as_posix(): path.read_bytes()

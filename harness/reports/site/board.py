@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
@@ -143,7 +143,7 @@ def runs_listing(field: Field) -> Listing:
         }
         lines.append(Line(tuple(items), values))
     if board.floor:
-        lines.append(_floor(field, heads, {"runs": ("primary",), "kind": kinds, "resource": resources}))
+        lines.append(_floor(field, heads))
     facets = [
         *(
             [Facet("runs", "Runs", ("primary",), "primary", "primary and others")]
@@ -165,14 +165,14 @@ def runs_listing(field: Field) -> Listing:
     )
 
 
-def _floor(field: Field, heads: Sequence[Head], values: Mapping[str, tuple[str, ...]]) -> Line:
-    """Returns the row of the random floor, which all filters show."""
+def _floor(field: Field, heads: Sequence[Head]) -> Line:
+    """Returns the row of the random floor, which stands beside primary runs."""
     means = {field.label(mean.measure): mean.value for mean in field.board.floor}
     items = [Item("random floor")]
     for head in heads[1:]:
         value = means.get(head.title)
         items.append(Item("") if value is None else Item(f"{value:.{field.board.decimals}f}", value))
-    return Line(tuple(items), values)
+    return Line(tuple(items), {"runs": ("primary",), "kind": (), "resource": ()})
 
 
 def _interval(standing: Standing) -> Item:
