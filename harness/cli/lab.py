@@ -199,7 +199,13 @@ def submit(
     organiser: Organiser = False,
     label: Annotated[str | None, typer.Option(help=f"The team's label for the run; default: its tag. {_NAMES}")] = None,
     description: Annotated[str | None, typer.Option(help="How the run was made, in one or two sentences.")] = None,
-    kind: Annotated[str, typer.Option(help="Kind of run: automatic, manual or post-hoc.")] = "automatic",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="Kind of run: automatic (nobody adapted queries or results to these topics), manual (somebody did), "
+            "post-hoc (listed without a rank, as all runs after the deadline)."
+        ),
+    ] = "automatic",
     code: Annotated[str | None, typer.Option(metavar="URL", help="Address of the code that made the run.")] = None,
     external_data: Annotated[str | None, typer.Option(help="Data used besides the collection, in words.")] = None,
     primary: Annotated[bool, typer.Option("--primary", help="Make it the team's primary run.")] = False,
@@ -212,22 +218,25 @@ def submit(
 
     details = (label, description, kind, code, external_data, primary, format)
     if (folder := _folder(lab, server, team, token, organiser)) is None:
+        from harness.labs.addresses import server_of
         from harness.labs.remote import submit_to
 
-        _print_receipt(submit_to(str(server), str(token), Offer(run, "", *details)), str(server))
+        made = submit_to(str(server), str(token), Offer(run, "", *details))
+        _print_receipt(made, server_of(str(server)))
         return
     found = read_lab(folder)
     _own_readers(found.collection, found.corpus)
     offer = Offer(run, _team(found, team, token, organiser), *details)
     receipt = submit(found, offer)
-    made = shown(found, receipt)
-    _print_receipt(made, str(receipt.submission.run.parent))
+    _print_receipt(shown(found, receipt), str(receipt.submission.run.parent))
 
 
 def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:
     """Returns the folder of the lab; None if a server is named, for which a token is needed."""
     if (lab is None) == (server is None):
         raise HarnessError("--lab FOLDER or --server URL: name one of them")
+    if lab is not None and not lab.exists():
+        raise HarnessError(f"--lab {lab}: no such folder; check the path; for a server, use --server URL")
     if server is not None and (team is not None or organiser):
         raise HarnessError("--server: the token tells the team; leave --team and --organiser out")
     if server is not None and not token:

@@ -255,22 +255,25 @@ def _of_lab(
         raise HarnessError(f"{folder}: has no submissions yet")
     names = public_names(lab)
     ranked = {each.name for each in current if each.primary or each.name == lab.baseline}
+    everyone = {each.name for each in current}
     with lab.guarded():
         chance = floor(lab.task())
     refuse_if_changed(lab, chance[0], found)
     topics, _ = halves(lab, journal, chance[0].topics)
     with lab.guarded():
-        # Ties, and how much was judged, are told of ranked runs as long as they are not too many to be scored here.
-        told = not lab.private and len(ranked) <= MOST_LETTERED
+        # Ties, and how much was judged, are told of runs as long as they are not too many to be scored here.
+        scored = everyone if len(everyone) <= MOST_LETTERED else ranked
+        told = scored if not lab.private and len(scored) <= MOST_LETTERED else set()
         more = _shares_judged(lab.measures, load_protocol(lab.protocol)) if told else ()
         task = replace(lab, measures=(*lab.measures, *more)).task()
         entries = []
         for each in current:
             scores, bounds = scores_of(lab, each), None
-            if told and each.name in ranked:
+            if each.name in told:
                 run = stored_run(each)
                 bounds, shares = task.scorer.tie_spans(run, scores), task.scorer(run)
-                if caution := unjudged(task.scorer, replace(run, name=each.name), shares):
+                caution = unjudged(task.scorer, replace(run, name=each.name), shares)
+                if caution and each.name in ranked:
                     note(f"warning: {caution}")
                 columns = [scores.values, *(shares.column(name)[:, None] for name in more)]
                 scores = replace(scores, measures=(*scores.measures, *more), values=np.hstack(columns))
@@ -354,7 +357,7 @@ def _stem(path: Path) -> Path:
 def _print(board: Leaderboard) -> None:
     """Prints the table in the width of the terminal."""
     labels = [board.protocol.label(measure) for measure in board.measures]
-    rows = [["run", "rank", "group", *(() if board.private else ("interval",)), *labels]]
+    rows = [["run", "rank", "group", *(() if board.private else ("rank interval",)), *labels]]
     shown = [*board.ranked, *board.others]
     for each in shown:
         means = ["n/a" if mean.value is None else f"{mean.value:.{board.decimals}f}" for mean in each.means]
@@ -369,4 +372,4 @@ def _print(board: Leaderboard) -> None:
         rows.append(["random floor", "", "", *(() if board.private else ("",)), *means])
     out_table(rows)
     if board.others:
-        out("rank -: not the team's primary run, neither ranked nor tested")
+        out("rank -: not the team's primary run, or post-hoc; neither ranked nor tested")

@@ -124,9 +124,9 @@ def score(
     elif not as_json:
         _print_means(evaluation.scores, asked)
     label = evaluation.scores[0].protocol.label
-    for run, found in evaluation.bounds.items():
-        spans = ", ".join(f"{label(m)} {low:.4f} to {high:.4f}" for m, (low, high) in found.items())
-        note(f"ties: {run}: {spans}, depending on the order of tied results")
+    for run, found in evaluation.tie_spans().items():
+        if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
+            note(f"ties: {run}: {spans}, depending on the order of tied results")
     _write_latex(style, asked, evaluation, None)
     _finish(asked, evaluation, None, output)
 

@@ -53,8 +53,11 @@ def serve(
 ) -> None:
     """Serve a lab over HTTP: pages, forms and an API to submit runs, with workers that score them."""
     from harness.collections.load import load_collection
+    from harness.labs.addresses import is_address
     from harness.labs.lab import read_lab
 
+    if url and not is_address(url):
+        raise HarnessError(f"--url {url}: expected an address such as https://lab.example.org")
     found = read_lab(lab)
     find_readers(load_collection(found.collection), found.corpus)
     try:
@@ -76,7 +79,7 @@ def serve(
         run_worker(place, Limits(seconds, memory))
         return
     if only == "pages":
-        run_publisher(place)
+        run_publisher(place, url.rstrip("/"))
         return
     settings = Settings(url.rstrip("/"), most_upload << 20, rate, uploads, asking=asking)
     made = service(place, settings, outbox)
@@ -90,6 +93,12 @@ def serve(
         out(f"organiser: log in with the token {token}")
     common = [str(lab), "--state", str(place.state)]
     limits = ["--seconds", str(seconds), "--memory", str(memory)]
-    commands = [] if only == "web" else [["serve", *common, "--only", "pages"]]
-    commands += [["serve", *common, *limits, "--only", "worker"]] * (0 if only == "web" else workers)
+
+    def commands(address: str) -> list[list[str]]:
+        """Returns the commands of the other processes of the server at an address."""
+        if only == "web":
+            return []
+        pages = ["serve", *common, "--only", "pages", "--url", address]
+        return [pages, *[["serve", *common, *limits, "--only", "worker"]] * workers]
+
     run_server(made, place, host, port, commands, lambda address: out(f"{lab}: served at {address}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,6 +57,9 @@ def build(
             help="Runs that the harness made again; equal submissions get the badge 'reproducible'.",
         ),
     ] = None,
+    server: Annotated[
+        str, typer.Option(metavar="URL", help="Address of the lab's server, for labs whose lab.yaml names none.")
+    ] = "",
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples for the intervals of ranks.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     quiet: Quiet = False,
@@ -64,16 +68,19 @@ def build(
 
     One command builds a whole site: pages of an earlier build that are not made again are deleted.
     """
+    from harness.labs.addresses import is_address, server_of
     from harness.render.folder import Folder
     from harness.reports.site.home import home_page, schema_files
 
     if not labs and not papers:
         raise HarnessError("nothing to build; name one or more labs, or give --papers")
+    if server and not is_address(server):
+        raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
     note = _note(quiet)
     with Folder(output) as folder:
         fields: list[Field] = []
         for lab, base in _bases(labs or []).items():
-            fields.append(_field(lab, base, reproduced, resamples, seed, note))
+            fields.append(_field(lab, base, server_of(server), reproduced, resamples, seed, note))
             _write_lab(folder, fields[-1])
         lines = _write_papers(folder) if papers else []
         for files in schema_files():
@@ -99,7 +106,13 @@ def _bases(labs: list[Path]) -> dict[Path, str]:
 
 
 def _field(
-    folder: Path, base: str, reproduced: Path | None, resamples: int, seed: int, note: Callable[[str], None]
+    folder: Path,
+    base: str,
+    server: str,
+    reproduced: Path | None,
+    resamples: int,
+    seed: int,
+    note: Callable[[str], None],
 ) -> Field:
     from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
@@ -117,7 +130,7 @@ def _field(
         held = _final_of_lab(folder, drawn)
         (final,) = leaderboards(held.entries, held.settings)
     return field_of(
-        lab,
+        replace(lab, server=lab.server or server),
         board,
         source.entries,
         journal,

@@ -163,8 +163,9 @@ class Collection:
         chosen = self.edition(edition)
         if self.withheld(edition):
             private = f"the judgments of {self.name}, edition {chosen.name}, are private"
-            only = "only the organisers can score; without judgments, 'harness run' makes runs of single configurations"
-            raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}")
+            only = "only the organisers can score runs"
+            more = "'harness run' can still make them, one configuration at a time"
+            raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}; {more}")
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
         declared = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))

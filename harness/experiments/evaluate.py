@@ -73,6 +73,17 @@ class Evaluation:
             return ""
         return coverage.sentence(self.scores[0].protocol, corpus.notes if corpus is not None else ())
 
+    def tie_spans(self) -> dict[str, dict[str, str]]:
+        """Returns run -> measure -> lowest and highest mean in words, where four decimals show that they differ."""
+        spans = {
+            run: {measure: tuple(f"{end:.4f}" for end in ends) for measure, ends in found.items()}
+            for run, found in self.bounds.items()
+        }
+        return {
+            run: {measure: " to ".join(ends) for measure, ends in found.items() if len(set(ends)) > 1}
+            for run, found in spans.items()
+        }
+
     def frame(self) -> DataFrame:
         """Returns a data frame with `run`, `query_id`, `measure`, `value`; NaN if the protocol excludes the topic."""
         return frame(joined([scores.columns() for scores in self.scores]))

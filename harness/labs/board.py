@@ -120,7 +120,8 @@ class Leaderboard:
     floor : means over `floor_seeds` random orders of the judged documents; empty if unknown.
     private : whether the judgments are private: means are rounded before ranking, and only means, ranks, groups and the
         floor are shown.
-    ranked, others : runs, best first; others are listed but neither ranked nor tested.
+    ranked, others : runs, best first; others are listed but neither ranked nor tested. None is ranked if all are
+        post-hoc.
     """
 
     collection: str

@@ -34,8 +34,7 @@ def refuse_if_frozen(lab: Lab, events: Sequence[Event]) -> None:
     if (found := frozen(events)) is not None:
         reason = f" ({found.reason})" if found.reason else ""
         raise HarnessError(
-            f"{lab.folder}: frozen by the organisers since {found.at}{reason}; nothing can be changed until they "
-            "reopen it"
+            f"the lab is frozen by the organisers since {found.at}{reason}; nothing can be changed until they reopen it"
         )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from harness.data.trec import TAG
@@ -25,6 +26,13 @@ from harness.io.files import sha256
 FILE = "journal.jsonl"
 Kind = Literal["automatic", "manual", "post-hoc"]
 KINDS: tuple[str, ...] = get_args(Kind)
+KIND_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "automatic": "nobody adapted queries or results to these topics",
+        "manual": "somebody did",
+        "post-hoc": "listed without a rank, as all runs after the deadline",
+    }
+)
 LONGEST_NAME = 60  # characters of a team's name or of a label
 NAME_RULE = f"letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most {LONGEST_NAME}"
 _SHA = re.compile("[0-9a-f]{64}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from harness.experiments.task import Task, task
 from harness.io import config, staged
 from harness.io.checks import Words, number, typed, whole
 from harness.io.files import read_bytes, sha256, write_atomic
+from harness.labs.addresses import is_address, server_of
 from harness.labs.draw import drawn, new_seed
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
@@ -34,7 +34,6 @@ from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.rounding import decimals_of, least_step
 
 FILE = "lab.yaml"
-_WEB = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:/[A-Za-z0-9._~/-]*)?")
 SUBMISSIONS, PRIVATE = "submissions", "private"
 SEED = ".seed"  # file of the held-out topics' seed in the private folder
 LEAST_RESULTS = 10  # default of `least_results` with private judgments
@@ -88,9 +87,9 @@ def _alpha(key: str, value: object) -> float:
 
 
 def _address(key: str, value: object) -> str:
-    if not isinstance(value, str) or not _WEB.fullmatch(value):
+    if not isinstance(value, str) or not is_address(value):
         raise HarnessError(f"key {key!r} is {value!r}, expected an address such as https://example.org/lab/")
-    return value
+    return server_of(value) if key == "server" else value
 
 
 def _step(key: str, value: object) -> float:
@@ -178,7 +177,7 @@ class Lab:
     topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
     about, rules, contact : texts of the lab's site.
     address : where the site is published, empty if unknown.
-    server : where the lab's server takes submissions; empty without one.
+    server : address of the lab's server, without a slash at its end; empty without one.
 
     Examples
     --------
@@ -243,7 +242,7 @@ class Lab:
                     reason = (
                         "the judgments are private and not here; only the organisers can score runs, so send them yours"
                     )
-            raise HarnessError(f"{self.folder}: runs cannot be scored at present; {reason}") from None
+            raise HarnessError(f"{self.folder}: runs cannot be scored; {reason}") from None
 
 
 def read_lab(folder: Path) -> Lab:
@@ -256,7 +255,7 @@ def read_lab(folder: Path) -> Lab:
     """
     path = folder / FILE
     if not path.is_file():
-        hint = "; create a lab with 'harness lab new'" if not folder.exists() else ""
+        hint = "; check the path, or create a lab with 'harness lab new'" if not folder.exists() else ""
         raise HarnessError(f"{folder}: not a lab: the file {FILE} is missing{hint}")
     return _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
 
@@ -471,7 +470,7 @@ _KEY_COMMENTS = {
     "rules": "a list of rules, for its site",
     "contact": "whom to ask, for its site",
     "address": "where its site is published, such as https://example.org/lab/",
-    "server": "where its server takes submissions, such as https://example.org/submit/",
+    "server": "address of its server, such as https://lab.example.org",
 }
 
 

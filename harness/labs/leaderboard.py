@@ -92,7 +92,7 @@ class Settings:
     cluster: str = ""
     floor: Sequence[Scores] = ()
     private: bool = False
-    decimals: int = 3
+    decimals: int = 4
     step: float = 0.0
     untested: str = ""
 
@@ -142,8 +142,8 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     Raises
     ------
     HarnessError
-        The runs differ in collection, edition, protocol or judgments, or two share a name; no run is primary; the main
-        measure is diagnostic or missing from a run; or a setting is out of range.
+        The runs differ in collection, edition, protocol or judgments, or two share a name; the main measure is
+        diagnostic or missing from a run; or a setting is out of range.
 
     Examples
     --------
@@ -158,8 +158,6 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     entries = sorted(entries, key=lambda entry: entry.name)
     scores = [replace(entry.scores, run=entry.name) for entry in entries]
     common_identity(scores)
-    if not any(entry.primary for entry in entries):
-        raise HarnessError("leaderboard: no run is primary")
     if not 0 < how.alpha < 1:
         raise HarnessError(f"alpha: {how.alpha:g} is not between 0 and 1")
     if not 0 <= how.decimals <= 12:
@@ -189,7 +187,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     ranks[~primary] = places(main_means[~primary])
     order = sorted(range(len(entries)), key=lambda i: (ranks[i], i))  # equal ranks by name
     ranked = [i for i in order if primary[i]]
-    spread = None if how.private else _rank_intervals([scores[i] for i in ranked], main, how)
+    spread = None if how.private or not ranked else _rank_intervals([scores[i] for i in ranked], main, how)
     groups = _groups([scores[i] for i in ranked], main_means[ranked], main, how)
     ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
     standings = {}
@@ -317,7 +315,7 @@ def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -
     tested = scores if how.clusters is None else [each.by_cluster(how.clusters) for each in scores]
     names = [each.run for each in scores]
     if len(tested) < 2:
-        return _Groups("none", why="there is only one ranked run")
+        return _Groups("none", why="there is only one ranked run" if tested else "no run is ranked")
     counted = np.stack([~np.isnan(_aligned(each, main)) for each in tested])
     if _least_common(counted) < 2:
         return _Groups("none", why="some runs have fewer than two topics in common")

@@ -75,13 +75,10 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
     label = load_protocol(lab.protocol).label
     scores: Rows = ()
     if standing is not None:
+        heads, numbers = _counts(receipt)
         scores = (
-            ("run", *(label(measure) for measure in lab.measures), "topics"),
-            (
-                submission.title,
-                *(lab.text(submission.means[measure]) for measure in lab.measures),
-                str(submission.answered),
-            ),
+            ("run", *(label(measure) for measure in lab.measures), *heads),
+            (submission.title, *(lab.text(submission.means[measure]) for measure in lab.measures), *numbers),
         )
     return Shown(
         submission.title,
@@ -104,6 +101,15 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
     )
 
 
+def _counts(receipt: Receipt) -> Rows:
+    """Returns the headings and the values of the columns on topics; with private judgments, how many are answered."""
+    if not receipt.counted:
+        return ("answered",), (str(receipt.submission.answered),)
+    counted = dict.fromkeys(map(str, receipt.counted))  # one n if all measures count the same number of topics
+    n = next(iter(counted)) if len(counted) == 1 else "/".join(map(str, receipt.counted))
+    return ("n", "missing"), (n, str(receipt.missing))
+
+
 def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
     """Returns the means of a submission as participants see them: measure -> mean, None if undefined."""
     means = ((measure, submission.means[measure]) for measure in lab.measures)
@@ -111,12 +117,12 @@ def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
 
 
 def _ranked(submission: Submission, standing: Standing, label: str) -> str:
-    rank = f"rank {standing.rank} of {standing.runs} by {label}"
+    place = f"{standing.rank} of {standing.runs} by {label}"
     if standing.ranked:
-        return rank
+        return f"rank {place}"
     if submission.kind == "post-hoc":
-        return f"not ranked, since it is post-hoc; otherwise it would have {rank}"
-    return f"not ranked, since another run is the team's primary run; as the primary run it would have {rank}"
+        return f"not ranked, since it is post-hoc; otherwise it would be {place}"
+    return f"not ranked, since another run is the team's primary run; as the primary run it would be {place}"
 
 
 def _against(lab: Lab, standing: Standing, named: str) -> Rows:

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from harness.errors import HarnessError
 from harness.io.checks import typed
+from harness.labs.addresses import is_address, server_of
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
 from harness.store import sidecar
@@ -30,7 +31,6 @@ TRIES = 8  # of a request whose connection failed, within 40 seconds
 TIMEOUT = 60.0  # seconds without an answer
 _MOST_ANSWER = 1 << 24  # bytes
 _CHUNK = 1 << 16
-_SERVER = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/-]*)?")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -125,9 +125,9 @@ def _answer(
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Sends a request, again if its connection fails, and returns the JSON object of the answer."""
-    if not _SERVER.fullmatch(server):
+    if not is_address(server):
         raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
-    address = urlsplit(server)
+    address = urlsplit(server := server_of(server))
     if address.scheme == "http" and address.hostname not in _LOCAL:
         raise HarnessError(f"--server {server}: would send the token unencrypted; use https")
     for last in range(TRIES):
@@ -156,7 +156,7 @@ def _exchange(
         given["accept"] = "application/json"
         # A server that refuses before it has read all says why in its answer.
         with suppress(BrokenPipeError, ConnectionResetError):
-            connection.request(method, address.path.rstrip("/") + path, body, given)
+            connection.request(method, address.path + path, body, given)
         answer = connection.getresponse()
         return answer.status, answer.read(_MOST_ANSWER)
     finally:

@@ -87,6 +87,9 @@ class Receipt:
     standing : rank and comparisons; None if they could not be computed.
     notes : remarks for the team, one line each.
     step : of which the means are multiples; 0 unless the judgments are private.
+    counted : number of topics that count, for each of the lab's measures; empty if the judgments are private, as it
+        would reveal which topics are judged.
+    missing : number of judged topics that the run does not answer.
     """
 
     submission: Submission
@@ -94,6 +97,8 @@ class Receipt:
     standing: Standing | None
     notes: tuple[str, ...]
     step: float = 0.0
+    counted: tuple[int, ...] = ()
+    missing: int = 0
 
 
 def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
@@ -194,8 +199,10 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
     made_so_far = sum(each.team == details.team and not each.refunded for each in found)
-    step = step_of(lab, scores.select(public)) if lab.private else 0.0
-    return Receipt(submission, made_so_far, where, tuple(notes), step)
+    if lab.private:
+        return Receipt(submission, made_so_far, where, tuple(notes), step_of(lab, scores.select(public)))
+    counted = tuple(scores.n(measure) for measure in lab.measures)
+    return Receipt(submission, made_so_far, where, tuple(notes), counted=counted, missing=len(scores.missing))
 
 
 def _best_shown(lab: Lab, found: Sequence[Submission], team: str) -> Mapping[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from harness.errors import counted
 from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
@@ -79,11 +80,13 @@ def said_of(board: Leaderboard) -> str:
 
 def headline(board: Leaderboard) -> str:
     """Returns the main result in one line."""
-    best = board.ranked[0]
+    where = f"{board.collection} (edition {board.edition}, {board.topics} topics, protocol {board.protocol.name})"
+    if not board.ranked:
+        runs = counted(len(board.others), "run")
+        return f"{runs} on {where}, {'not' if len(board.others) == 1 else 'none of them'} ranked"
+    best, runs = board.ranked[0], counted(len(board.ranked), "run")
     value = best.mean(board.main).value
     shown = "n/a" if value is None else f"{value:.{board.decimals}f}"
-    runs = f"{len(board.ranked)} run{'s' if len(board.ranked) > 1 else ''}"
-    where = f"{board.collection} (edition {board.edition}, {board.topics} topics, protocol {board.protocol.name})"
     said = f"{runs} on {where}: best {board.protocol.label(board.main)} {shown} by {best.name}"
     if board.grouping == "none":
         return said
@@ -104,8 +107,11 @@ def _letters(group: str) -> list[str]:
 
 
 def like_the_best(board: Leaderboard) -> set[str]:
-    """Returns the best run and those that share a letter with it: they do not differ significantly."""
-    letters = set(_letters(board.ranked[0].group))
+    """Returns the best run and those that share a letter with it: they do not differ significantly.
+
+    None without ranked runs.
+    """
+    letters = set(_letters(board.ranked[0].group)) if board.ranked else set()
     return {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
 
 
@@ -145,9 +151,12 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     tested = f" Topics that share their {board.clusters} are averaged before testing." if clusters else ""
     drawn = "groups of topics" if clusters else "topics"
     sentences = [f"Runs are ranked by {label}; equal means share a rank.", f"{groups}{tested}"]
-    intervals = [
+    ranks = (
         f"The interval of a rank covers {percent} of {board.resamples:,} bootstrap resamples of the {drawn} "
-        f"(percentile bootstrap, seed {board.seed}); each resample ranks all runs.",
+        f"(percentile bootstrap, seed {board.seed}); each resample ranks all runs."
+    )
+    intervals = [
+        *([ranks] if board.ranked else []),
         f"Means have {percent} t intervals over topics{clusters}. Since runs share the topics, overlapping intervals "
         "do not imply that two runs do not differ.",
     ]
@@ -166,8 +175,8 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     if board.floor:
         sentences.append(
             f"The random floor is the mean over {board.floor_seeds} random orders of each topic's judged documents. "
-            "These contain all judged documents, unlike any search, so measures without a cutoff can exceed those of "
-            "good runs."
+            "These contain all judged documents, unlike any search: a mean below the floor is normal for runs with "
+            "few judged documents, above all by a measure without a cutoff."
         )
     return tuple(sentences)
 
@@ -216,9 +225,9 @@ def _table(board: Leaderboard, standings: Sequence[Standing], name: str, caption
             row.append(_mean_cell(mean, board, marks))
         row += [_counted(each), _whole(each.missing)] if counts else []
         rows.append(tuple(row))
-    if board.floor and ranked:
+    if board.floor and (ranked or not board.ranked):
         there = {mean.measure: mean for mean in board.floor}
-        floor = [Cell("random floor"), Cell(""), *(Cell("") for _ in range(kinds + 1 + len(spans)))]
+        floor = [Cell("random floor"), *(Cell("") for _ in range(kinds + (2 + len(spans) if ranked else 0)))]
         floor += [_mean_cell(there[m], board) if m in there else Cell("") for m in board.measures]
         rows.append((*floor, *((Cell(""), Cell("")) if counts else ())))
     notes = (f"{said_of(board)}.",)
@@ -246,11 +255,12 @@ def _standings(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
     blocks: list[Block] = [Text(said)] if (said := (*([PRIVATE] if board.private else []), *incomplete(board))) else []
-    blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
-    if not board.private:  # without intervals it repeats the table
+    if board.ranked:
+        blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
+    if board.ranked and not board.private:  # without intervals it repeats the table
         blocks.append(means_figure(board, end))
     if board.others:
-        other = "Other runs, neither ranked nor tested"
+        other = "Other runs, neither ranked nor tested" if board.ranked else "Runs, neither ranked nor tested"
         blocks.append(_table(board, board.others, f"others{end}", other, ranked=False))
     return Section("Ranks", tuple(blocks), level)
 
@@ -310,7 +320,8 @@ def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
     rows = []
     for each, ties in found:
         known = ties.low is not None and ties.high is not None
-        span = f"{ties.low:.4f} to {ties.high:.4f}" if known else "not known"
+        ends = dict.fromkeys(f"{end:.4f}" for end in (ties.low, ties.high) if end is not None)
+        span = " to ".join(ends) if known else "not known"
         values = (ties.low or 0.0, ties.high or 0.0) if known else ()
         ranks = _span(ties.best, ties.worst) if ties.best is not None else Cell("not known")
         rows.append((Cell(each.name), _whole(each.rank), _whole(ties.tied), Cell(span, values=values), ranks))

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from harness.errors import counted
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
+from harness.labs.roster import BASELINE
 from harness.labs.submissions import Submission
 from harness.render import html
 from harness.scoring.protocol import load_protocol
@@ -117,7 +118,7 @@ def known(request: Request) -> Caller | None:
 def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
     """Returns facts about a lab: name, value; a value may be an address of the web."""
     found = service.live.submissions()
-    current = [each for each in found if each.current]
+    current = [each for each in found if each.current and each.team != BASELINE]
     state = "frozen" if service.frozen() else "open" if closed(service) == "" else "closed"
     return [
         ("Collection", f"{lab.collection}, edition {lab.edition}"),

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from harness.errors import HarnessError, counted
 from harness.labs.allowance import Allowance
-from harness.labs.journal import KINDS, NAME_RULE
+from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
 from harness.labs.names import zoned
 from harness.labs.receipts import Shown
 from harness.labs.roster import add_team
@@ -80,6 +80,8 @@ def routes() -> list[Route]:
 
 
 def _home(request: Request) -> Response:
+    from harness.reports.site.about import submit_command
+
     service, who = service_of(request), caller(request)
     lab = service.lab()
     problem = "The pages could not be built; the organisers can see why." if service.site().get("error") else ""
@@ -97,7 +99,7 @@ def _home(request: Request) -> Response:
         base=service.base,
         asking=service.settings.asking,
         role="" if who is None else who.role,
-        address=address_of(request),
+        command=submit_command(lab, "--server", address_of(request)),
     )
 
 
@@ -274,7 +276,7 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         key=secrets.token_urlsafe(18),
         most=service.settings.most_upload,
         given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if late else KINDS[0])},
-        kinds=KINDS,
+        kinds=KIND_MEANINGS,
         require=lab.require,
     )
 

@@ -76,10 +76,10 @@ def run_worker(place: Place, limits: Limits) -> None:
     Worker(place.lab, queue, limits).work(stopped)
 
 
-def run_publisher(place: Place) -> None:
-    """Builds the pages until it is stopped."""
+def run_publisher(place: Place, address: str) -> None:
+    """Builds the pages until it is stopped; `address` is that of the server, empty if unknown."""
     make_private(place.state)
-    publish(place.lab.resolve(), place.state, until_stopped())
+    publish(place.lab.resolve(), place.state, address, until_stopped())
 
 
 def service(place: Place, settings: Settings, outbox: Path | None) -> Service:
@@ -92,13 +92,19 @@ def service(place: Place, settings: Settings, outbox: Path | None) -> Service:
 
 
 def run_server(
-    made: Service, place: Place, host: str, port: int, commands: Sequence[Sequence[str]], told: Callable[[str], None]
+    made: Service,
+    place: Place,
+    host: str,
+    port: int,
+    commands: Callable[[str], Sequence[Sequence[str]]],
+    told: Callable[[str], None],
 ) -> None:
     """Answers requests until the process is stopped; starts the processes of `commands` and keeps them running.
 
     Parameters
     ----------
     port : 0 for any free port.
+    commands : called with the address of the server.
     told : called with the address once requests are answered.
 
     Raises
@@ -116,7 +122,9 @@ def run_server(
     stop = threading.Event()
     # Not as an option, which all users of the machine can read: it may hold a password.
     environment = {**os.environ, **({DATABASE_VARIABLE: place.database} if place.database else {})}
-    keepers = [threading.Thread(target=_keep, args=(list(command), environment, stop)) for command in commands]
+    shown = f"[{host}]" if ":" in host else host
+    address = made.settings.url or f"http://{shown}:{listening.getsockname()[1]}"
+    keepers = [threading.Thread(target=_keep, args=(list(each), environment, stop)) for each in commands(address)]
     config = uvicorn.Config(
         application(made, (host,)),
         http=patient(made.settings.idle),
@@ -131,11 +139,10 @@ def run_server(
         h11_max_incomplete_event_size=32 << 10,
     )
     server = uvicorn.Server(config)
-    shown = f"[{host}]" if ":" in host else host
     try:
         for keeper in keepers:
             keeper.start()
-        told(made.settings.url or f"http://{shown}:{listening.getsockname()[1]}")
+        told(address)
         server.run(sockets=[listening])
     finally:
         stop.set()

@@ -21,21 +21,25 @@ PAUSE = 2.0  # least number of seconds between two builds
 RETRY = 10.0  # seconds after which a failed build is tried again
 
 
-def publish(lab: Path, state: Path, stopped: Callable[[], bool], pause: float = PAUSE) -> None:
-    """Builds the pages of a lab below `state` until `stopped()`, at a lower priority than what answers and scores."""
+def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float = PAUSE) -> None:
+    """Builds the pages of a lab below `state` until `stopped()`, at a lower priority than what answers and scores.
+
+    Pages that were built for a server at another address are built again.
+    """
     os.nice(5)
     failed = 0.0
     while not stopped():
         now, found = changed(lab), site_state(state)
-        if found.get("of") == now and (not found.get("error") or time.monotonic() - failed < RETRY):
+        same = found.get("of") == now and found.get("server") == address
+        if same and (not found.get("error") or time.monotonic() - failed < RETRY):
             time.sleep(POLL)
             continue
-        ended = build(lab, state / SITE, stopped)
+        ended = build(lab, state / SITE, address, stopped)
         if ended is None:
             return
         said, ok = ended
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        set_site_state(state, {"of": now, "at": at, "error": "" if ok else said})
+        set_site_state(state, {"of": now, "server": address, "at": at, "error": "" if ok else said})
         if not ok:
             failed = time.monotonic()
             if said != found.get("error"):  # it is tried again and again
@@ -45,9 +49,10 @@ def publish(lab: Path, state: Path, stopped: Callable[[], bool], pause: float = 
             time.sleep(POLL / 5)
 
 
-def build(lab: Path, site: Path, stopped: Callable[[], bool]) -> tuple[str, bool] | None:
+def build(lab: Path, site: Path, address: str, stopped: Callable[[], bool]) -> tuple[str, bool] | None:
     """Builds the pages once; returns the last line of the command and whether it succeeded, None if it was stopped."""
     command = [sys.executable, "-m", "harness", "site", "build", str(lab), "--output", str(site), "--quiet"]
+    command += ["--server", address] if address else []
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

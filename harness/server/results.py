@@ -20,25 +20,26 @@ _FIRST = 5  # runs of the leaderboard that the first page shows
 def leaders(service: Service, lab: Lab) -> list[list[str]]:
     """Returns the first rows of the leaderboard, below a heading: rank, run, group, mean and its interval.
 
-    Empty if the leaderboard is not built. It shows what the page of the leaderboard shows.
+    Empty if the leaderboard is not built. It shows what the page of the leaderboard shows; if no run is ranked, the
+    other runs.
     """
     board = _json(service.state / SITE / service.base / "leaderboard.json")
-    ranked = [each for each in board.get("ranked", ()) if isinstance(each, dict)][:_FIRST]
-    if not ranked:
+    shown = [each for each in board.get("ranked") or board.get("others", ()) if isinstance(each, dict)][:_FIRST]
+    if not shown:
         return []
-    measure = ranked[0]["means"][0]["measure"]
-    grouped, spans = any(each["group"] for each in ranked), any(_span(lab, each) for each in ranked)
+    measure = shown[0]["means"][0]["measure"]
+    grouped, spans = any(each["group"] for each in shown), any(_span(lab, each) for each in shown)
     label = load_protocol(lab.protocol).label(measure)
-    rows = [["rank", "run", *(["group"] if grouped else []), label, *(["interval"] if spans else [])]]
-    for each in ranked:
+    rows = [["rank", "run", *(["group"] if grouped else []), label, *(["95% interval"] if spans else [])]]
+    for each in shown:
         mean = each["means"][0]["value"]
         group, span = [each["group"]] if grouped else [], [_span(lab, each)] if spans else []
-        rows.append([str(each["rank"]), each["name"], *group, "n/a" if mean is None else lab.text(mean), *span])
+        rows.append([str(each["rank"] or "–"), each["name"], *group, "n/a" if mean is None else lab.text(mean), *span])
     return rows
 
 
-def _span(lab: Lab, ranked: dict[str, Any]) -> str:
-    low, high = ranked["means"][0]["low"], ranked["means"][0]["high"]
+def _span(lab: Lab, run: dict[str, Any]) -> str:
+    low, high = run["means"][0]["low"], run["means"][0]["high"]
     return "" if low is None or high is None else f"{lab.text(low)} to {lab.text(high)}"
 
 

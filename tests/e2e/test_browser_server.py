@@ -182,7 +182,7 @@ def test_a_lab_from_the_invitation_to_the_published_site(tmp_path: Path, context
         ("Beta / second", True, False),
     ]
     assert live == archive
-    code, said = build(lab.folder, "-o", tmp_path / "site")
+    code, said = build(lab.folder, "-o", tmp_path / "site", "--server", server.address)
     assert code == 0, said
     static = {
         path.relative_to(tmp_path / "site").as_posix(): path.read_bytes()
@@ -242,7 +242,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Served, dict[str, st
     ):
         assert site.submit(tokens[team], run(seed), f"{label}.run", label=label)["state"] == "done"
     assert site.submit(tokens["DPRL"], BAD, "bad.run", label="bad")["state"] == "refused"
-    publisher.build(lab.folder, site.service.state / "site", lambda: False)
+    publisher.build(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     site.client(tokens["DPRL"]).post("/api/v1/withdraw", json={"label": "first", "reason": "wrong " * 30})
     site.client(tokens["DPRL"]).post(
         "/api/v1/submissions", files={"run": ("waits.run", run(8))}, data={"label": "waits"}

@@ -30,8 +30,8 @@ def test_a_lab(tmp_path: Path) -> None:
         first == "DPRL / first, the team's primary run: kept in labs/mini/submissions/DPRL/first.v1 (submission 1 of 3)"
     )
     assert table(f"{header}\n{row}") == [
-        ["run", "nDCG′", "MAP′", "P′@10", "Bpref", "Judged@10", "topics"],
-        ["DPRL / first", "0.8302", "0.6839", "0.2976", "0.5906", "0.5810", "42"],
+        ["run", "nDCG′", "MAP′", "P′@10", "Bpref", "Judged@10", "n", "missing"],
+        ["DPRL / first", "0.8302", "0.6839", "0.2976", "0.5906", "0.5810", "42", "0"],
     ]
     assert rank == "rank 1 of 2 by nDCG′"
     assert table(head)[0] == ["against", "it is", "nDCG′", "difference", "p"]
@@ -109,6 +109,8 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
     files = place.files("runs", "organisers")
     assert files["runs/club/bm25.run"] == files["organisers/club/bm25.run"]
     faults = {
+        ("submit", "runs/club/bm25.run", "-l", "none", "-t", "A"): "--lab none: no such folder; check the path; for a "
+        "server, use --server URL",
         ("score", "runs/club/bm25.run", "-c", "club"): "club.qrels: cannot be read: the judgments of club, edition ",
         ("run", "collection=club", "corpus=club", "system=bm25", "rerank=true"): "club.qrels: cannot be read: ",
         ("lab", "check", "lab"): "club.qrels: cannot be read: ",
@@ -122,7 +124,7 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
             "lab",
             "--token",
             token,
-        ): "lab: runs cannot be scored at present; the judgments "
+        ): "lab: runs cannot be scored; the judgments "
         "are private and not here; only the organisers can score runs, so send them yours",
     }
     for arguments, fault in faults.items():

@@ -33,7 +33,7 @@ def test_a_folder_of_runs(place: Place) -> None:
     printed = place.good("leaderboard", "runs", "-c", "mini-task1", "-b", "shuffle", "-o", "reports/leaderboard")
     lines = printed.splitlines()
     scores = evaluate(task("mini-task1"), *(MINI / f"{name}.run" for name in NAMES)).scores
-    means = {each.run: [f"{each.mean(name):.3f}" for name in ("nDCG", "AP", "P@10", "Bpref")] for each in scores}
+    means = {each.run: [f"{each.mean(name):.4f}" for name in ("nDCG", "AP", "P@10", "Bpref")] for each in scores}
     assert [line.split() for line in lines[1:4]] == [
         ["overlap", "1", "a", "1-1", *means["overlap"]],
         ["overlap-title", "2", "b", "2-2", *means["overlap-title"]],
@@ -132,12 +132,14 @@ def test_a_lab(place: Place) -> None:
     assert printed.splitlines()[-1] == "report: lab/leaderboard/index.html"
     lines = printed.splitlines()
     assert lines[4].split()[:4] == ["anna", "/", "second", "-"]
-    assert lines[6] == "rank -: not the team's primary run, neither ranked nor tested"
+    assert lines[6] == "rank -: not the team's primary run, or post-hoc; neither ranked nor tested"
     data = json.loads(place.good("leaderboard", "lab", "--json"))
     (board,) = (leaderboard_from_json(each) for each in data)
     assert [each.name for each in board.ranked][:2] == ["anna / overlap", "ben / overlap-title"]
     assert [each.baseline for each in board.ranked] == [False, False, True]
     assert [each.name for each in board.others] == ["anna / second"]
+    judged = board.others[0].judgments
+    assert judged is not None and judged.depth == 1000 and judged.covered is not None
     folder = json.loads(
         place.good("leaderboard", *(f"runs/{name}.run" for name in NAMES), "-c", "mini-task1", "--json")
     )

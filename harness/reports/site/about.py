@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
+from harness.labs.addresses import form_of
 from harness.labs.journal import Extended
+from harness.labs.lab import Lab
 from harness.labs.names import zoned
 from harness.render.latex import escape
 from harness.render.model import Facts, Text
@@ -87,17 +89,23 @@ def _submission(field: Field) -> Iterator[Block]:
     said += [f"A submission must state: {', '.join(required)}."] if required else []
     named = [] if field.roster or lab.server else ["--team", "TEAM"]
     where = ["--server", lab.server] if lab.server else ["--lab", "LAB"]
-    command = ["harness", "submit", "my.run", *where, *named, "--description", "one sentence"]
-    for name in lab.require:
-        command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
     if lab.private and not lab.server:
         said.append("The judgments are private: send the run to the organisers, who submit it with this command.")
     if field.roster or lab.server:
         said.append("Only teams on the roster may submit; the variable HARNESS_TOKEN holds the team's token.")
     if lab.server:
-        yield Rich(("Submit in the browser at ", Link(lab.server, lab.server), ", or by the command below."))
+        form = form_of(lab.server)
+        yield Rich(("Submit in the browser at ", Link(form, form), ", or by the command below."))
     yield Text(tuple(said))
-    yield Code("Submit a run:", shlex.join(command))
+    yield Code("Submit a run:", submit_command(lab, *where, *named))
+
+
+def submit_command(lab: Lab, *where: str) -> str:
+    """Returns the command that submits a run with all that the lab requires; `where` are the options of its place."""
+    command = ["harness", "submit", "my.run", *where, "--description", "one sentence"]
+    for name in lab.require:
+        command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
+    return shlex.join(command)
 
 
 def _rules(field: Field) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
@@ -59,7 +59,8 @@ def final_page(field: Field, final: Leaderboard) -> Made:
 
 def _pictures(field: Field) -> Iterator[Block]:
     """Yields means with intervals, and effectiveness against each cost that at least two runs state."""
-    yield means_figure(field.board)
+    if field.ranked:
+        yield means_figure(field.board)
     label = field.label(field.main)
     costs: list[Figure] = []
     for number, cost in enumerate(COSTS, 1):
@@ -141,8 +142,14 @@ def runs_listing(field: Field) -> Listing:
             "resource": run.resources,
         }
         lines.append(Line(tuple(items), values))
+    if board.floor:
+        lines.append(_floor(field, heads))
     facets = [
-        *([Facet("runs", "Runs", ("primary",), "primary", "primary and others")] if board.others else []),
+        *(
+            [Facet("runs", "Runs", ("primary",), "primary", "primary and others")]
+            if board.others and board.ranked
+            else []
+        ),
         *([Facet("kind", "Kind", kinds)] if len(kinds) > 1 else []),
         *([Facet("resource", "Resources", resources)] if resources else []),
     ]
@@ -151,11 +158,21 @@ def runs_listing(field: Field) -> Listing:
         if exact
         else f"{said_of(board)}."
     ]
-    notes += ["Rank –: not the team's primary run, neither ranked nor tested."] if board.others else []
+    notes += ["Rank –: not the team's primary run, or post-hoc; neither ranked nor tested."] if board.others else []
     notes += [_CLAIMED] if resources else []
     return Listing(
         "runs", f"Runs by {label}", tuple(heads), tuple(lines), tuple(facets), search=True, notes=tuple(notes)
     )
+
+
+def _floor(field: Field, heads: Sequence[Head]) -> Line:
+    """Returns the row of the random floor, which stands beside primary runs."""
+    means = {field.label(mean.measure): mean.value for mean in field.board.floor}
+    items = [Item("random floor")]
+    for head in heads[1:]:
+        value = means.get(head.title)
+        items.append(Item("") if value is None else Item(f"{value:.{field.board.decimals}f}", value))
+    return Line(tuple(items), {"runs": ("primary",), "kind": (), "resource": ()})
 
 
 def _interval(standing: Standing) -> Item:

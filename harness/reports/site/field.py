@@ -224,7 +224,8 @@ class Field:
         values = self.values(self.main)[:, : self.ranked]
         out = np.full((len(self.topics), 3), math.nan)
         counted = ~np.isnan(values).all(axis=1)
-        out[counted] = np.nanquantile(values[counted], (0.25, 0.5, 0.75), axis=1).T
+        if counted.any():
+            out[counted] = np.nanquantile(values[counted], (0.25, 0.5, 0.75), axis=1).T
         return out
 
     @cached_property

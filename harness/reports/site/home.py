@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from types import MappingProxyType
 
+from harness.labs.roster import BASELINE
 from harness.render.model import Text
 from harness.render.pages import Head, Item, Line, Link, Listing, Page, Part, Rich
 from harness.reports.leaderboard import headline
@@ -126,8 +127,7 @@ def home_page(fields: Sequence[Field], papers: Sequence[PaperLine]) -> Made:
                 (
                     Item(field.lab.title, link=f"{field.base}/index.html"),
                     Item(f"{headline(field.board)}."),
-                    Item(str(len(field.runs)), float(len(field.runs))),
-                    Item(str(len({run.team for run in field.runs})), float(len({run.team for run in field.runs}))),
+                    *(Item(str(number), float(number)) for number in _numbers(field)),
                     Item(max(each.submitted for each in field.all_submissions)[:10]),
                 )
             )
@@ -166,6 +166,12 @@ def home_page(fields: Sequence[Field], papers: Sequence[PaperLine]) -> Made:
     )
     title = fields[0].lab.title if len(fields) == 1 and not papers else "Evaluation of mathematical retrieval"
     return Made(Page("index.html", title, "", tuple(parts)), data, None, "site")
+
+
+def _numbers(field: Field) -> tuple[int, int]:
+    """Returns the numbers of runs and of teams, without the baseline."""
+    teams = [each.submission.team for each in field.runs if each.submission.team != BASELINE]
+    return len(teams), len(set(teams))
 
 
 def schema_files() -> Iterator[Mapping[str, str]]:

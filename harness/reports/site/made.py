@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.labs.addresses import form_of
 from harness.labs.closing import frozen
 from harness.render.model import Records, Text
 from harness.render.pages import Link, Page
@@ -92,7 +93,7 @@ def tabs(field: Field) -> tuple[Link, ...]:
     if field.final is not None:
         found.append(Link("Final ranking", f"{base}/final.html"))
     found.append(Link("About", f"{base}/about.html"))
-    return (*found, *([Link("Submit", field.lab.server)] if field.lab.server else []))
+    return (*found, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
 
 
 def attributes(field: Field) -> dict[str, dict[str, list[str]]]:

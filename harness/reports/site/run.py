@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.errors import counted
 from harness.labs.lab import SUBMISSIONS
-from harness.labs.submissions import Submission
+from harness.labs.submissions import RUN, Submission
 from harness.render.latex import escape
 from harness.render.model import Cell, Column, Facts, Figure, Records, Table, Text, number_cell
 from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Line, Link, Listing, Part, Rich
@@ -22,6 +22,7 @@ from harness.reports.site.metadata import flat
 
 MOST_TOPICS = 5  # topics listed where a run is best, and where it is worst
 MOST_DIFFERENT = 40  # settings listed that differ from the best run
+_RANKINGS = "SHA-256 of the rankings"
 
 
 def run_page(field: Field, at: int) -> Made:
@@ -89,10 +90,17 @@ def _facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
         ("code", run.code),
         ("external data", run.external_data),
         (f"not shown until {until}", ", ".join(run.withheld)),
-        ("SHA-256 of the run", each.sha256),
+        *_checksums(run),
         *((name, f"{value:,.6g}") for name, value in run.costs.items()),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _checksums(run: FieldRun) -> list[tuple[str, str]]:
+    """Returns the checksum of the rankings, by which equal runs are known, and that of the file that has them."""
+    files = {file.name: file.sha256 for file in run.files}
+    stored = [(f"SHA-256 of {RUN}", f"{files[RUN]} (the file as stored, with the label as its tag)")]
+    return [(_RANKINGS, run.submission.sha256), *(stored if RUN in files else [])]
 
 
 def _scores(field: Field, at: int) -> Iterator[Block]:
@@ -143,7 +151,8 @@ def _topics(field: Field, at: int) -> Iterator[Block]:
         for n in order
     ]
     caption = f"{label} on each topic, with the quartiles of the {field.ranked} ranked runs"
-    yield Figure("profile", caption, profile(rows, label, run.name))
+    if field.ranked:
+        yield Figure("profile", caption, profile(rows, label, run.name))
     distance = values - quartiles[:, 1]
     counted = [n for n in range(len(field.topics)) if not math.isnan(distance[n])]
     best = sorted(counted, key=lambda n: (-distance[n], n))[:MOST_TOPICS]
@@ -187,7 +196,7 @@ def _topic_listing(
         Head("lower quartile", "number"),
         Head("median", "number"),
         Head("upper quartile", "number"),
-        Head("above the median", "number"),
+        Head("difference from the median", "number"),
     )
     return Listing(f"topics-{name}", caption, heads, tuple(lines), search=search)
 
@@ -297,7 +306,7 @@ def bibtex(field: Field, run: FieldRun) -> str:
     each, lab = run.submission, field.lab
     key = "".join(char for char in run.key.replace("/", "-") if char.isalnum() or char in "-_.")
     title = f"{escape(run.label)}: a run of {escape(lab.title)}"
-    note = f"Submitted {each.submitted}; version {each.version}; SHA-256 {each.sha256[:16]}"
+    note = f"Submitted {each.submitted}; version {each.version}; SHA-256 of the rankings {each.sha256[:16]}"
     lines = [f"title = {{{{{title}}}}}", f"author = {{{{{escape(run.team)}}}}}", f"year = {{{each.submitted[:4]}}}"]
     lines.append(f"note = {{{note}}}")
     if lab.address:
@@ -368,7 +377,8 @@ def _medians(field: Field, measure: str) -> Any:  # noqa: ANN401
     found = field.values(measure)[:, : field.ranked]
     out = np.full(len(found), math.nan)
     counted = ~np.isnan(found).all(axis=1)
-    out[counted] = np.nanmedian(found[counted], axis=1)
+    if counted.any():
+        out[counted] = np.nanmedian(found[counted], axis=1)
     return out
 
 
@@ -387,7 +397,7 @@ def former_page(field: Field, submission: Submission) -> Made:
         ("version", str(submission.version)),
         ("kind", submission.kind),
         ("submitted", utc(submission.submitted)),
-        ("SHA-256 of the run", submission.sha256),
+        (_RANKINGS, submission.sha256),
     ]
     blocks: list[Block] = [Facts(tuple(facts))]
     if current is not None:

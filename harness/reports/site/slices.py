@@ -77,7 +77,7 @@ def _page(field: Field, name: str, values: Mapping[str, Sequence[str]]) -> Made:
     notes += [f"Fewer than {SMALL} topics: {', '.join(few)}. Such means say little."] if few else []
     blocks: list[Block] = []
     shown = min(MOST_DRAWN, field.ranked)
-    if len(values) <= 12:
+    if shown and len(values) <= 12:
         drawn = [[means[value][n] for n in range(shown)] for value in values]
         groups = [f"{value} ({len(topics)})" for value, topics in values.items()]
         names = [run.name for run in field.runs[:shown]]

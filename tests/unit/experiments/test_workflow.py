@@ -107,6 +107,9 @@ def test_ties_that_matter_are_told() -> None:
     assert [scores.run for scores in evaluation.scores] == ["tied", "alike", "clear"]
     assert list(evaluation.bounds) == ["tied"]
     assert evaluation.bounds["tied"]["P@1"] == pytest.approx((0.0, 1 / 42))
+    assert evaluation.tie_spans() == {"tied": {"P@1": "0.0000 to 0.0238"}}
+    small = replace(evaluation, bounds={"tied": {"P@1": (0.34461, 0.34462), "nDCG": (0.34461, 0.34472)}})
+    assert small.tie_spans() == {"tied": {"nDCG": "0.3446 to 0.3447"}}  # four decimals show no difference of P@1
     assert evaluation.task.topics.ids() >= set(mini.qrels().topics)
     assert evaluation.warnings == ()
 

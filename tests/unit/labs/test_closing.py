@@ -60,8 +60,8 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make: Make,
             each()
         (line,) = raised.value.lines
         assert line.endswith(
-            "lab: frozen by the organisers since 2026-08-01T00:00:00+00:00 (we check the results); nothing can be "
-            "changed until they reopen it"
+            "the lab is frozen by the organisers since 2026-08-01T00:00:00+00:00 (we check the results); "
+            "nothing can be changed until they reopen it"
         )
         assert files(lab.folder) == before
     act(lab, Refunded, "A", "b")

@@ -64,6 +64,12 @@ def test_what_is_made(tmp_path: Path) -> None:
         assert sum(line.removeprefix("# ").startswith(f"{key}:") for line in text.splitlines()) == 1
 
 
+@pytest.mark.parametrize("end", ["", "/", "/submit", "/submit/"])
+def test_a_server_is_named_by_its_address_or_that_of_its_form(tmp_path: Path, end: str) -> None:
+    lab = tiny_lab(tmp_path / "lab", server=f"https://example.org/lab{end}")
+    assert lab.server == read_lab(lab.folder).server == "https://example.org/lab"
+
+
 def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
     """The edition asks for it, whatever the lab says."""
     lab = tiny_lab(tmp_path / "lab", collection="secret", cap=3, private=False)
@@ -146,7 +152,8 @@ def test_a_deadline_of_yaml(tmp_path: Path) -> None:
 
 def test_what_is_no_lab(tmp_path: Path) -> None:
     with pytest.raises(
-        HarnessError, match=r"nowhere: not a lab: the file lab.yaml is missing; create a lab with 'harness lab new'"
+        HarnessError,
+        match=r"nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with",
     ):
         read_lab(tmp_path / "nowhere")
     with pytest.raises(HarnessError, match=r"lab.yaml:2: not valid YAML"):

@@ -18,7 +18,7 @@ import harness as h
 from harness.errors import HarnessError
 from harness.labs.board import Judgments, Leaderboard, Mean, Ties, leaderboard_from_json, leaderboard_to_json
 from harness.labs.leaderboard import Entry, Settings, floor, leaderboard, leaderboards
-from harness.reports.leaderboard import reading
+from harness.reports.leaderboard import headline, reading
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -406,12 +406,26 @@ def test_private_judgments_stay_private() -> None:
     assert [each.name for each in leaderboard(entries).ranked] == ["b", "a", "c"]
 
 
+@pytest.mark.parametrize("private", [False, True])
+def test_runs_of_which_none_is_ranked(private: bool) -> None:
+    entries = [entry("x", [0.1, 0.3], primary=False), entry("y", [0.2, 0.4], primary=False)]
+    board = leaderboard(entries, Settings(private=private))
+    assert not board.ranked and [(each.name, each.rank, each.group) for each in board.others] == [
+        ("y", None, ""),
+        ("x", None, ""),
+    ]
+    assert (board.grouping, board.why) == ("none", "no run is ranked")
+    assert headline(board) == "2 runs on c (edition e, 2 topics, protocol p), none of them ranked"
+    assert "Nothing was tested: no run is ranked." in reading(board)
+    assert not any(sentence.startswith("The interval of a rank") for sentence in reading(board))
+    assert leaderboard_from_json(leaderboard_to_json(board)) == board
+
+
 @pytest.mark.parametrize(
     ("entries", "settings", "words"),
     [
         ([], Settings(), "leaderboard: there are no runs"),
         ([entry("x", [0.1])], Settings(baseline="y"), "leaderboard: baseline 'y' is unknown; known: x"),
-        ([entry("x", [0.1], primary=False)], Settings(), "leaderboard: no run is primary"),
         ([entry("x", [0.1]), entry("x", [0.2])], Settings(), "2 runs are named 'x'; give each its own name"),
         ([entry("x", [0.1])], Settings(decimals=13), "decimals: 13 is not between 0 and 12"),
         ([entry("x", [0.1])], Settings(main="P@10"), "run x: measure 'P@10' was not scored; known: AP"),

@@ -61,6 +61,16 @@ def texts(found: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in found.rows]
 
 
+def test_runs_without_a_rank_have_a_table_of_their_own_with_the_floor() -> None:
+    given = [replace(each, primary=False, kind="post-hoc") for each in entries("e", 1)]
+    (board,) = leaderboards(given, Settings(floor=[entries("e", 1)[0].scores]))
+    report = page((board,))
+    assert next(found.id for found in report.tables()) == "others"
+    assert [row[0] for row in texts(table(report, "others"))] == [*NAMES[::-1], "random floor"]
+    assert not [found for found in report.tables() if found.id == "leaderboard"]
+    assert any("a mean below the floor is normal for runs with few judged" in sentence for sentence in reading(board))
+
+
 def test_one_leaderboard() -> None:
     (board,) = leaderboards(entries("e", 1), Settings(baseline=NAMES[0], floor=[entries("e", 1)[0].scores]))
     report = page((board,))
@@ -75,11 +85,11 @@ def test_one_leaderboard() -> None:
     mean = board.ranked[0].means[0]
     assert mean.value is not None
     assert mean.low is not None
-    assert shown[0][5] == f"{mean.value:.3f} ± {mean.value - mean.low:.3f}"
+    assert shown[0][5] == f"{mean.value:.4f} ± {mean.value - mean.low:.4f}"
     assert [row[-2:] for row in shown[:3]] == [["10", "4"], ["10", "2"], ["10", "0"]]
     assert table(report, "leaderboard").rows[2][0].marks == ("baseline",)
     assert report.headline == (
-        f"3 runs on c (edition e, 10 topics, protocol plain): best MAP′ {mean.value:.3f} by {NAMES[2]}, "
+        f"3 runs on c (edition e, 10 topics, protocol plain): best MAP′ {mean.value:.4f} by {NAMES[2]}, "
         "which differs significantly from all others"
     )
     assert texts(table(report, "judged"))[0][0] == NAMES[2]

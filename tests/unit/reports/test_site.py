@@ -21,6 +21,7 @@ from site_tools import Seen, build, sent
 
 import harness
 from harness.errors import HarnessError
+from harness.io.files import sha256
 from harness.labs.closing import extend, freeze
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, submissions
@@ -155,8 +156,11 @@ def test_runs_say_what_they_use_cost_and_how_they_are_recomputed(site: Path, lab
 
 
 @pytest.mark.slow
-def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path) -> None:
+def test_former_submissions_keep_their_pages_and_the_feed_names_all(site: Path, lab: Lab) -> None:
     assert "replaced by a later version" in read(site / "lab/runs/a/first.v1.html")
+    stored = (lab.folder / "submissions/A/second.v1/run.txt").read_bytes()
+    page = read(site / "lab/runs/a/second.v1.html")
+    assert "SHA-256 of the rankings" in page and page.count(sha256(stored)) == 2  # among the facts and the files
     assert "withdrawn by its team" in read(site / "lab/runs/c/gone.v1.html")
     root = ElementTree.fromstring(read(site / "lab/feed.xml"))  # noqa: S314 - our own
     atom = "{http://www.w3.org/2005/Atom}"
@@ -295,7 +299,10 @@ def test_a_run_with_other_scores_than_stored_stops_the_build(lab: Lab, tmp_path:
     ("arguments", "line"),
     [
         ((), "nothing to build; name one or more labs, or give --papers"),
-        (("nowhere",), "nowhere: not a lab: the file lab.yaml is missing; create a lab with 'harness lab new'"),
+        (
+            ("nowhere",),
+            "nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with 'harness lab new'",
+        ),
         (("lab", "--reproduced", "nowhere"), "--reproduced: nowhere: no such folder"),
     ],
 )
@@ -348,10 +355,41 @@ def test_a_frozen_lab_says_so_and_a_lab_with_a_server_links_to_it(lab: Lab, tmp_
         assert "Reason: We &lt;b&gt;check&lt;/b&gt; the results." in text
     about = read(tmp_path / "site/lab/about.html")
     assert "to 2099-01-02 03:04:05 (anywhere on Earth): A holiday." in about
-    assert "harness submit my.run --server https://example.org/submit/ --description" in about
+    assert "harness submit my.run --server https://example.org --description" in about
     assert "HARNESS_TOKEN" in about
     for path in (tmp_path / "site/lab").rglob("*.html"):
-        assert '<a href="https://example.org/submit/" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
+        assert '<a href="https://example.org/submit" rel="noreferrer"><bdi>Submit</bdi></a>' in read(path)
+
+
+def test_a_lab_of_post_hoc_runs_lists_them_without_a_rank(conf: Conf, tmp_path: Path) -> None:
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", deadline="2020-01-01T00:00:00+00:00")
+    sent(lab, 1, "A", "late", kind="post-hoc")
+    sent(lab, 2, "B", "later", kind="post-hoc")
+    code, said = build(lab.folder, "-o", tmp_path / "site")
+    assert code == 0, said
+    page = read(tmp_path / "site/lab/index.html")
+    assert "2 runs on tiny (edition test, 8 topics, protocol tiny-plain), none of them ranked" in page
+    assert "primary and others" not in page  # such a filter would hide all runs
+    assert "not ranked" in read(tmp_path / "site/lab/runs/a/late.v1.html")
+    board = json.loads(read(tmp_path / "site/lab/leaderboard.json"))
+    assert jsonschema.Draft202012Validator(SCHEMAS["leaderboard"], registry=REGISTRY).is_valid(board)
+    assert not board["ranked"] and {each["name"] for each in board["others"]} == {"A / late", "B / later"}
+
+
+@pytest.mark.slow
+def test_an_option_names_the_server_if_the_lab_does_not(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"--server lab\.example\.org: expected an address such as https"):
+        build(lab.folder, "-o", tmp_path / "site", "--server", "lab.example.org")
+    build(lab.folder, "-o", tmp_path / "site", "--server", "http://127.0.0.1:8000/")
+    about = read(tmp_path / "site/lab/about.html")
+    assert "harness submit my.run --server http://127.0.0.1:8000 --description" in about
+    assert '<a href="http://127.0.0.1:8000/submit"' in about
+    settings = lab.folder / "lab.yaml"
+    settings.write_text(settings.read_text() + "server: https://lab.example.org/\n")
+    build(lab.folder, "-o", tmp_path / "site", "--server", "http://127.0.0.1:8000")
+    about = read(tmp_path / "site/lab/about.html")
+    assert "--server https://lab.example.org --description" in about and "127.0.0.1" not in about
 
 
 @pytest.mark.slow

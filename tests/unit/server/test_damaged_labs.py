@@ -332,7 +332,8 @@ def test_the_address_of_a_database_is_not_in_the_list_of_processes(
     monkeypatch.setattr(subprocess, "Popen", Ended)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: told.wait(20))
     place = Place(site.lab.folder, site.service.state, "postgresql://user:secret@host/db")
-    run_server(site.service, place, "127.0.0.1", 0, [["serve", "lab"]], lambda _: None)
+    run_server(site.service, place, "127.0.0.1", 0, lambda address: [["serve", address]], lambda _: None)
     ((command, environment),) = begun
     assert command[0] == sys.executable and "secret" not in str(command)
+    assert command[-1].startswith("http://127.0.0.1:")
     assert environment["HARNESS_DATABASE"] == place.database

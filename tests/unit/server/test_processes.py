@@ -65,7 +65,7 @@ def test_a_port_that_is_taken_gets_a_line(tmp_path: Path) -> None:
     place = Place(lab.folder, state_folder(lab.folder))
     made = service(place, Settings(), None)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(HarnessError, match="cannot be listened on"):
-        run_server(made, place, "127.0.0.1", taken.getsockname()[1], [], print)
+        run_server(made, place, "127.0.0.1", taken.getsockname()[1], lambda _: [], print)
 
 
 def test_the_servers_own_files_are_its_users_alone(tmp_path: Path) -> None:

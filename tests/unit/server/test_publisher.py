@@ -32,10 +32,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return new_lab(tmp_path / "lab", {"title": "Lab", "collection": "mini-task1"}).folder
 
 
-def run(lab: Path, state: Path, builds: Builds, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(
+    lab: Path, state: Path, builds: Builds, rounds: int, monkeypatch: pytest.MonkeyPatch, address: str = ""
+) -> None:
     monkeypatch.setattr(publisher, "build", builds)
     left = iter(range(rounds))
-    publisher.publish(lab, state, lambda: next(left, None) is None, pause=0.0)
+    publisher.publish(lab, state, address, lambda: next(left, None) is None, pause=0.0)
 
 
 def test_one_build_for_each_state_of_the_lab(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,6 +47,16 @@ def test_one_build_for_each_state_of_the_lab(lab: Path, tmp_path: Path, monkeypa
     assert site_state(tmp_path)["of"] == changed(lab) and not site_state(tmp_path)["error"]
     (lab / "lab.yaml").write_text((lab / "lab.yaml").read_text() + "\n")
     run(lab, tmp_path, builds, 20, monkeypatch)
+    assert builds.made == 2
+
+
+def test_pages_are_built_again_for_a_server_at_another_address(
+    lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = Builds(lab, [("made", True)] * 2)
+    run(lab, tmp_path, builds, 20, monkeypatch, "http://127.0.0.1:8000")
+    run(lab, tmp_path, builds, 20, monkeypatch, "https://lab.example.org")
+    run(lab, tmp_path, builds, 20, monkeypatch, "https://lab.example.org")
     assert builds.made == 2
 
 

@@ -83,6 +83,15 @@ def test_a_receipt_comes_back_equal(run: Path) -> None:
     assert seen[1][0] == "/lab/api/v1/submissions/a%2Fb"
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"), [("/submit", "/api/v1/x"), ("/submit/", "/api/v1/x"), ("/lab/submit", "/lab/api/v1/x")]
+)
+def test_the_address_of_the_form_names_the_server(given: str, asked: str) -> None:
+    with answering((200, {"done": "withdrawn"})) as (address, seen):
+        assert remote.act_on(f"{address}{given}", "secret", "x", {"label": "a"}) == "withdrawn"
+    assert seen[0][0] == asked
+
+
 def test_what_was_not_acknowledged_is_sent_again_with_the_same_key(run: Path) -> None:
     done = (200, {"id": "a", "state": "done", "receipt": asdict(RECEIPT)})
     with answering((0, None), (503, {}), (429, {}), (202, {"id": "a", "state": "queued"}), done) as (address, seen):
@@ -118,6 +127,9 @@ def test_answers_that_are_no_receipt(run: Path, answer: tuple[int, Any], said: s
 def test_mistakes_of_the_user(run: Path, tmp_path: Path) -> None:
     for server, said in (
         ("lab.example.org", "expected an address such as https"),
+        ("http://127.0.0.1:99999", "expected an address such as https"),
+        ("http://127.0.0.1:abc", "expected an address such as https"),
+        ("http://[::1", "expected an address such as https"),
         ("http://lab.example.org", "would send the token unencrypted"),
         ("http://127.0.0.1:1", "cannot be reached"),
     ):

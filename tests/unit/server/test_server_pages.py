@@ -13,6 +13,7 @@ from server_tools import Served, served
 from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab, new_lab
+from harness.labs.submit import open_lab
 from harness.server.publisher import build
 
 
@@ -129,7 +130,11 @@ def test_an_invitation_is_shown_once_and_can_be_cancelled(site: Served) -> None:
 
 def test_a_form_stays_filled_in_after_an_error(site: Served) -> None:
     team = joined(site)
+    assert "submit my.run --server http://localhost --description 'one sentence'" in team.get("/").said
     assert "3 submissions left" in team.get("/submit").said
+    assert "automatic: nobody adapted queries or results to these topics; manual: somebody did; post-hoc: listed" in (
+        team.said
+    )
     given = {"description": "Two words.", "kind": "manual", "primary": "true", "label": "x<y", "key": "?"}
     team.send("/submit", {"run": ("my.run", b"")}, **given)
     assert team.status == 422 and "idempotency key: expected 1 to 100 letters" in team.said
@@ -163,17 +168,20 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     done = team.get(page)
     assert done.title.startswith("Submission second.run: scored")
     assert (
-        "not ranked, since another run is the team's primary run; as the primary run it would have rank 1 of 1"
+        "Not ranked, since another run is the team's primary run; as the primary run it would be 1 of 1 by nDCG′"
         in done.said
     )
+    assert "rank at the time of submission" not in done.said
     assert "page of the run is being built" in done.said and "SRC / first best so far, earlier run" in done.said
     seen = done.client.get(f"{page}/state").json()
-    ended = build(lab.folder, site.service.state / "site", lambda: False)
+    ended = build(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     assert ended is not None and ended[1]
     assert seen == {"state": "done", "version": "done"}
     assert done.client.get(f"{page}/state").json()["version"] == "done with page"
     built = re.search(r'href="(/site/[^"]+)">The page', team.get(page).text)[1]  # type: ignore[index]
     assert "ranks primary runs only" in team.said and "second" in team.get(built).text
+    about = team.get(f"/site/{site.service.base}/about.html").text
+    assert "harness submit my.run --server http://localhost --description" in about
     team.get("/team").send("/do/primary", label="second")
     assert team.title.startswith("Done: Team SRC") and "primary run, automatic" in team.said
     team.send("/do/withdraw", label="first", version="1", reason="<b>wrong</b>")
@@ -184,7 +192,21 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     site.score()
     assert "has made 3 of 3 submissions" in team.get("/submit").said and 'type="file"' not in team.text
     home = visitor(site).get("/")
-    assert "rank run nDCG′ interval 1 SRC / first 0.0393" in home.said
+    assert "rank run nDCG′ 95% interval 1 SRC / first 0.0393" in home.said
+
+
+def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Path) -> None:
+    """The baseline is no run of a team, and runs without a rank are listed if there are no others."""
+    rules = {"title": "Late", "collection": "mini-task1", "deadline": "2020-01-01T00:00:00+00:00"}
+    (tmp_path / "base.run").write_bytes(run(9))
+    for name, baseline in (("past", None), ("based", tmp_path / "base.run")):
+        late = served(open_lab(tmp_path / name, rules, baseline))
+        assert late.submit(late.team("SRC"), run(1), label="first", kind="post-hoc")["state"] == "done"
+        built = build(late.lab.folder, late.service.state / "site", "http://localhost", lambda: False)
+        assert built is not None and built[1]
+        home = visitor(late).get("/").said
+        assert "Runs 1 of 1 team" in home
+        assert ("– SRC / first 0.0393" in home) == (baseline is None)
 
 
 def test_organisers_decide_and_teams_see_it(site: Served) -> None:
