@@ -78,7 +78,8 @@ class Reproduction:
         parts = [f"{exact} of {len(tables)} table cells exact"] if tables else []
         rest = [v for v in self.verdicts if not v.cell.table[:1].isdigit()]
         if rest:
-            parts.append(f"{sum(v.verdict == 'exact' for v in rest)} of {len(rest)} values of its text exact")
+            what = "values of its text" if tables else "printed numbers"  # a paper may not number its tables
+            parts.append(f"{sum(v.verdict == 'exact' for v in rest)} of {len(rest)} {what} exact")
         phrases = {"needs": "need a resource"}
         parts += [f"{self.count(kind)} {phrases.get(kind, kind)}" for kind in KINDS[1:] if self.count(kind)]
         return f"{self.paper.key}: {', '.join(parts)}"

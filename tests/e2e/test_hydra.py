@@ -216,7 +216,7 @@ def test_the_configuration_is_shown_not_run(place: Place) -> None:
 @pytest.mark.slow
 def test_a_paper_whose_runs_are_not_public(place: Place) -> None:
     printed = place.good("reproduce", "paper=saber-math", "formats=[csv,json]")
-    assert printed.splitlines()[0] == "saber-math: 0 of 33 values of its text exact, 24 need a resource, 9 blocked"
+    assert printed.splitlines()[0] == "saber-math: 0 of 33 printed numbers exact, 24 need a resource, 9 blocked"
     assert (place.here / "reports/saber-math/report.json").is_file()
     assert {path.name for path in place.here.iterdir()} == {"reports"}
 

@@ -44,7 +44,7 @@ def test_the_readmes_program_runs(
     monkeypatch.chdir(tmp_path)
     program, _, shown = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1].split("```")[1:4]
     exec(program.removeprefix("python"), {})  # noqa: S102  (that of the README)
-    assert capsys.readouterr().out.strip("\n") == shown.strip("\n")
+    assert capsys.readouterr().out.strip("\n") == shown.removeprefix("text").strip("\n")
     assert (tmp_path / "reports" / "bm25" / "index.html").is_file()
 
 
