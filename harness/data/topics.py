@@ -24,6 +24,11 @@ class Formula:
     id : id in the collection, or its number in the topic or document, such as `f1`.
     latex : LaTeX without delimiters.
     visual_id : id that formulas of the same appearance share; empty if the collection has none.
+
+    Examples
+    --------
+    >>> Formula("f1", "n^2").latex
+    'n^2'
     """
 
     id: str
