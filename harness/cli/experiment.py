@@ -77,6 +77,8 @@ def experiment(cfg: DictConfig) -> Finished | None:
     with without_downloads("a dry run downloads nothing") if settings.dry else nullcontext():
         planned = _composed(chosen, _suffixes(cells, scale), settings)
         missing = [] if settings.scale else _missing_at_full(found, planned)
+        if not settings.only:  # a part may have none of the topics
+            _check_pages(found, planned, name)
         if settings.dry:
             for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
                 out(line)
@@ -85,8 +87,6 @@ def experiment(cfg: DictConfig) -> Finished | None:
             return None
     if missing:
         raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
-    if not settings.only:
-        _check_pages(found, planned, name)
     made = outcomes(planned, found.measures, name)
     only = dict(settings.only or {})
     results = Results(name, found, made, only, tuple(given), settings.alpha, settings.seed, scale)

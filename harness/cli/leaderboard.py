@@ -316,7 +316,7 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
         baseline = entries[-1].name if each.name == lab.baseline else baseline
         files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
-        raise HarnessError(f"{folder}: has no submissions yet")
+        raise HarnessError(f"{folder}: no run is ranked, since none was a primary run when the seed was revealed")
     declared = _declared(lab, collection, settings, baseline)
     declared = replace(declared, private=True, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS)
     return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)

@@ -76,7 +76,7 @@ def check(settings: RunSettings, sweeping: bool) -> None:
             collection, _, edition = name.partition("/")
             if shared := reported & _judged(collection, edition or None):
                 raise HarnessError(
-                    f"run: key 'tune': {name} holds topic {min(shared)!r}, which is to be reported "
+                    f"run: key 'tune': {name} judges topic {min(shared)!r}, which is to be reported "
                     f"({len(shared)} such topics); tune on other topics"
                 )
 
@@ -309,7 +309,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
             label, value = next(iter((best.means or {}).items()))
             chosen = (
                 f"Tuned: {len(points)} configurations were tried on {', '.join(tuned)} ({best.n} topics); "
-                f"{best.text()} was best there ({label} {value:.4f}) and is the only one that was run on these topics."
+                f"{best.text()} was best there ({label} {value:.4f}), and it alone was scored on these topics."
             )
             settings = checks.typed(RunSettings, best.settings, "run")
             report(replace(settings, tune=None), "-tuned", (chosen,))

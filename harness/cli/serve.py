@@ -98,7 +98,9 @@ def serve(
         """Returns the commands of the other processes of the server at an address."""
         if only == "web":
             return []
-        pages = ["serve", *common, "--only", "pages", "--url", address]
+        # What listens on all addresses of the machine does not know the one at which people reach it.
+        known = url or host not in ("0.0.0.0", "::")  # noqa: S104
+        pages = ["serve", *common, "--only", "pages", *(["--url", address] if known else [])]
         return [pages, *[["serve", *common, *limits, "--only", "worker"]] * workers]
 
     run_server(made, place, host, port, commands, lambda address: out(f"{lab}: served at {address}"))

@@ -117,6 +117,7 @@ def _field(
     from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Settings, leaderboards
+    from harness.labs.published import final_runs
     from harness.labs.submissions import events
     from harness.reports.site.field import field_of
 
@@ -126,7 +127,7 @@ def _field(
     source = _of_lab(folder, drawn, note, journal)
     (board,) = leaderboards(source.entries, source.settings)
     final = None
-    if lab.held_out and any(isinstance(event, Revealed) for event in journal):
+    if lab.held_out and any(isinstance(event, Revealed) for event in journal) and final_runs(lab, journal):
         held = _final_of_lab(folder, drawn)
         (final,) = leaderboards(held.entries, held.settings)
     return field_of(

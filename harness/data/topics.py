@@ -49,20 +49,24 @@ def formulas_given(value: object, column: str = "formulas") -> tuple[Formula, ..
     >>> [formula.id for formula in formulas_given(["n^2", {"id": "f7", "latex": "2n"}])]
     ['f1', 'f7']
     """
-    try:
-        if not isinstance(value, list):
-            raise TypeError
-        return tuple(
-            Formula(f"f{number}", each)
-            if type(each) is str
-            else Formula(
-                str(each["id"]), str(each["latex"]), str("" if (key := each.get("visual_id")) is None else key)
-            )
-            for number, each in enumerate(value, 1)
-        )
-    except (TypeError, KeyError, AttributeError):
+    found = [_formula(each, number) for number, each in enumerate(value, 1)] if isinstance(value, list) else [None]
+    formulas = tuple(each for each in found if each is not None)
+    if len(formulas) < len(found) or len({each.id for each in formulas}) < len(formulas):
         right = '["n^2"] or [{"id": "f1", "latex": "n^2"}]'
-        raise TypeError(f"column {column!r} is {value!r:.60}, expected formulas such as {right}") from None
+        raise TypeError(f"column {column!r} is {value!r:.60}, expected formulas such as {right}")
+    return formulas
+
+
+def _formula(given: object, number: int) -> Formula | None:
+    """Returns a formula of a JSON list; None if it is none."""
+    if isinstance(given, str):
+        given = {"id": f"f{number}", "latex": given}
+    if not isinstance(given, Mapping):
+        return None
+    named, latex, visual = given.get("id"), given.get("latex"), given.get("visual_id")
+    if not isinstance(named, str | int) or named in ("", True, False) or not isinstance(latex, str):
+        return None
+    return Formula(str(named), latex, "" if visual is None else str(visual))
 
 
 @dataclass(frozen=True)

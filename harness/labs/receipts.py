@@ -121,8 +121,8 @@ def _ranked(submission: Submission, standing: Standing, label: str) -> str:
     if standing.ranked:
         return f"rank {place}"
     if submission.kind == "post-hoc":
-        return f"not ranked, since it is post-hoc; otherwise it would be {place}"
-    return f"not ranked, since another run is the team's primary run; as the primary run it would be {place}"
+        return f"not ranked, since it is post-hoc; otherwise its rank would be {place}"
+    return f"not ranked, since another run is the team's primary run; as the primary run its rank would be {place}"
 
 
 def _against(lab: Lab, standing: Standing, named: str) -> Rows:

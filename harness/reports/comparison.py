@@ -232,7 +232,8 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
         for row in comparison.rows
     )
     power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni."
-    return Table("tests", "Tests", _OF_TESTS, rows, (f"{comparison.correction}.", power), row_headers=3)
+    notes = (f"{comparison.correction}.", *([power] if any(row.detectable for row in comparison.rows) else []))
+    return Table("tests", "Tests", _OF_TESTS, rows, notes, row_headers=3)
 
 
 def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:

@@ -235,7 +235,7 @@ def _tests(results: Results) -> Section | None:
     columns = (*row_columns(results), Column("against"), *pool, Column("measure"), *_OF_TESTS)
     notes = [f"{corrected_test(results.comparison)}."]
     if results.comparison.test == "t":
-        notes.append("Randomization tests of the same differences are in tests.csv beside this page.")
+        notes.append("Randomization tests, where reports are written as CSV: tests.csv beside this page.")
     if _restriction(results):
         notes.append("The family is that of the whole experiment, of which this report covers a part.")
     if results.experiment.seeds is not None:

@@ -67,7 +67,9 @@ def follow(place: Place, page: str, have: Collection[str] = ()) -> None:
         for block in blocks(page.replace(ADDRESS, here)):
             if not block.needs <= set(have):
                 continue
-            if block.file:
+            if block.file.startswith("/"):
+                place.write(f"root{block.file}", block.text)  # of a machine that is not this one
+            elif block.file:
                 place.write(block.file, block.text)
             elif block.part_of:
                 own = place.here / block.part_of
@@ -171,4 +173,6 @@ def with_needs(paths: Collection[Path]) -> list[ParameterSet]:
 
 
 def _name(path: Path) -> str:
-    return path.relative_to(DOCS).with_suffix("").as_posix() if DOCS in path.parents else path.name
+    if DOCS in path.parents:
+        return path.relative_to(DOCS).with_suffix("").as_posix()
+    return path.relative_to(DOCS.parent).as_posix()

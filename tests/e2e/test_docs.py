@@ -19,9 +19,11 @@ from shown_commands import blocks, commands
 from tools import Place
 
 from harness.cli.main import HYDRA_COMMANDS, app
+from harness.io import config
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+_BESIDE = ("README.md", "CONTRIBUTING.md", "bench/README.md", "conf/README.md")
+PAGES = (*(ROOT / name for name in _BESIDE), *sorted(DOCS.rglob("*.md")))
 # Of more than half a second, and of more than five.
 SLOW = {
     *("cite-and-archive", "cost", "crosslingual", "editions-and-coverage", "experiments", "export", "extending"),
@@ -32,6 +34,7 @@ HEAVY = {
     *("compare-systems", "lab", "labs", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"),
     "theorems",
 }
+OTHERS = ("mteb",)  # modules that need not be installed
 IMAGES = ("mathir-harness", "harness-lab")  # whose containers take the arguments of `harness`
 
 
@@ -110,14 +113,23 @@ def _check_arguments(place: Place, arguments: list[str]) -> None:
         found = command.get_command(typer.Context(command), arguments[0])
         assert found is not None, arguments
         command, arguments = found, arguments[1:]
-    command.make_parser(typer.Context(command)).parse_args(list(arguments))
+    given = command.make_context(name, list(arguments)).params
+    for group in ("collection", "corpus"):
+        assert given.get(group) in (None, *config.names(group)), arguments
+    known = {"fetch": (*config.names("source"), *config.names("collection"), *config.names("corpus"))}
+    known["rehearse"] = (*config.names("paper"), "all")
+    if name in known:
+        assert set(rest[:1]) <= set(known[name]), arguments
 
 
 def _check_imports(program: str) -> None:
     for node in ast.walk(ast.parse(program)):
-        if isinstance(node, ast.ImportFrom) and node.module and importlib.util.find_spec(node.module.split(".")[0]):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] not in OTHERS:
             module = importlib.import_module(node.module)
             assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                assert alias.name in OTHERS or importlib.util.find_spec(alias.name) is not None, alias.name
 
 
 def test_wrong_commands_are_noticed(tmp_path: Path) -> None:
@@ -127,11 +139,17 @@ def test_wrong_commands_are_noticed(tmp_path: Path) -> None:
     assert _given_to_us(["docker", "run", "--rm", "harness-lab", "lab", "new"]) == ["lab", "new"]
     assert _given_to_us(["docker", "build", "-t", "harness-lab", "."]) == []
     _check_arguments(place, ["run", "-m", "collection=mini-task1", "system=bm25", "system.k1=0.5,0.9"])
-    for wrong in (["serve", "x", "--nosuch"], ["nosuch"], ["run", "collection=mini-task1", "system.nosuch=1"]):
-        with pytest.raises((AssertionError, Exception), match=r"nosuch"):
+    for wrong in (["nosuch"], ["run", "collection=mini-task1", "system.nosuch=1"], ["fetch", "nosuch"]):
+        with pytest.raises(AssertionError, match="nosuch"):
             _check_arguments(place, wrong)
     with pytest.raises(AssertionError, match="nosuch"):
-        _check_imports("from harness import task, nosuch")
+        _check_arguments(place, ["score", "a.run", "--collection", "nosuch"])
+    for wrong in (["serve", "x", "--nosuch"], ["serve"], ["lab", "new", "x", "--cap", "many"]):
+        with pytest.raises(typer.TyperException):
+            _check_arguments(place, wrong)
+    for program in ("from harness import task, nosuch", "import nosuch"):
+        with pytest.raises(AssertionError, match="nosuch"):
+            _check_imports(program)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

@@ -282,7 +282,7 @@ def test_pages_of_topics(place: Place) -> None:
     # The tables have no column of randomization tests; the collections have one note in common.
     report = (place.here / "reports/experiments/mine/report.md").read_text()
     assert "randomization tests" not in report
-    assert "Randomization tests of the same differences are in tests.csv beside this page." in report
+    assert "Randomization tests, where reports are written as CSV: tests.csv beside this page." in report
     lines = report.splitlines()
     assert [line for line in lines if line.endswith((" half.", "for tests."))] == [
         "Made for tests.",

@@ -314,7 +314,7 @@ def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
 def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
     done = place.run("run", "-m", *MINI, "tune=[mini-task1]", "system=bm25", "system.k1=1,2")
     assert done.code == 2
-    assert "key 'tune': mini-task1 holds topic 'M.1', which is to be reported (" in done.err
+    assert "key 'tune': mini-task1 judges topic 'M.1', which is to be reported (" in done.err
     assert not runs(place)
     done = place.run("run", *MINI, "tune=[other]", "system=bm25")
     assert done.err == "harness: run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME\n"
@@ -336,7 +336,9 @@ def test_tuning_on_another_edition_of_the_reported_collection(place: Place) -> N
     assert "tuned on other/first" in printed
     assert "1 run on other (edition second, n = 4): " in printed
     done = place.run(*words, "tune=[other/official]")
-    said = "key 'tune': other/official holds topic 'X.4', which is to be reported (4 such topics); tune on other topics"
+    said = (
+        "key 'tune': other/official judges topic 'X.4', which is to be reported (4 such topics); tune on other topics"
+    )
     assert (done.code, said in done.err) == (2, True)
 
 

@@ -127,6 +127,7 @@ class Place:
 
     def write(self, path: str, content: str | bytes) -> Path:
         """A file below the folder."""
+        assert not Path(path).is_absolute(), path
         target = self.here / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode() if isinstance(content, str) else content)

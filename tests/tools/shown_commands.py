@@ -61,7 +61,7 @@ def commands(block: str) -> Iterator[tuple[list[str], str]]:
     """The commands of a console block, without comments: arguments, and what is said that they print."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, printed = part.replace("\\\n", " ").partition("\n")
-        yield shlex.split(re.sub(r"\s+# .*", "", command)), printed
+        yield shlex.split(command, comments=True), printed
 
 
 def commands_in(page: str) -> list[tuple[list[str], str]]:

@@ -287,10 +287,11 @@ def view(
 
 def _checked(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
     """Returns what a function of formulas returned; a text would count as one token for each of its characters."""
-    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+    found = [] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not all(isinstance(each, str) for each in found):
         name = getattr(function, "__qualname__", repr(function))
         raise HarnessError(f"key 'view.formulas': {name} returns {tokens!r:.40}, expected a list of tokens")
-    return tokens
+    return found
 
 
 def _without_punctuation(text: str) -> str:

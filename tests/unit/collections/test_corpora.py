@@ -187,7 +187,12 @@ def test_a_column_that_no_line_has_is_a_slip(tmp_path: Path, keep: tuple[str, ..
 
 @pytest.mark.parametrize(
     "row",
-    ['{"id": "a", "f": 5}', '{"id": "a", "f": "xy"}', '{"id": "a", "f": [{"id": "1"}]}', '{"id": "a", "f": [[]]}'],
+    [
+        *('{"id": "a", "f": 5}', '{"id": "a", "f": "xy"}', '{"id": "a", "f": [{"id": "1"}]}', '{"id": "a", "f": [[]]}'),
+        '{"id": "a", "f": ["x", {"id": "f1", "latex": "y"}]}',  # two formulas with one id
+        '{"id": "a", "f": [{"id": null, "latex": "x"}]}',
+        '{"id": "a", "f": [{"id": "1", "latex": {"a": 1}}]}',
+    ],
 )
 def test_formulas_that_are_none(tmp_path: Path, row: str) -> None:
     path = tmp_path / "c.jsonl"

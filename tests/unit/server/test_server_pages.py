@@ -168,7 +168,7 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     done = team.get(page)
     assert done.title.startswith("Submission second.run: scored")
     assert (
-        "Not ranked, since another run is the team's primary run; as the primary run it would be 1 of 1 by nDCG′"
+        "Not ranked, since another run is the team's primary run; as the primary run its rank would be 1 of 1 by nDCG′"
         in done.said
     )
     assert "rank at the time of submission" not in done.said

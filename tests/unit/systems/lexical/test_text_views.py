@@ -290,6 +290,8 @@ def test_a_function_of_formulas_returns_a_list() -> None:
     assert found == f"key 'view.formulas': str.lower returns 'x', {right}"
     found = message(lambda: view("text", formulas=len)("a $x$ b"))  # type: ignore[arg-type]
     assert found == f"key 'view.formulas': len returns 1, {right}"
+    found = message(lambda: view("text", formulas=str.encode)("a $x$ b"))  # type: ignore[arg-type]
+    assert found == f"key 'view.formulas': str.encode returns b'x', {right}"
 
 
 def test_a_stemmer_that_is_no_text_is_one_line() -> None:
