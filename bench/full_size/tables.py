@@ -104,13 +104,13 @@ def pairs(records: Sequence[Record], routes: Mapping[str, Route]) -> Iterator[tu
 
 def tables(records: Sequence[Record], routes: Mapping[str, Route], machine: str) -> Iterator[str]:
     """Yields the lines of all tables in Markdown."""
-    yield from ("### Measured", "", f"{machine}.", "")
+    yield from ("## Measured", "", f"{machine}.", "")
     yield from _table(_measured(records, routes))
-    yield from ("", "### Growth exponents", "")
+    yield from ("", "## Growth exponents", "")
     yield from _table(_exponents(records, routes))
-    yield from ("", "### CPU seconds of the steps", "")
+    yield from ("", "## CPU seconds of the steps", "")
     yield from _table(_steps(records, routes))
-    yield from ("", "### Extrapolated to full size, not measured", "")
+    yield from ("", "## Extrapolated to full size, not measured", "")
     yield from _table(_full(records, routes))
 
 

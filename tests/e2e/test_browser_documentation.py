@@ -37,7 +37,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(pages, cwd=ROOT, env=environment, check=True, timeout=300)
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     config = config.replace("docs_dir: build/docs", f"docs_dir: {out}/pages").replace("build/site", f"{out}/site")
-    (out / "mkdocs.yml").write_text(config.replace("paths: [.]", f"paths: [{ROOT}]"), encoding="utf-8")
+    config = config.replace("paths: [.]", f"paths: [{ROOT}]").replace("[docs/make/", f"[{ROOT}/docs/make/")
+    (out / "mkdocs.yml").write_text(config, encoding="utf-8")
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(out / "mkdocs.yml")]
     done = subprocess.run(build, cwd=out, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
