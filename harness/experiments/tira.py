@@ -88,6 +88,9 @@ def metadata_of(path: Path) -> dict[str, Any]:
     HarnessError
         The file is not a YAML mapping, or the archive is damaged.
     """
+    of_submission = sidecar.beside(path / RUNS[0])  # in a lab's folder, as beside any run
+    if path.is_dir() and of_submission.is_file():
+        return sidecar.read(of_submission)
     if is_packed(path):
         data = metadata_content(path)
         return {} if data is None else config.parse(data, f"{path}: {METADATA}", most=len(data))

@@ -18,7 +18,7 @@ import yaml
 
 from harness.collections.irds import PREFIX
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.errors import HarnessError, counted, gather, refuse, suggestion
 from harness.experiments import redacted
 from harness.experiments.task import Task, task
 from harness.io import config, staged
@@ -426,6 +426,9 @@ def chosen_step(lab: Lab, seed: str) -> float | None:
 def _private_step(given: float | None, lab: Lab, topics: int) -> float:
     """Returns the step of a new lab with private judgments, whose means are over that many topics."""
     least = least_step(topics)
+    if least > 1:
+        many = counted(topics, "public topic is", "public topics are")
+        raise HarnessError(f"{many} too few for private judgments, whose means are rounded to at least 2 / topics")
     if given is not None and given < least:
         reason = f"expected at least {least:g}: a smaller step shows one document's change with {topics} topics"
         raise HarnessError(f"{lab.folder / FILE}: key 'step' is {given:g}, {reason}")

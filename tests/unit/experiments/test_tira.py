@@ -50,6 +50,17 @@ def test_what_is_written_is_read_back(tmp_path: Path, made: Path, target: str) -
     assert metadata_of(tmp_path / "again") == said
 
 
+def test_the_folder_of_a_submission_is_written(tmp_path: Path, made: Path) -> None:
+    """A lab keeps a run as `run.txt`, with its metadata under the name that any run's has."""
+    folder = tmp_path / "lab" / "submissions" / "ours" / "overlap.v1"
+    folder.mkdir(parents=True)
+    (folder / "run.txt").write_bytes(made.read_bytes())
+    sidecar.beside(folder / "run.txt").write_bytes(sidecar.beside(made).read_bytes())
+    export_run(folder, tmp_path / "out")
+    assert same(read_run(tmp_path / "out"), read_run(made))
+    assert metadata_of(tmp_path / "out")["tag"] == "overlap"
+
+
 def test_archives_depend_on_their_content_alone(tmp_path: Path, made: Path) -> None:
     for name in ("a.zip", "b.zip"):
         export_run(made, tmp_path / name)

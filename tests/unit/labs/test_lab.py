@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
+from lab_tools import TOPICS, Conf, collection, files, judgments, run_file, tiny_lab
 
 from harness.errors import HarnessError
 from harness.labs.lab import Lab, new_lab, read_lab
@@ -76,6 +76,13 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
     assert (lab.private, lab.per_topic, lab.decimals, lab.step, lab.least_results) == (True, False, 1, 0.5, 10)
     assert lab.measures == ("nDCG", "AP", "P@5")  # not the share of results that are judged
     assert (lab.folder / "private").stat().st_mode & 0o777 == 0o700
+
+
+def test_one_topic_is_too_few_for_private_judgments(conf: Conf, tmp_path: Path) -> None:
+    collection(conf, tmp_path / "one", {TOPICS[0]: {"d1": 1, "d2": 0}}, name="one", private=True)
+    with pytest.raises(HarnessError, match="1 public topic is too few for private judgments"):
+        tiny_lab(tmp_path / "lab", collection="one", cap=3)
+    assert not (tmp_path / "lab").exists()
 
 
 @pytest.mark.parametrize(
