@@ -16,7 +16,7 @@ from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated, Revealed
 from harness.labs.lab import moment
-from harness.labs.roster import add_team, is_known, known_as, revoke_team
+from harness.labs.roster import BASELINE, add_team, is_known, known_as, revoke_team
 from harness.labs.submit import choose_primary, withdraw
 from harness.server.accounts import Caller, Role
 from harness.server.service import Service
@@ -174,6 +174,8 @@ def _reissue(service: Service, caller: Caller, given: Team, _: str) -> Done:
 
 def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
     def function(service: Service, caller: Caller, given: OfTeam, _: str) -> Done:
+        if given.team == BASELINE:
+            raise HarnessError(f"team {BASELINE!r}: is the organisers'; change its runs with 'harness lab'")
         done = act(service.lab(), kind, given.team, given.label, given.version, given.reason)
         text = f"{done.title}: {said}." + (f"\nReason: {given.reason}" if given.reason else "")
         service.outbox.send(service.accounts.contact(done.team), f"{done.title}: {said}", f"{text}\n")

@@ -121,7 +121,7 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 def _lab(request: Request) -> Response:
     service = service_of(request)
-    lab, found = service.lab(), service.live.submissions()
+    lab, found = service.lab(), service.of_teams()
     return _json(
         LabFacts(
             lab.title,

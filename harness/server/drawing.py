@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, Response
 from harness.errors import counted
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
-from harness.labs.roster import BASELINE
 from harness.labs.submissions import Submission
 from harness.render import html
 from harness.scoring.protocol import load_protocol
@@ -117,15 +116,14 @@ def known(request: Request) -> Caller | None:
 
 def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
     """Returns facts about a lab: name, value; a value may be an address of the web."""
-    found = service.live.submissions()
-    current = [each for each in found if each.current and each.team != BASELINE]
+    current = [each for each in service.of_teams() if each.current]
     state = "frozen" if service.frozen() else "open" if closed(service) == "" else "closed"
     return [
         ("Collection", f"{lab.collection}, edition {lab.edition}"),
         ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
         ("State", state),
         ("Deadline", "none" if lab.deadline is None else f"{zoned(lab.deadline)}{until(lab.deadline)}"),
-        ("Runs", f"{len(current):,} of {counted(len({each.team for each in current}), 'team')}"),
+        ("Runs", f"{counted(len(current), 'run')} by {counted(len({each.team for each in current}), 'team')}"),
         *([("Contact", lab.contact)] if lab.contact else []),
     ]
 

@@ -48,7 +48,7 @@ def organise(
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
-    known, names, found = roster(events), real_names(lab), service.live.submissions()
+    known, names, found = roster(events), real_names(lab), service.of_teams()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
@@ -62,7 +62,7 @@ def organise(
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
-    if not found:
+    if not service.live.submissions():
         said = "The pages are built after the first submission."
     elif site.get("error"):
         said = f"The pages could not be built: {service.shown([site['error']])[0]}"

@@ -21,7 +21,7 @@ from harness.labs.closing import is_frozen
 from harness.labs.lab import Lab
 from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
-from harness.labs.roster import roster
+from harness.labs.roster import BASELINE, roster
 from harness.labs.submissions import Submission
 from harness.render.pages import place
 from harness.server.accounts import Accounts, Caller
@@ -94,6 +94,10 @@ class Service:
         """Returns how many submissions a team has made and may make; uploads that wait are not counted."""
         submissions = self.live.submissions()
         return allowance(self.lab(), submissions, self.live.events(), team, now or datetime.now(UTC))
+
+    def of_teams(self) -> list[Submission]:
+        """Returns the submissions of all teams in the order of the journal; the baseline is the organisers'."""
+        return [each for each in self.live.submissions() if each.team != BASELINE]
 
     def of_team(self, team: str) -> list[Submission]:
         """Returns the submissions of a team, the latest first."""

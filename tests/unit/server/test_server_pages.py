@@ -205,7 +205,14 @@ def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Pat
         built = build(late.lab.folder, late.service.state / "site", "http://localhost", lambda: False)
         assert built is not None and built[1]
         home = visitor(late).get("/").said
-        assert "Runs 1 of 1 team" in home
+        assert "Runs 1 run by 1 team" in home
+        facts = late.client().get("/api/v1/lab").json()
+        assert (facts["submissions"], facts["teams"]) == (1, 1)
+        organiser = visitor(late, late.organiser())
+        assert "1 submission " in organiser.said and "baseline" not in organiser.said
+        for name in ("refund", "disqualify"):
+            organiser.send(f"/do/{name}", team="baseline", label="base", version="1")
+            assert organiser.status == 422 and "team 'baseline': is the organisers'" in organiser.said
         assert ("– SRC / first 0.0393" in home) == (baseline is None)
 
 
