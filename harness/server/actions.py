@@ -14,12 +14,12 @@ import msgspec
 from harness.errors import HarnessError
 from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
-from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated, Revealed
+from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import moment
 from harness.labs.roster import BASELINE, add_team, is_known, known_as, revoke_team
 from harness.labs.submit import choose_primary, withdraw
 from harness.server.accounts import Caller, Role
-from harness.server.service import Service
+from harness.server.service import PUBLISHED, Service
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -201,13 +201,13 @@ def _reopen(service: Service, caller: Caller, given: Reason, _: str) -> Done:
 
 
 def _publish(service: Service, caller: Caller, given: Arguments, _: str) -> Done:
-    lab, events = service.lab(), service.live.events()
+    lab = service.lab()
     if waiting := service.queue.waiting():
         raise HarnessError(f"{waiting} uploads are waiting to be scored; publish when they are")
-    if lab.held_out and not any(isinstance(event, Revealed) for event in events):
+    if lab.held_out and not service.revealed():
         reveal(lab)
     if not service.frozen():
-        freeze(lab, "The results are published.")
+        freeze(lab, PUBLISHED)
     return Done("the lab is frozen, and its held-out topics, if any, are revealed; download its site when it is built")
 
 

@@ -117,7 +117,8 @@ def known(request: Request) -> Caller | None:
 def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
     """Returns facts about a lab: name, value; a value may be an address of the web."""
     current = [each for each in service.of_teams() if each.current]
-    state = "frozen" if service.frozen() else "open" if closed(service) == "" else "closed"
+    state = "frozen" if service.frozen() else "open" if closed(service) == "" else "open for post-hoc runs"
+    state = f"published, {state}" if service.published() else state
     return [
         ("Collection", f"{lab.collection}, edition {lab.edition}"),
         ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
@@ -133,6 +134,8 @@ def closed(service: Service) -> str:
     lab = service.lab()
     if service.frozen():
         return "The lab is frozen."
+    if service.revealed():
+        return "The held-out topics are revealed; only post-hoc runs are accepted."
     if lab.deadline is not None and datetime.now(UTC) > lab.deadline:
         return f"The deadline was {zoned(lab.deadline)}; only post-hoc runs are accepted."
     return ""

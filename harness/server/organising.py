@@ -14,7 +14,6 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from harness.labs.journal import Revealed
 from harness.labs.roster import real_names, roster
 from harness.server.accounts import Caller, Invitation
 from harness.server.drawing import built, facts_of, page, plural, run_row, short
@@ -88,8 +87,11 @@ def organise(
         facts=facts_of(service, lab),
         deadline="" if lab.deadline is None else lab.deadline.isoformat(),
         frozen=service.frozen(),
-        held=bool(lab.held_out),
-        published=any(isinstance(each, Revealed) for each in events),
+        late=lab.deadline is not None and now > lab.deadline,
+        held=lab.held_out,
+        revealed=service.revealed(),
+        may_publish=not service.revealed() and (lab.held_out or not service.frozen()),
+        early=lab.held_out and lab.deadline is not None and now <= lab.deadline,
         site=said,
         built=built(service),
         requests=[_invitation(each, now) for each in requests],

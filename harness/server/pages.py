@@ -260,7 +260,7 @@ def _submit_page(request: Request) -> Response:
 
 def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
     service, lab = service_of(request), service_of(request).lab()
-    late = lab.deadline is not None and datetime.now(UTC) > lab.deadline
+    late = closed(service) != ""
     allowed = service.allowance(who.name)
     return page(
         request,

@@ -210,8 +210,8 @@ def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Pat
         assert (facts["submissions"], facts["teams"]) == (1, 1)
         organiser = visitor(late, late.organiser())
         assert "1 submission " in organiser.said and "baseline" not in organiser.said
-        for name in ("refund", "disqualify"):
-            organiser.send(f"/do/{name}", team="baseline", label="base", version="1")
+        for action in ("refund", "disqualify"):
+            organiser.send(f"/do/{action}", team="baseline", label="base", version="1")
             assert organiser.status == 422 and "team 'baseline': is the organisers'" in organiser.said
         assert ("– SRC / first 0.0393" in home) == (baseline is None)
 
@@ -236,6 +236,36 @@ def test_organisers_decide_and_teams_see_it(site: Served) -> None:
     trail = organiser.get("/organise/audit").said
     assert "organiser org freeze reason: The end." in trail and "team SRC appeal" in trail
     assert team.get("/organise").status == 403
+
+
+def test_the_state_of_a_published_lab_and_what_is_possible_then(tmp_path: Path) -> None:
+    common = {"collection": "mini-task1", "private": True, "held_out": True, "cap": 5}
+    early = served(open_lab(tmp_path / "early", {"title": "E", "deadline": "2099-01-01T00:00:00+00:00", **common}))
+    assert "Possible after the deadline" in visitor(early, early.organiser()).said
+    site = served(open_lab(tmp_path / "held", {"title": "H", **common}))
+    organiser, team = visitor(site, site.organiser()), joined(site)
+    assert "State open" in organiser.said and 'action="/do/publish"' in organiser.text
+    organiser.send("/do/publish")
+    assert "State published, frozen" in organiser.said and "State published, frozen" in team.get("/").said
+    assert not re.search('action="/do/(publish|extend|freeze)"', organiser.text)
+    assert "Teams can submit post-hoc runs and withdraw runs again." in organiser.said
+    organiser.send("/do/reopen")
+    assert "State published, open for post-hoc runs" in organiser.said and 'action="/do/freeze"' in organiser.text
+    assert not re.search('action="/do/(publish|extend|reopen)"', organiser.text)
+    assert "The held-out topics are revealed; only post-hoc runs are accepted." in team.get("/submit").said
+    assert "<option selected>post-hoc" in team.text
+
+
+def test_a_lab_without_held_out_topics_is_published_by_a_freeze(site: Served) -> None:
+    organiser = visitor(site, site.organiser())
+    organiser.send("/do/freeze", reason="A pause.")
+    assert "State frozen" in organiser.said and 'action="/do/publish"' not in organiser.text
+    organiser.send("/do/reopen")
+    organiser.send("/do/publish")
+    assert "State published, frozen" in organiser.said and 'action="/do/publish"' not in organiser.text
+    assert "Teams can submit, withdraw and choose primary runs again." in organiser.said
+    organiser.send("/do/reopen")
+    assert "State open" in organiser.said and 'action="/do/publish"' in organiser.text
 
 
 @pytest.mark.slow
