@@ -145,9 +145,13 @@ def _refuse_known(service: Service, team: str) -> None:
         raise HarnessError(f"team {team}: is in the lab already; if its token was revoked, issue another")
 
 
+def _invited(service: Service, given: Request) -> str:
+    """Returns the team of a request or invitation; empty if it has none, or does not exist."""
+    return next((each.team for each in service.accounts.invitations() if each.id == given.id), "")
+
+
 def _accept(service: Service, caller: Caller, given: Request, address: str) -> Done:
-    asked = next((each.team for each in service.accounts.invitations() if each.id == given.id), "")
-    _refuse_known(service, asked)
+    _refuse_known(service, _invited(service, given))
     found = service.accounts.decide(given.id, "open")
     text = f"Your team {found.team} may join; open the link that you got when you asked, at {address}\n"
     service.outbox.send(found.contact, f"Accepted: {service.lab().title}", text)
@@ -251,7 +255,10 @@ def perform(service: Service, caller: Caller, action: Action, given: Arguments, 
         The action is refused: one line per reason.
     """
     done = action.function(service, caller, given, address)
-    service.accounts.record(caller.actor, action.name, msgspec.to_builtins(given))
+    details = msgspec.to_builtins(given)
+    if isinstance(given, Request):
+        details["team"] = _invited(service, given)
+    service.accounts.record(caller.actor, action.name, details)
     return done
 
 

@@ -68,6 +68,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     withdrawn: bool
     disqualified: str
     appeal: str
+    reinstated: str
     refunded: bool
 
 
@@ -179,6 +180,7 @@ def _team(request: Request) -> Response:
             each.withdrawn,
             each.disqualified,
             each.appeal,
+            each.reinstated,
             each.refunded,
         )
         for each in service.of_team(who.name)

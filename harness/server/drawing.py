@@ -168,9 +168,11 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
     marks = [("withdrawn", run.withdrawn), ("disqualified", bool(run.disqualified)), ("refunded", run.refunded)]
     states = [name for name, holds in marks if holds]
     states += ["primary run"] if run.primary else []
+    states = states or ["current" if run.current else "replaced by a later version"]
+    states += ["reinstated"] if run.reinstated else []
     withdrawn = run.reason if run.withdrawn else ""
-    disqualified = "" if run.disqualified == "-" else run.disqualified
-    reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal)]
+    disqualified, reinstated = ("" if each == "-" else each for each in (run.disqualified, run.reinstated))
+    reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal), ("reinstated", reinstated)]
     return {
         "team": run.team,
         "label": run.label,
@@ -179,7 +181,7 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "kind": run.kind,
         "submitted": short(run.submitted),
         "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each]) for each in lab.measures],
-        "state": ", ".join(states) or ("current" if run.current else "replaced by a later version"),
+        "state": ", ".join(states),
         "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
         "primary": run.primary,
         "may_be_primary": run.current and not run.primary and run.kind != "post-hoc" and not frozen,

@@ -107,6 +107,7 @@ def test_a_request_waits_then_opens_then_is_used(site: Served) -> None:
     done = organiser.send("/do/accept", id=id_)
     assert done.title.startswith("Done: ") and 'role="status"' in done.text and "may join" in done.said
     assert "0 requests to join" in done.said
+    assert f"organiser Ada accept id: {id_}, team: فريق" in organiser.get("/organise/audit").said
     assert asking.get(link).title.startswith("Join the lab")
     welcome = asking.send(link)
     token = welcome.text.partition("data-copy><code>")[2].partition("\n")[0]
@@ -235,7 +236,22 @@ def test_organisers_decide_and_teams_see_it(site: Served) -> None:
     assert "Submit a run" not in team.get("/team").said
     trail = organiser.get("/organise/audit").said
     assert "organiser org freeze reason: The end." in trail and "team SRC appeal" in trail
-    assert team.get("/organise").status == 403
+    assert team.get("/organise").status == 403 and 'href="/team">To your team' in team.text
+    organiser.get("/submit")
+    assert organiser.status == 403 and "Teams only" in organiser.said and "Log in" not in organiser.text
+
+
+def test_a_team_sees_that_its_run_was_reinstated_and_why(site: Served) -> None:
+    token = site.team("SRC")
+    site.submit(token, run(1), label="first", description="One.")
+    team, organiser = visitor(site, token), visitor(site, site.organiser())
+    organiser.send("/do/disqualify", team="SRC", label="first")
+    team.send("/do/appeal", label="first", reason="It is ours.")
+    organiser.send("/do/reinstate", reason="It is.", team="SRC", label="first")
+    assert "primary run, reinstated, automatic appeal: It is ours. reinstated: It is." in team.get("/team").said
+    assert site.client(token).get("/api/v1/team").json()["runs"][0]["reinstated"] == "It is."
+    organiser.send("/do/disqualify", team="SRC", label="first")
+    assert "reinstated" not in team.get("/team").said
 
 
 def test_the_state_of_a_published_lab_and_what_is_possible_then(tmp_path: Path) -> None:
@@ -266,6 +282,21 @@ def test_a_lab_without_held_out_topics_is_published_by_a_freeze(site: Served) ->
     assert "Teams can submit, withdraw and choose primary runs again." in organiser.said
     organiser.send("/do/reopen")
     assert "State open" in organiser.said and 'action="/do/publish"' in organiser.text
+
+
+def test_the_first_page_leads_to_the_final_ranking_once_it_is_built(tmp_path: Path) -> None:
+    rules = {"title": "H", "collection": "mini-task1", "private": True, "held_out": True, "cap": 5}
+    site = served(open_lab(tmp_path / "held", rules))
+    assert site.submit(site.team("SRC"), run(1), label="first")["state"] == "done"
+    for ended in (False, True):
+        if ended:
+            visitor(site, site.organiser()).send("/do/publish")
+        built = build(site.lab.folder, site.service.state / "site", "http://localhost", lambda: False)
+        assert built is not None and built[1]
+        home = visitor(site).get("/")
+        assert ("The final ranking is by the held-out topics" in home.said) == ended
+    link = re.search(r'href="([^"]+)">final ranking', home.text)[1]  # type: ignore[index]
+    assert home.get(link).status == 200 and "Final ranking" in home.title
 
 
 @pytest.mark.slow
