@@ -54,6 +54,8 @@ class Submission:
     withdrawn : whether it was withdrawn, for `reason`.
     disqualified : the organisers' reason, `-` if they gave none; empty if it is not disqualified.
     appeal : the team's latest appeal; empty without one.
+    reinstated : the organisers' reason to lift its last disqualification, `-` if they gave none; empty if it was never
+        disqualified, or is.
     refunded : whether it does not count towards the caps.
     """
 
@@ -78,6 +80,7 @@ class Submission:
     disqualified: str = ""
     appeal: str = ""
     refunded: bool = False
+    reinstated: str = ""
 
     @property
     def run(self) -> Path:
@@ -170,6 +173,8 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
             acts[at][event.event] = event.reason
             if isinstance(event, Reinstated):
                 del acts[at][Disqualified.event]
+            elif isinstance(event, Disqualified):
+                acts[at].pop(Reinstated.event, None)
     out = {at for at, done in acts.items() if not done.keys().isdisjoint(("withdrawn", "disqualified"))}
     current = {at[:2]: at for at in made if at not in out}
     eligible: dict[str, dict[str, tuple[str, str, int]]] = {}
@@ -201,6 +206,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
             acts[at]["disqualified"] or "-" if "disqualified" in acts[at] else "",
             acts[at].get("appealed", ""),
             "refunded" in acts[at],
+            acts[at]["reinstated"] or "-" if "reinstated" in acts[at] else "",
         )
         for place, (at, event) in enumerate(made.items())
     )

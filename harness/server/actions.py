@@ -14,12 +14,12 @@ import msgspec
 from harness.errors import HarnessError
 from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
-from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated, Revealed
+from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import moment
-from harness.labs.roster import add_team, is_known, known_as, revoke_team
+from harness.labs.roster import BASELINE, add_team, is_known, known_as, revoke_team
 from harness.labs.submit import choose_primary, withdraw
 from harness.server.accounts import Caller, Role
-from harness.server.service import Service
+from harness.server.service import PUBLISHED, Service
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -145,9 +145,13 @@ def _refuse_known(service: Service, team: str) -> None:
         raise HarnessError(f"team {team}: is in the lab already; if its token was revoked, issue another")
 
 
+def _invited(service: Service, given: Request) -> str:
+    """Returns the team of a request or invitation; empty if it has none, or does not exist."""
+    return next((each.team for each in service.accounts.invitations() if each.id == given.id), "")
+
+
 def _accept(service: Service, caller: Caller, given: Request, address: str) -> Done:
-    asked = next((each.team for each in service.accounts.invitations() if each.id == given.id), "")
-    _refuse_known(service, asked)
+    _refuse_known(service, _invited(service, given))
     found = service.accounts.decide(given.id, "open")
     text = f"Your team {found.team} may join; open the link that you got when you asked, at {address}\n"
     service.outbox.send(found.contact, f"Accepted: {service.lab().title}", text)
@@ -174,6 +178,8 @@ def _reissue(service: Service, caller: Caller, given: Team, _: str) -> Done:
 
 def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
     def function(service: Service, caller: Caller, given: OfTeam, _: str) -> Done:
+        if given.team == BASELINE:
+            raise HarnessError(f"team {BASELINE!r}: is the organisers'; change its runs with 'harness lab'")
         done = act(service.lab(), kind, given.team, given.label, given.version, given.reason)
         text = f"{done.title}: {said}." + (f"\nReason: {given.reason}" if given.reason else "")
         service.outbox.send(service.accounts.contact(done.team), f"{done.title}: {said}", f"{text}\n")
@@ -199,13 +205,13 @@ def _reopen(service: Service, caller: Caller, given: Reason, _: str) -> Done:
 
 
 def _publish(service: Service, caller: Caller, given: Arguments, _: str) -> Done:
-    lab, events = service.lab(), service.live.events()
+    lab = service.lab()
     if waiting := service.queue.waiting():
         raise HarnessError(f"{waiting} uploads are waiting to be scored; publish when they are")
-    if lab.held_out and not any(isinstance(event, Revealed) for event in events):
+    if lab.held_out and not service.revealed():
         reveal(lab)
     if not service.frozen():
-        freeze(lab, "The results are published.")
+        freeze(lab, PUBLISHED)
     return Done("the lab is frozen, and its held-out topics, if any, are revealed; download its site when it is built")
 
 
@@ -249,7 +255,10 @@ def perform(service: Service, caller: Caller, action: Action, given: Arguments, 
         The action is refused: one line per reason.
     """
     done = action.function(service, caller, given, address)
-    service.accounts.record(caller.actor, action.name, msgspec.to_builtins(given))
+    details = msgspec.to_builtins(given)
+    if isinstance(given, Request):
+        details["team"] = _invited(service, given)
+    service.accounts.record(caller.actor, action.name, details)
     return done
 
 

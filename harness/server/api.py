@@ -68,6 +68,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     withdrawn: bool
     disqualified: str
     appeal: str
+    reinstated: str
     refunded: bool
 
 
@@ -121,7 +122,7 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 def _lab(request: Request) -> Response:
     service = service_of(request)
-    lab, found = service.lab(), service.live.submissions()
+    lab, found = service.lab(), service.of_teams()
     return _json(
         LabFacts(
             lab.title,
@@ -179,6 +180,7 @@ def _team(request: Request) -> Response:
             each.withdrawn,
             each.disqualified,
             each.appeal,
+            each.reinstated,
             each.refunded,
         )
         for each in service.of_team(who.name)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Scope
 from harness.errors import HarnessError
 from harness.io.console import say, tell
 from harness.server import api, pages
-from harness.server.drawing import message
+from harness.server.drawing import home_of, message
 from harness.server.guard import API, Guard, Rates, RefusedError
 from harness.server.live import HIDDEN, SITE, UnreadableError
 from harness.server.service import Service
@@ -75,8 +75,8 @@ def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, RoleError):
         if error.who is None and request.method == "GET":
             return RedirectResponse(f"/login?next={request.url.path}", 303)
-        status = 401 if error.who is None else 403
-        return message(request, "Not allowed", f"{error.line[:1].upper()}{error.line[1:]}.", status, "/login")
+        status, back = (401, "/login") if error.who is None else (403, home_of(error.who))
+        return message(request, "Not allowed", f"{error.line[:1].upper()}{error.line[1:]}.", status, back)
     lines = error.lines if isinstance(error, HarnessError) else ()
     return message(request, "Not possible", "; ".join(lines), 422)
 

@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, Response
 from harness.errors import counted
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
-from harness.labs.roster import BASELINE
 from harness.labs.submissions import Submission
 from harness.render import html
 from harness.scoring.protocol import load_protocol
@@ -117,15 +116,15 @@ def known(request: Request) -> Caller | None:
 
 def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
     """Returns facts about a lab: name, value; a value may be an address of the web."""
-    found = service.live.submissions()
-    current = [each for each in found if each.current and each.team != BASELINE]
-    state = "frozen" if service.frozen() else "open" if closed(service) == "" else "closed"
+    current = [each for each in service.of_teams() if each.current]
+    state = "frozen" if service.frozen() else "open" if closed(service) == "" else "open for post-hoc runs"
+    state = f"published, {state}" if service.published() else state
     return [
         ("Collection", f"{lab.collection}, edition {lab.edition}"),
         ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
         ("State", state),
         ("Deadline", "none" if lab.deadline is None else f"{zoned(lab.deadline)}{until(lab.deadline)}"),
-        ("Runs", f"{len(current):,} of {counted(len({each.team for each in current}), 'team')}"),
+        ("Runs", f"{counted(len(current), 'run')} by {counted(len({each.team for each in current}), 'team')}"),
         *([("Contact", lab.contact)] if lab.contact else []),
     ]
 
@@ -135,6 +134,8 @@ def closed(service: Service) -> str:
     lab = service.lab()
     if service.frozen():
         return "The lab is frozen."
+    if service.revealed():
+        return "The held-out topics are revealed; only post-hoc runs are accepted."
     if lab.deadline is not None and datetime.now(UTC) > lab.deadline:
         return f"The deadline was {zoned(lab.deadline)}; only post-hoc runs are accepted."
     return ""
@@ -167,9 +168,11 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
     marks = [("withdrawn", run.withdrawn), ("disqualified", bool(run.disqualified)), ("refunded", run.refunded)]
     states = [name for name, holds in marks if holds]
     states += ["primary run"] if run.primary else []
+    states = states or ["current" if run.current else "replaced by a later version"]
+    states += ["reinstated"] if run.reinstated else []
     withdrawn = run.reason if run.withdrawn else ""
-    disqualified = "" if run.disqualified == "-" else run.disqualified
-    reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal)]
+    disqualified, reinstated = ("" if each == "-" else each for each in (run.disqualified, run.reinstated))
+    reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal), ("reinstated", reinstated)]
     return {
         "team": run.team,
         "label": run.label,
@@ -178,7 +181,7 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "kind": run.kind,
         "submitted": short(run.submitted),
         "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each]) for each in lab.measures],
-        "state": ", ".join(states) or ("current" if run.current else "replaced by a later version"),
+        "state": ", ".join(states),
         "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
         "primary": run.primary,
         "may_be_primary": run.current and not run.primary and run.kind != "post-hoc" and not frozen,

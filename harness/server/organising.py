@@ -14,7 +14,6 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from harness.labs.journal import Revealed
 from harness.labs.roster import real_names, roster
 from harness.server.accounts import Caller, Invitation
 from harness.server.drawing import built, facts_of, page, plural, run_row, short
@@ -48,7 +47,7 @@ def organise(
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
-    known, names, found = roster(events), real_names(lab), service.live.submissions()
+    known, names, found = roster(events), real_names(lab), service.of_teams()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
@@ -62,7 +61,7 @@ def organise(
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
-    if not found:
+    if not service.live.submissions():
         said = "The pages are built after the first submission."
     elif site.get("error"):
         said = f"The pages could not be built: {service.shown([site['error']])[0]}"
@@ -88,8 +87,11 @@ def organise(
         facts=facts_of(service, lab),
         deadline="" if lab.deadline is None else lab.deadline.isoformat(),
         frozen=service.frozen(),
-        held=bool(lab.held_out),
-        published=any(isinstance(each, Revealed) for each in events),
+        late=lab.deadline is not None and now > lab.deadline,
+        held=lab.held_out,
+        revealed=service.revealed(),
+        may_publish=not service.revealed() and (lab.held_out or not service.frozen()),
+        early=lab.held_out and lab.deadline is not None and now <= lab.deadline,
         site=said,
         built=built(service),
         requests=[_invitation(each, now) for each in requests],

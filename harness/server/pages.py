@@ -26,7 +26,7 @@ from harness.server.drawing import built, closed, facts_of, home_of, known, page
 from harness.server.guard import RefusedError
 from harness.server.organising import audit_page, organise, organise_page, site_zip
 from harness.server.queue import Upload
-from harness.server.results import leaders, place_of, result_page
+from harness.server.results import final_page, leaders, place_of, result_page
 from harness.server.service import Service, upload_json
 from harness.server.web import (
     FormError,
@@ -95,6 +95,7 @@ def _home(request: Request) -> Response:
         built=built(service),
         problem=problem if service.live.submissions() else "",
         leaders=leaders(service, lab),
+        final=final_page(service),
         closed=closed(service),
         base=service.base,
         asking=service.settings.asking,
@@ -260,7 +261,7 @@ def _submit_page(request: Request) -> Response:
 
 def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
     service, lab = service_of(request), service_of(request).lab()
-    late = lab.deadline is not None and datetime.now(UTC) > lab.deadline
+    late = closed(service) != ""
     allowed = service.allowance(who.name)
     return page(
         request,

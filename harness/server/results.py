@@ -43,6 +43,12 @@ def _span(lab: Lab, run: dict[str, Any]) -> str:
     return "" if low is None or high is None else f"{lab.text(low)} to {lab.text(high)}"
 
 
+def final_page(service: Service) -> str:
+    """Returns the address of the final ranking by the held-out topics; empty if it is not built."""
+    path = service.state / SITE / service.base / "final.html"
+    return f"/site/{service.base}/final.html" if path.is_file() else ""
+
+
 def result_page(service: Service, run: Submission) -> str:
     """Returns the address of a run's page; empty if it is not built yet."""
     path = _path(service, run, "html")

@@ -17,11 +17,12 @@ from harness.errors import HarnessError
 from harness.io.console import say
 from harness.io.files import sha256_file
 from harness.labs.allowance import Allowance, allowance
-from harness.labs.closing import is_frozen
+from harness.labs.closing import frozen, is_frozen
+from harness.labs.journal import Revealed
 from harness.labs.lab import Lab
 from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
-from harness.labs.roster import roster
+from harness.labs.roster import BASELINE, roster
 from harness.labs.submissions import Submission
 from harness.render.pages import place
 from harness.server.accounts import Accounts, Caller
@@ -34,6 +35,7 @@ from harness.store import sidecar
 _KEY = re.compile("[A-Za-z0-9._~-]{1,100}")
 FIELDS = ("label", "description", "kind", "code", "external_data", "primary", "format")
 _MOST_FILE_NAME = 100
+PUBLISHED = "The results are published."  # reason of the freeze by which organisers publish
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,10 @@ class Service:
         submissions = self.live.submissions()
         return allowance(self.lab(), submissions, self.live.events(), team, now or datetime.now(UTC))
 
+    def of_teams(self) -> list[Submission]:
+        """Returns the submissions of all teams in the order of the journal; the baseline is the organisers'."""
+        return [each for each in self.live.submissions() if each.team != BASELINE]
+
     def of_team(self, team: str) -> list[Submission]:
         """Returns the submissions of a team, the latest first."""
         return [each for each in self.live.submissions() if each.team == team][::-1]
@@ -108,6 +114,15 @@ class Service:
     def frozen(self) -> bool:
         """Returns whether the lab is frozen."""
         return is_frozen(self.live.events())
+
+    def revealed(self) -> bool:
+        """Returns whether the held-out topics are revealed; the lab then takes post-hoc runs only."""
+        return any(isinstance(each, Revealed) for each in self.live.events())
+
+    def published(self) -> bool:
+        """Returns whether the results are final: the held-out topics are revealed, or the lab is frozen to publish."""
+        found = frozen(self.live.events())
+        return self.revealed() or (found is not None and found.reason == PUBLISHED)
 
     def site(self) -> Mapping[str, Any]:
         """Returns of which state of the lab the pages are."""

@@ -171,6 +171,8 @@ def test_a_lab_from_the_invitation_to_the_published_site(tmp_path: Path, context
         plain.get_by_role("link", name="Submit", exact=True).click()
         plain.get_by_text("The lab is frozen.").wait_for()
         assert plain.get_by_role("button", name="Submit").count() == 0
+        organiser.get_by_role("button", name="Reopen the lab").click()
+        organiser.get_by_role("status").filter(has_text="The lab is open again").wait_for()
         organiser.get_by_role("button", name="Publish the results").click()
         organiser.get_by_role("status").filter(has_text="download its site").wait_for()
         archive = the_site_of(organiser, server)

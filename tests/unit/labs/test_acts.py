@@ -53,10 +53,12 @@ def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
     assert act(lab, Appealed, "A", "a", reason="Really.").appeal == "Really."
     back = act(lab, Reinstated, "A", "a")
     assert (back.disqualified, back.current, back.primary, back.appeal) == ("", True, True, "Really.")
+    assert back.reinstated == "-"
     for kind in (Appealed, Reinstated):
         with pytest.raises(HarnessError, match="A / a: is not disqualified"):
             act(lab, kind, "A", "a")
-    assert act(lab, Disqualified, "A", "a").disqualified == "-"  # again, for no reason
+    again = act(lab, Disqualified, "A", "a")  # for no reason
+    assert (again.disqualified, again.reinstated) == ("-", "")
     assert check(lab) == []
 
 

@@ -107,6 +107,7 @@ def test_a_request_waits_then_opens_then_is_used(site: Served) -> None:
     done = organiser.send("/do/accept", id=id_)
     assert done.title.startswith("Done: ") and 'role="status"' in done.text and "may join" in done.said
     assert "0 requests to join" in done.said
+    assert f"organiser Ada accept id: {id_}, team: فريق" in organiser.get("/organise/audit").said
     assert asking.get(link).title.startswith("Join the lab")
     welcome = asking.send(link)
     token = welcome.text.partition("data-copy><code>")[2].partition("\n")[0]
@@ -205,7 +206,14 @@ def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Pat
         built = build(late.lab.folder, late.service.state / "site", "http://localhost", lambda: False)
         assert built is not None and built[1]
         home = visitor(late).get("/").said
-        assert "Runs 1 of 1 team" in home
+        assert "Runs 1 run by 1 team" in home
+        facts = late.client().get("/api/v1/lab").json()
+        assert (facts["submissions"], facts["teams"]) == (1, 1)
+        organiser = visitor(late, late.organiser())
+        assert "1 submission " in organiser.said and "baseline" not in organiser.said
+        for action in ("refund", "disqualify"):
+            organiser.send(f"/do/{action}", team="baseline", label="base", version="1")
+            assert organiser.status == 422 and "team 'baseline': is the organisers'" in organiser.said
         assert ("– SRC / first 0.0393" in home) == (baseline is None)
 
 
@@ -228,7 +236,67 @@ def test_organisers_decide_and_teams_see_it(site: Served) -> None:
     assert "Submit a run" not in team.get("/team").said
     trail = organiser.get("/organise/audit").said
     assert "organiser org freeze reason: The end." in trail and "team SRC appeal" in trail
-    assert team.get("/organise").status == 403
+    assert team.get("/organise").status == 403 and 'href="/team">To your team' in team.text
+    organiser.get("/submit")
+    assert organiser.status == 403 and "Teams only" in organiser.said and "Log in" not in organiser.text
+
+
+def test_a_team_sees_that_its_run_was_reinstated_and_why(site: Served) -> None:
+    token = site.team("SRC")
+    site.submit(token, run(1), label="first", description="One.")
+    team, organiser = visitor(site, token), visitor(site, site.organiser())
+    organiser.send("/do/disqualify", team="SRC", label="first")
+    team.send("/do/appeal", label="first", reason="It is ours.")
+    organiser.send("/do/reinstate", reason="It is.", team="SRC", label="first")
+    assert "primary run, reinstated, automatic appeal: It is ours. reinstated: It is." in team.get("/team").said
+    assert site.client(token).get("/api/v1/team").json()["runs"][0]["reinstated"] == "It is."
+    organiser.send("/do/disqualify", team="SRC", label="first")
+    assert "reinstated" not in team.get("/team").said
+
+
+def test_the_state_of_a_published_lab_and_what_is_possible_then(tmp_path: Path) -> None:
+    common = {"collection": "mini-task1", "private": True, "held_out": True, "cap": 5}
+    early = served(open_lab(tmp_path / "early", {"title": "E", "deadline": "2099-01-01T00:00:00+00:00", **common}))
+    assert "Possible after the deadline" in visitor(early, early.organiser()).said
+    site = served(open_lab(tmp_path / "held", {"title": "H", **common}))
+    organiser, team = visitor(site, site.organiser()), joined(site)
+    assert "State open" in organiser.said and 'action="/do/publish"' in organiser.text
+    organiser.send("/do/publish")
+    assert "State published, frozen" in organiser.said and "State published, frozen" in team.get("/").said
+    assert not re.search('action="/do/(publish|extend|freeze)"', organiser.text)
+    assert "Teams can submit post-hoc runs and withdraw runs again." in organiser.said
+    organiser.send("/do/reopen")
+    assert "State published, open for post-hoc runs" in organiser.said and 'action="/do/freeze"' in organiser.text
+    assert not re.search('action="/do/(publish|extend|reopen)"', organiser.text)
+    assert "The held-out topics are revealed; only post-hoc runs are accepted." in team.get("/submit").said
+    assert "<option selected>post-hoc" in team.text
+
+
+def test_a_lab_without_held_out_topics_is_published_by_a_freeze(site: Served) -> None:
+    organiser = visitor(site, site.organiser())
+    organiser.send("/do/freeze", reason="A pause.")
+    assert "State frozen" in organiser.said and 'action="/do/publish"' not in organiser.text
+    organiser.send("/do/reopen")
+    organiser.send("/do/publish")
+    assert "State published, frozen" in organiser.said and 'action="/do/publish"' not in organiser.text
+    assert "Teams can submit, withdraw and choose primary runs again." in organiser.said
+    organiser.send("/do/reopen")
+    assert "State open" in organiser.said and 'action="/do/publish"' in organiser.text
+
+
+def test_the_first_page_leads_to_the_final_ranking_once_it_is_built(tmp_path: Path) -> None:
+    rules = {"title": "H", "collection": "mini-task1", "private": True, "held_out": True, "cap": 5}
+    site = served(open_lab(tmp_path / "held", rules))
+    assert site.submit(site.team("SRC"), run(1), label="first")["state"] == "done"
+    for ended in (False, True):
+        if ended:
+            visitor(site, site.organiser()).send("/do/publish")
+        built = build(site.lab.folder, site.service.state / "site", "http://localhost", lambda: False)
+        assert built is not None and built[1]
+        home = visitor(site).get("/")
+        assert ("The final ranking is by the held-out topics" in home.said) == ended
+    link = re.search(r'href="([^"]+)">final ranking', home.text)[1]  # type: ignore[index]
+    assert home.get(link).status == 200 and "Final ranking" in home.title
 
 
 @pytest.mark.slow
