@@ -54,6 +54,17 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def one_of(names: Sequence[str]) -> str:
+    """Returns names to choose from, in words.
+
+    Examples
+    --------
+    >>> one_of(["a"]), one_of(["a", "b", "c"])
+    ('a', 'a, b or c')
+    """
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def one_line(line: str) -> str:
     """Returns a line as a person sees it: printable, and at most `LONGEST_LINE` characters."""
     # Cut before as well, so that a text of any size is escaped in no time.
@@ -225,7 +236,7 @@ def suggestion(name: str, known: Iterable[object]) -> str:
         nearness = [difflib.SequenceMatcher(None, each, asked).ratio() for each in near]
         best = [folded[each] for each, ratio in zip(near, nearness, strict=True) if ratio == nearness[0]]
         nearest = [repr(each) for each in sorted(best)[:_MOST_NEAR]]
-        return f"did you mean {' or '.join(filter(None, (', '.join(nearest[:-1]), nearest[-1])))}?"
+        return f"did you mean {one_of(nearest)}?"
     if not names:
         return "there is none"
     listed = list(names)

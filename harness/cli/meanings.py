@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from harness.errors import one_of
 from harness.io import config
 
 _ABOVE = Path(__file__).parents[2]  # the folder of the package
@@ -165,7 +166,7 @@ def _listed(text: str, tree: ast.Module) -> str:
                     f"`{one.value}`" for one in held if isinstance(one, ast.Constant) and isinstance(one.value, str)
                 ]
                 if names and len(names) == len(held):
-                    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+                    return one_of(names)
         return constant[0]
 
     return _CONSTANT.sub(values, text)

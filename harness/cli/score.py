@@ -288,14 +288,12 @@ def _evaluate(asked: _Asked) -> Evaluation:
     if asked.keys not in (None, "none"):
         mapping = read_keys(Path(str(asked.keys)), *_key_columns(Path(str(asked.keys))))
     if asked.corpus is None:
-        made: dict[str, list[Path]] = {}
-        for path in paths:
-            name = made_on(beside(path))
+        made = [made_on(beside(path)) for path in paths]
+        for name in dict.fromkeys(made):
             if name in config.names("corpus") and load_corpus(name).files():
-                made.setdefault(name, []).append(path)
-        for name, runs in made.items():
-            were = f"{runs[0]} was" if len(runs) == 1 else f"{len(runs)} runs were"
-            asked.note(f"{were} made on corpus {name}; --corpus {name} restricts the judgments to its documents")
+                many = made.count(name)
+                were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
+                asked.note(f"{were} made on corpus {name}; --corpus {name} restricts the judgments to its documents")
     find_readers(collection, asked.corpus)
     found = task(
         collection,
@@ -405,8 +403,7 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
             [row.a, row.b, label(row.measure), str(row.n), f"{row.difference:+.4f}{mark}", interval, effect, *ps]
         )
     out_table(rows)
-    starred = any(row.significant_bonferroni for row in comparison.rows)
-    said = "* significant" if starred else "none is significant"
+    said = "* significant" if any(row.significant_bonferroni for row in comparison.rows) else "none is significant"
     out_wrapped(f"{said} after Bonferroni's correction: {comparison.correction}")
 
 

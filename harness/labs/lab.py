@@ -427,8 +427,7 @@ def _private_step(given: float | None, lab: Lab, topics: int) -> float:
     """Returns the step of a new lab with private judgments, whose means are over that many topics."""
     least = least_step(topics)
     if least > 1:
-        many = counted(topics, "public topic is", "public topics are")
-        raise HarnessError(f"{many} too few for private judgments, whose means are rounded to at least 2 / topics")
+        raise HarnessError(f"{counted(topics, 'public topic')}: too few for private judgments; expected at least 2")
     if given is not None and given < least:
         reason = f"expected at least {least:g}: a smaller step shows one document's change with {topics} topics"
         raise HarnessError(f"{lab.folder / FILE}: key 'step' is {given:g}, {reason}")

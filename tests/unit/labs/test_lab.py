@@ -80,7 +80,7 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
 
 def test_one_topic_is_too_few_for_private_judgments(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "one", {TOPICS[0]: {"d1": 1, "d2": 0}}, name="one", private=True)
-    with pytest.raises(HarnessError, match="1 public topic is too few for private judgments"):
+    with pytest.raises(HarnessError, match="1 public topic: too few for private judgments; expected at least 2"):
         tiny_lab(tmp_path / "lab", collection="one", cap=3)
     assert not (tmp_path / "lab").exists()
 
