@@ -347,7 +347,11 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def artefacts() -> list[Artefact]:
-    """Returns all artifacts in the store, least recently used first."""
+    """Returns all artifacts in the store, least recently used first.
+
+    The clock of files moves in steps of some milliseconds, so artifacts can have one time. They are then in the order of
+    making: the specification of an artifact includes those of what it was made from, and so is longer.
+    """
     out = []
     for folder in (folder for folder in store_root().glob("*/[!.]*") if folder.is_dir()):
         path = folder / SPEC
@@ -361,7 +365,7 @@ def artefacts() -> list[Artefact]:
             spec = {"damaged": str(path)}  # listed and deleted like any other
         if (used := _last_use(folder)) is not None:
             out.append(Artefact(folder.parent.name, folder.name, folder, spec, size, used))
-    return sorted(out, key=lambda artefact: (artefact.used, artefact.key))
+    return sorted(out, key=lambda artefact: (artefact.used, len(str(artefact.spec)), artefact.key))
 
 
 def collect(days: float) -> list[Artefact]:

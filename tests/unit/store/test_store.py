@@ -147,6 +147,15 @@ def test_what_is_in_the_store_and_what_is_collected() -> None:
     assert collect(days=5) == []
 
 
+@pytest.mark.parametrize("kinds", [("a", "b", "c"), ("c", "b", "a")])
+def test_artefacts_last_used_at_one_time_are_listed_in_the_order_of_making(kinds: tuple[str, ...]) -> None:
+    spec: dict[str, object] = {"corpus": "mini-answers"}
+    for kind in kinds:
+        os.utime(get_or_build(kind, spec, writes("x")) / "spec.json", (1, 1))
+        spec = {kind: spec}
+    assert [found.kind for found in artefacts()] == list(kinds)
+
+
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "file"))
