@@ -17,7 +17,7 @@ from harness.collections.corpora import CorpusFile
 from harness.collections.load import CollectionFile
 from harness.experiments.experiment import Experiment
 from harness.io import config
-from harness.labs.lab import LabFile
+from harness.labs.settings import LabFile
 from harness.papers.map import Map
 from harness.papers.paper import Config
 from harness.scoring.protocol import Protocol

@@ -122,7 +122,7 @@ def _against(
     quiet: bool,
 ) -> Against:
     """Returns what the runs are checked against; private judgments are not read."""
-    from harness.cli.score import find_readers
+    from harness.cli.asked import find_readers
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection, local_collection
     from harness.scoring.inspection import Against

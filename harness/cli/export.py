@@ -93,7 +93,7 @@ def collection(
     rounded: Annotated[bool, typer.Option("--round", help="Round real grades to whole ones, halves up.")] = False,
 ) -> None:
     """Write topics, documents and judgments to a folder that ir_datasets, PyTerrier or mteb reads."""
-    from harness.cli.score import find_readers
+    from harness.cli.asked import find_readers
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection
     from harness.collections.writers.folder import export

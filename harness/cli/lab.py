@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.added import Group
+from harness.cli.asked import find_readers
 from harness.cli.complete import of
 from harness.cli.options import to_path
 from harness.cli.organised import VARIABLE, add_to
-from harness.cli.score import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out, out_left, out_table, say
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.asked import Asked, evaluate, find_readers, measure_list, note_unless, say_private
 from harness.cli.options import (
     CollectionName,
     CorpusName,
@@ -24,7 +25,6 @@ from harness.cli.options import (
     TopicFile,
     to_path,
 )
-from harness.cli.score import _Asked, _evaluate, _measures, _note, _say_private, find_readers
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_table, out_wrapped, say
 
@@ -106,7 +106,7 @@ def leaderboard(
     from harness.reports.leaderboard import PRIVATE, incomplete, leaderboard_report, reading, said_of
     from harness.store.provenance import provenance
 
-    note = _note(quiet)
+    note = note_unless(quiet)
     chosen = [name.strip() for name in formats.split(",") if name.strip()] or DEFAULT
     for name in chosen:
         if name not in FORMATS:
@@ -142,7 +142,7 @@ def leaderboard(
     if others:
         files = [file for place in others for file in _files(place, note)]
         # What is said of results without a key or judgment, or of ties, tells what is judged.
-        asked = _Asked(
+        asked = Asked(
             runs=files,
             collection=collection,
             qrels=qrels,
@@ -184,7 +184,7 @@ def leaderboard(
     (note if as_json else out)(f"report: {first_page(written)}")
 
 
-def _of_files(asked: _Asked, settings: Settings) -> _Source:
+def _of_files(asked: Asked, settings: Settings) -> _Source:
     """Scores run files, the share of judged results included."""
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import inputs
@@ -196,11 +196,11 @@ def _of_files(asked: _Asked, settings: Settings) -> _Source:
     if not settings.private:
         default = load_collection(asked.collection).protocol if asked.collection is not None else "trec_eval"
         protocol = load_protocol(asked.protocol or default)
-        names = protocol.measures if asked.measures is None else _measures(asked.measures)
+        names = protocol.measures if asked.measures is None else measure_list(asked.measures)
         asked = replace(asked, measures=",".join((*names, *_shares_judged(names, protocol))))
-    evaluation = _evaluate(replace(asked, lines=False))
+    evaluation = evaluate(replace(asked, lines=False))
     if not settings.private:
-        _say_private(asked, evaluation)
+        say_private(asked, evaluation)
     collection = evaluation.task.collection
     entries = [Entry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores]
     found = replace(settings, clusters=collection.clusters(), cluster=collection.cluster, floor=floor(evaluation.task))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.added import Group
+from harness.cli.asked import find_readers, key_columns, labelled, measure_list, note_unless
 from harness.cli.leaderboard import LAB
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
-from harness.cli.score import _key_columns, _labelled, _measures, _note, find_readers
 from harness.cli.tables import print_table
 from harness.errors import HarnessError, counted, gather, refuse, suggestion
 from harness.io.console import out
@@ -85,7 +85,7 @@ def pool(
     from harness.scoring.protocol import load_protocol
     from harness.store.provenance import provenance
 
-    note = _note(quiet)
+    note = note_unless(quiet)
     if depth is None:
         raise HarnessError("--depth: how many results of each topic a run gives; such as --depth 20")
     if output is None:
@@ -168,10 +168,10 @@ def analyse(
     from harness.reports.organisers import analysis_report
     from harness.scoring.bias import leave_one_team_out
 
-    note = _note(quiet)
+    note = note_unless(quiet)
     task = None
     if collection is not None:
-        wanted = () if measures is None else _measures(measures)
+        wanted = () if measures is None else measure_list(measures)
         mapping = None if keys in (None, "none") else _keys(str(keys))
         find_readers(load_collection(collection), None)
         task = make_task(
@@ -228,13 +228,13 @@ def correlate(
     from harness.reports.organisers import rankings_report
     from harness.store.provenance import provenance
 
-    names, paths = _labelled(scores)
+    names, paths = labelled(scores)
     stems = [name or path.name.removesuffix(".json") for name, path in zip(names, paths, strict=True)]
     for name in stems:
         if stems.count(name) > 1:
             raise HarnessError(f"{name}: two files have this name; give each its own, as NAME=FILE")
     given = {name: _scores_of(path) for name, path in zip(stems, paths, strict=True)}
-    wanted = () if measures is None else _measures(measures)
+    wanted = () if measures is None else measure_list(measures)
     made = provenance({str(path): sha256_file(path) for path in paths})
     _show(rankings_report(given, wanted, made), output)
 
@@ -250,7 +250,7 @@ def kappa_(
     from harness.reports.organisers import kappa_report
     from harness.store.provenance import provenance
 
-    names, paths = _labelled(judgments)
+    names, paths = labelled(judgments)
     if len(paths) != 2:
         raise HarnessError(f"kappa: {len(paths)} files; expected the judgments of two assessors")
     shown = [name or path.stem for name, path in zip(names, paths, strict=True)]
@@ -285,7 +285,7 @@ def _entries(
         return _of_lab(Path(runs[0]), output)
     faults: list[str] = []
     entries: list[Entry] = []
-    names, paths = _labelled(runs)
+    names, paths = labelled(runs)
     if paths:
         with gather(faults):
             read = read_runs(paths, names=names, format=format, known_topics=known)
@@ -295,7 +295,7 @@ def _entries(
             name, _, file = text.partition("=")
             if not name or not file or "/" in name:
                 raise HarnessError(f"--team {text}: expected TEAM=FILE or TEAM=NAME=FILE, no '/' in the team")
-            (label,), (path,) = _labelled([file])
+            (label,), (path,) = labelled([file])
             run = read_run(path, name=label or None, format=format, known_topics=known)
             entries.append(Entry(name, replace(run, name=f"{name} / {run.name}")))
     refuse(faults)
@@ -334,7 +334,7 @@ def _of_lab(folder: Path, output: Path | None) -> tuple[list[Entry], Task]:
 def _keys(file: str) -> dict[str, str]:
     from harness.collections.keys import read_keys
 
-    return read_keys(Path(file), *_key_columns(Path(file)))
+    return read_keys(Path(file), *key_columns(Path(file)))
 
 
 def _depths(entries: Sequence[Entry], depth: int, primary_depth: int | None, primary: Sequence[str]) -> dict[str, int]:

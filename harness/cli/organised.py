@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from harness.cli.added import Group
+from harness.cli.asked import find_readers
 from harness.cli.options import to_path
-from harness.cli.score import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out, out_table
 
@@ -154,7 +154,8 @@ def extend(
 ) -> None:
     """Set a later deadline in lab.yaml and record it."""
     from harness.labs.closing import extend
-    from harness.labs.lab import moment, read_lab
+    from harness.labs.lab import read_lab
+    from harness.labs.settings import moment
 
     lab = extend(read_lab(folder), moment("deadline", deadline), reason)
     out(f"{folder}: the deadline is {'' if lab.deadline is None else lab.deadline.isoformat()}")

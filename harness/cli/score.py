@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from harness.cli.asked import Asked, evaluate, exists, labelled, note_unless, say_private
 from harness.cli.options import (
     AsJson,
     CollectionName,
@@ -32,14 +31,12 @@ from harness.cli.options import (
     Redact,
     Runs,
     TopicFile,
-    to_path,
 )
 from harness.cli.tables import print_table
-from harness.errors import HarnessError, counted
-from harness.io.console import hide_progress, out, out_table, out_wrapped, say
+from harness.errors import HarnessError
+from harness.io.console import out, out_table, out_wrapped
 
 if TYPE_CHECKING:
-    from harness.collections.collection import Collection
     from harness.experiments.evaluate import Evaluation
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
@@ -61,26 +58,6 @@ class ScoreCommand(TyperCommand):
             hint = "; to print every topic, say --per-topic" if self.name == "score" else ""
             raise HarnessError(f"--topics: takes a file of topics, and goes with --qrels{hint}")
         return super().parse_args(ctx, args)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Options of both commands."""
-
-    runs: Sequence[str]
-    collection: str | None
-    qrels: Path | None
-    topics: Path | None
-    edition: str | None
-    protocol: str | None
-    format: str | None
-    measures: str | None
-    keys: str | None
-    corpus: str | None
-    json: bool
-    redact: bool
-    note: Callable[[str], None]
-    lines: bool = True  # whether the runs are shown line by line
 
 
 def score(
@@ -105,12 +82,12 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Score run files of any system."""
-    note = _note(quiet)
-    asked = _Asked(
+    note = note_unless(quiet)
+    asked = Asked(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact)
-    evaluation = _evaluate(replace(asked, lines=output is not None))
+    evaluation = evaluate(replace(asked, lines=output is not None))
     if redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
@@ -180,8 +157,8 @@ def compare(
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests; or a reproduction."""
     from harness.experiments import evaluate as workflow
 
-    note = _note(quiet)
-    asked = _Asked(
+    note = note_unless(quiet)
+    asked = Asked(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact or reproduction)
@@ -196,7 +173,7 @@ def compare(
         return
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
-    evaluation = _evaluate(replace(asked, lines=output is not None))
+    evaluation = evaluate(replace(asked, lines=output is not None))
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
     if redact:
         _finish_redacted(asked, evaluation, comparison, output)
@@ -210,7 +187,7 @@ def compare(
 
 
 def _reproduce(
-    asked: _Asked,
+    asked: Asked,
     baselines: tuple[str | None, str | None],
     new_collection: str | None,
     persistence: float,
@@ -226,15 +203,15 @@ def _reproduce(
     if None in baselines and baselines != (None, None):
         raise HarnessError("--baseline-original and --baseline-new: give both or none; effects are of two pairs")
     files = [*asked.runs, *(text for text in baselines if text is not None)]
-    named = list(zip(_ROLES, *_labelled(files), strict=False))
-    if lacking := [path for _, _, path in named if not _exists(str(path))]:
+    named = list(zip(_ROLES, *labelled(files), strict=False))
+    if lacking := [path for _, _, path in named if not exists(str(path))]:
         raise HarnessError(f"{lacking[0]}: no such file")
     texts = [f"{name or role}={path}" for role, name, path in named]
     if new_collection is None:
-        evaluations = [_evaluate(replace(asked, runs=texts))]
+        evaluations = [evaluate(replace(asked, runs=texts))]
     else:
         there = replace(asked, runs=texts[1::2], collection=new_collection, edition=None)
-        evaluations = [_evaluate(replace(asked, runs=texts[::2])), _evaluate(there)]
+        evaluations = [evaluate(replace(asked, runs=texts[::2])), evaluate(there)]
     found = reproduce(evaluations[0], evaluations[-1], persistence=persistence)
     protocol = evaluations[0].scores[0].protocol
     if not asked.json:
@@ -254,129 +231,7 @@ def _reproduce(
         out(json.dumps(to_json(found), allow_nan=False, indent=1))
 
 
-def _note(quiet: bool) -> Callable[[str], None]:
-    """Returns the function for warnings and progress, which `--quiet` hides."""
-    if not quiet:
-        return say
-    hide_progress()
-    return lambda _: None
-
-
-def _evaluate(asked: _Asked) -> Evaluation:
-    """Reads, checks and scores the runs; prints coverage and warnings."""
-    from harness.collections.corpora import load_corpus
-    from harness.collections.keys import read_keys
-    from harness.collections.load import load_collection, local_collection
-    from harness.experiments.evaluate import cautions, evaluate_files
-    from harness.experiments.task import task
-    from harness.io import config
-    from harness.store.sidecar import beside, made_on
-
-    if asked.collection is not None and asked.qrels is not None:
-        raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
-    if asked.qrels is not None:
-        if asked.edition is not None:
-            raise HarnessError("--edition: names judgments of a collection; those of --qrels have no editions")
-        collection = local_collection(asked.qrels, asked.topics)
-    elif asked.collection is not None:
-        collection = load_collection(asked.collection)
-    else:
-        raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
-    names, paths = _labelled(asked.runs)
-    wanted = () if asked.measures is None else _measures(asked.measures)
-    mapping = None
-    if asked.keys not in (None, "none"):
-        mapping = read_keys(Path(str(asked.keys)), *_key_columns(Path(str(asked.keys))))
-    if asked.corpus is None:
-        made = [made_on(beside(path)) for path in paths]
-        for name in dict.fromkeys(made):
-            if name in config.names("corpus") and load_corpus(name).files():
-                many = made.count(name)
-                were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
-                asked.note(f"{were} made on corpus {name}; --corpus {name} restricts the judgments to its documents")
-    find_readers(collection, asked.corpus)
-    found = task(
-        collection,
-        asked.corpus,
-        edition=asked.edition,
-        protocol=asked.protocol,
-        measures=wanted,
-        keys=mapping,
-        ids_are_keys=asked.keys == "none",
-    )
-    evaluation = evaluate_files(found, paths, names=names, format=asked.format, lines=asked.lines)
-    if (said := evaluation.coverage_sentence()) and not asked.json:
-        out(said)
-    # What is said of results without a key or judgment, or of ties, tells what is judged.
-    for caution in evaluation.warnings if asked.redact else cautions(evaluation):
-        asked.note(f"warning: {caution}")
-    if asked.qrels is not None and asked.topics is None and not asked.redact:
-        for scores in evaluation.scores:
-            if unjudged := scores.counts["topics without judgments"]:
-                asked.note(f"{scores.run}: {counted(unjudged, 'topic')} without judgments, not counted")
-    return evaluation
-
-
-def find_readers(collection: Collection, corpus: str | None) -> None:
-    """Lets reader functions be imported from the current folder, if the collection or a corpus names any."""
-    from harness.cli.settings import import_from_here
-    from harness.collections import foreign
-    from harness.collections.corpora import load_corpus
-    from harness.io import config
-
-    readers = [edition.reader for edition in collection.editions.values()]
-    readers += [] if collection.topic_file is None else [collection.topic_file.reader]
-    for name in config.names("corpus").keys() & {corpus, collection.corpus}:
-        with suppress(HarnessError):  # a fault is reported by who needs the corpus
-            readers.append(load_corpus(name).reader.name)
-    if any(foreign.named(reader) for reader in readers):
-        import_from_here()
-
-
-def _labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`."""
-    from harness.data.trec import TAG, TAG_RULE
-
-    names: list[str] = []
-    paths: list[Path] = []
-    for text in texts:
-        name, labelled, file = text.partition("=")
-        if not labelled or _exists(text):
-            name, file = "", text
-        elif not _exists(file):
-            raise HarnessError(f"{text}: no such file, nor {file or 'an empty name'!r} (as NAME=FILE)")
-        elif not TAG.fullmatch(name):
-            raise HarnessError(f"{text}: run name {name!r} does not fit a file name: {TAG_RULE}")
-        elif name in names:
-            raise HarnessError(f"{text}: another run is named {name!r} already")
-        names.append(name)
-        paths.append(to_path(file))
-    return names, paths
-
-
-def _exists(path: str) -> bool:
-    return os.path.exists(path)  # noqa: PTH110  (Path's raises for what is too long to be a file's name)
-
-
-def _measures(text: str) -> tuple[str, ...]:
-    from harness.scoring.measures import parse_measures, split_measures
-
-    wanted = split_measures(text)
-    if not wanted:
-        raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
-    return tuple(str(measure) for measure in parse_measures(wanted))
-
-
-def _key_columns(path: Path) -> tuple[str, str]:
-    from harness.io.files import read_bytes
-
-    header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
-    if len(header) != 2:
-        raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
-    return header[0], header[1]
-
-
-def _print_means(scores: Sequence[Scores], asked: _Asked) -> None:
+def _print_means(scores: Sequence[Scores], asked: Asked) -> None:
     first = scores[0]
     rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
     for score in sorted(scores, key=lambda s: (-s.mean(first.measures[0]), s.run)):
@@ -437,7 +292,7 @@ def _style(
     return _Style(file, split_measures(columns or ""), 3 if decimals is None else decimals, order or "")
 
 
-def _write_latex(style: _Style | None, asked: _Asked, evaluation: Evaluation, comparison: Comparison | None) -> None:
+def _write_latex(style: _Style | None, asked: Asked, evaluation: Evaluation, comparison: Comparison | None) -> None:
     """Writes the LaTeX table of means, if one is requested."""
     if style is None:
         return
@@ -450,7 +305,7 @@ def _write_latex(style: _Style | None, asked: _Asked, evaluation: Evaluation, co
     (asked.note if asked.json else out)(f"table: {style.file}")
 
 
-def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
+def _finish_redacted(asked: Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
     """Prints or writes what participants may see of private judgments."""
     from harness.experiments.redacted import redact, redacted_to_json
     from harness.reports.redacted import redacted_report
@@ -480,20 +335,13 @@ def _finish_redacted(asked: _Asked, evaluation: Evaluation, comparison: Comparis
     out(found.left_out)
 
 
-def _say_private(asked: _Asked, evaluation: Evaluation) -> None:
-    """Returns the warning that a report with private judgments is not for participants."""
-    edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
-    if edition.private:
-        asked.note(f"edition {edition.name} is private, and this report shows its judgments; --redact leaves them out")
-
-
-def _finish(asked: _Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
+def _finish(asked: Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
     """Writes the report, if one is requested, then prints the JSON document."""
     if output is not None:
         from harness.reports.comparison import report
 
         written = report(evaluation, comparison).write(output)
-        _say_private(asked, evaluation)
+        say_private(asked, evaluation)
         (asked.note if asked.json else out)(f"report: {written['html']}")
     if asked.json:
         from harness.experiments.evaluate import evaluation_to_json

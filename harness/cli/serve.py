@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from harness.cli.asked import find_readers
 from harness.cli.options import to_path
-from harness.cli.score import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.added import Group
+from harness.cli.asked import note_unless
 from harness.cli.leaderboard import _final_of_lab, _of_lab
 from harness.cli.options import Quiet, to_path
-from harness.cli.score import _note
 from harness.errors import HarnessError, counted
 from harness.io.console import out, say, track
 
@@ -76,7 +76,7 @@ def build(
         raise HarnessError("nothing to build; name one or more labs, or give --papers")
     if server and not is_address(server):
         raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
-    note = _note(quiet)
+    note = note_unless(quiet)
     with Folder(output) as folder:
         fields: list[Field] = []
         for lab, base in _bases(labs or []).items():

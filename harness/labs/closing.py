@@ -11,8 +11,9 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
 from harness.labs.journal import Event, Extended, Frozen, Journal, Reopened, Revealed
-from harness.labs.lab import FILE, Lab, moment, read_lab
+from harness.labs.lab import FILE, Lab, read_lab
 from harness.labs.names import one_line, stamp
+from harness.labs.settings import moment
 from harness.labs.submissions import refuse_if_rejudged
 
 _LINE = re.compile(r"(?:#[ \t]*)?deadline:(?:[ \t][^#\r\n]*)?(?P<rest>[ \t]#[^\r\n]*)?(?P<end>\r?\n?)")

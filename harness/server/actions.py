@@ -15,8 +15,8 @@ from harness.errors import HarnessError
 from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
-from harness.labs.lab import moment
 from harness.labs.roster import BASELINE, add_team, is_known, known_as, revoke_team
+from harness.labs.settings import moment
 from harness.labs.submit import choose_primary, withdraw
 from harness.server.accounts import Caller, Role
 from harness.server.service import PUBLISHED, Service

@@ -349,8 +349,8 @@ def _files(folder: Path) -> dict[str, Path]:
 def artefacts() -> list[Artefact]:
     """Returns all artifacts in the store, least recently used first.
 
-    The clock of files moves in steps of some milliseconds, so artifacts can have one time. They are then in the order of
-    making: the specification of an artifact includes those of what it was made from, and so is longer.
+    The clock of files moves in steps of some milliseconds, so artifacts can have the same time. They are then in the
+    order of making: the specification of an artifact includes those of what it was made from, and so is longer.
     """
     out = []
     for folder in (folder for folder in store_root().glob("*/[!.]*") if folder.is_dir()):

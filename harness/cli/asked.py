@@ -1,0 +1,170 @@
+"""What `score`, `compare` and `leaderboard` share: the runs and judgments that are asked for, and their evaluation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.options import to_path
+from harness.errors import HarnessError, counted
+from harness.io.console import hide_progress, out, say
+
+if TYPE_CHECKING:
+    from harness.collections.collection import Collection
+    from harness.experiments.evaluate import Evaluation
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of these commands."""
+
+    runs: Sequence[str]
+    collection: str | None
+    qrels: Path | None
+    topics: Path | None
+    edition: str | None
+    protocol: str | None
+    format: str | None
+    measures: str | None
+    keys: str | None
+    corpus: str | None
+    json: bool
+    redact: bool
+    note: Callable[[str], None]
+    lines: bool = True  # whether the runs are shown line by line
+
+
+def note_unless(quiet: bool) -> Callable[[str], None]:
+    """Returns the function for warnings and progress, which `--quiet` hides."""
+    if not quiet:
+        return say
+    hide_progress()
+    return lambda _: None
+
+
+def evaluate(asked: Asked) -> Evaluation:
+    """Reads, checks and scores the runs; prints coverage and warnings."""
+    from harness.collections.corpora import load_corpus
+    from harness.collections.keys import read_keys
+    from harness.collections.load import load_collection, local_collection
+    from harness.experiments.evaluate import cautions, evaluate_files
+    from harness.experiments.task import task
+    from harness.io import config
+    from harness.store.sidecar import beside, made_on
+
+    if asked.collection is not None and asked.qrels is not None:
+        raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
+    if asked.qrels is not None:
+        if asked.edition is not None:
+            raise HarnessError("--edition: names judgments of a collection; those of --qrels have no editions")
+        collection = local_collection(asked.qrels, asked.topics)
+    elif asked.collection is not None:
+        collection = load_collection(asked.collection)
+    else:
+        raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
+    names, paths = labelled(asked.runs)
+    wanted = () if asked.measures is None else measure_list(asked.measures)
+    mapping = None
+    if asked.keys not in (None, "none"):
+        mapping = read_keys(Path(str(asked.keys)), *key_columns(Path(str(asked.keys))))
+    if asked.corpus is None:
+        made = [made_on(beside(path)) for path in paths]
+        for name in dict.fromkeys(made):
+            if name in config.names("corpus") and load_corpus(name).files():
+                many = made.count(name)
+                were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
+                asked.note(f"{were} made on corpus {name}; --corpus {name} restricts the judgments to its documents")
+    find_readers(collection, asked.corpus)
+    found = task(
+        collection,
+        asked.corpus,
+        edition=asked.edition,
+        protocol=asked.protocol,
+        measures=wanted,
+        keys=mapping,
+        ids_are_keys=asked.keys == "none",
+    )
+    evaluation = evaluate_files(found, paths, names=names, format=asked.format, lines=asked.lines)
+    if (said := evaluation.coverage_sentence()) and not asked.json:
+        out(said)
+    # What is said of results without a key or judgment, or of ties, tells what is judged.
+    for caution in evaluation.warnings if asked.redact else cautions(evaluation):
+        asked.note(f"warning: {caution}")
+    if asked.qrels is not None and asked.topics is None and not asked.redact:
+        for scores in evaluation.scores:
+            if unjudged := scores.counts["topics without judgments"]:
+                asked.note(f"{scores.run}: {counted(unjudged, 'topic')} without judgments, not counted")
+    return evaluation
+
+
+def find_readers(collection: Collection, corpus: str | None) -> None:
+    """Lets reader functions be imported from the current folder, if the collection or a corpus names any."""
+    from harness.cli.settings import import_from_here
+    from harness.collections import foreign
+    from harness.collections.corpora import load_corpus
+    from harness.io import config
+
+    readers = [edition.reader for edition in collection.editions.values()]
+    readers += [] if collection.topic_file is None else [collection.topic_file.reader]
+    for name in config.names("corpus").keys() & {corpus, collection.corpus}:
+        with suppress(HarnessError):  # a fault is reported by who needs the corpus
+            readers.append(load_corpus(name).reader.name)
+    if any(foreign.named(reader) for reader in readers):
+        import_from_here()
+
+
+def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`."""
+    from harness.data.trec import TAG, TAG_RULE
+
+    names: list[str] = []
+    paths: list[Path] = []
+    for text in texts:
+        name, labelled, file = text.partition("=")
+        if not labelled or exists(text):
+            name, file = "", text
+        elif not exists(file):
+            raise HarnessError(f"{text}: no such file, nor {file or 'an empty name'!r} (as NAME=FILE)")
+        elif not TAG.fullmatch(name):
+            raise HarnessError(f"{text}: run name {name!r} does not fit a file name: {TAG_RULE}")
+        elif name in names:
+            raise HarnessError(f"{text}: another run is named {name!r} already")
+        names.append(name)
+        paths.append(to_path(file))
+    return names, paths
+
+
+def exists(path: str) -> bool:
+    """Returns whether a text is the path of a file; false if it is too long for one."""
+    return os.path.exists(path)  # noqa: PTH110  (Path's raises for what is too long to be a file's name)
+
+
+def measure_list(text: str) -> tuple[str, ...]:
+    """Parses `--measures`, such as `nDCG@10,AP`."""
+    from harness.scoring.measures import parse_measures, split_measures
+
+    wanted = split_measures(text)
+    if not wanted:
+        raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
+    return tuple(str(measure) for measure in parse_measures(wanted))
+
+
+def key_columns(path: Path) -> tuple[str, str]:
+    """Returns the names of the two columns of a file of keys."""
+    from harness.io.files import read_bytes
+
+    header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
+    if len(header) != 2:
+        raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
+    return header[0], header[1]
+
+
+def say_private(asked: Asked, evaluation: Evaluation) -> None:
+    """Warns that a report with private judgments is not for participants."""
+    edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
+    if edition.private:
+        asked.note(f"edition {edition.name} is private, and this report shows its judgments; --redact leaves them out")

@@ -1,0 +1,181 @@
+"""The keys of `lab.yaml`: what they may be, and the file with them."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import yaml
+
+from harness.collections.irds import PREFIX
+from harness.errors import HarnessError, suggestion
+from harness.io import config
+from harness.io.checks import Words, number, whole
+from harness.labs.addresses import is_address, server_of
+from harness.scoring.compare import Correction
+from harness.scoring.measures import parse_measures
+
+Required = Literal["description", "code", "external_data"]
+
+
+def _known(key: str, value: object) -> str:
+    """Checks that a value names a configuration of the group `key`; returns it."""
+    if not isinstance(value, str):
+        raise HarnessError(f"key {key!r} is {value!r}, expected text")
+    known = config.names(key)
+    if value not in known and not (key == "collection" and value.startswith(PREFIX)):
+        near = suggestion(value, known)
+        near = f"; {near}" if near.startswith("did you mean") else ""  # a list of all helps nobody who lacks the file
+        missing = f"conf/{key}/{value}.yaml is missing; participants get it from the organisers"
+        raise HarnessError(f"{key} {value!r} is unknown: {missing}{near}")
+    return value
+
+
+def moment(key: str, value: object) -> datetime:
+    """Parses a date and time with its time zone, such as `2026-09-01T23:59:59+02:00`; raises HarnessError otherwise."""
+    expected = "expected date, time and time zone such as 2026-09-01T23:59:59+02:00 (Z for UTC, -12:00 for AoE)"
+    try:
+        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        raise HarnessError(f"key {key!r} is {value!r}, {expected}") from None
+    if found.tzinfo is None:
+        raise HarnessError(f"key {key!r} is {str(value)!r}, which has no time zone; {expected}")
+    return found
+
+
+def _measures(key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise HarnessError(f"key {key!r} is {value!r}, expected a list such as [nDCG, AP, P@10]")
+    with_names = parse_measures(str(each) for each in value)
+    return tuple(str(measure) for measure in with_names)
+
+
+def _decimals(key: str, value: object) -> int:
+    if whole(key, value, low=1) > 6:
+        raise HarnessError(f"key {key!r} is {value!r}, expected a whole number from 1 to 6")
+    return int(str(value))
+
+
+def _alpha(key: str, value: object) -> float:
+    with suppress(HarnessError):
+        if found := number(key, value, high=0.5):
+            return found
+    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 0.5")
+
+
+def _address(key: str, value: object) -> str:
+    if not isinstance(value, str) or not is_address(value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected an address such as https://example.org/lab/")
+    return server_of(value) if key == "server" else value
+
+
+def _step(key: str, value: object) -> float:
+    with suppress(HarnessError):
+        found = number(key, value, high=1.0)
+        if found and math.isclose(found, round(found, 4)):
+            return found
+    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
+
+
+_Count = Annotated[int, partial(whole, low=1)]
+
+
+@dataclass(frozen=True)
+class LabFile:
+    """Keys of `lab.yaml`.
+
+    Attributes
+    ----------
+    title : of the lab.
+    collection, edition, corpus, protocol, measures, baseline, alpha, correction, family : see `harness.labs.lab.Lab`.
+    deadline, cap, cap_per_day, invalid_cap, results, least_results, most_bytes : see `harness.labs.lab.Lab`.
+    decimals, step, private, ladder, held_out, pseudonyms_until, per_topic, require : see `harness.labs.lab.Lab`.
+    topic_pages, about, rules, contact, address, server : see `harness.labs.lab.Lab`.
+    """
+
+    title: Words
+    collection: Annotated[str, _known]
+    edition: Words | None = None
+    corpus: Annotated[str, _known] | None = None
+    protocol: Annotated[str, _known] | None = None
+    measures: Annotated[tuple[str, ...], _measures] | None = None
+    baseline: str | None = None
+    alpha: Annotated[float, _alpha] = 0.05
+    correction: Correction = "holm"
+    family: _Count | None = None
+    deadline: Annotated[datetime, moment] | None = None
+    cap: _Count | None = None
+    cap_per_day: _Count | None = None
+    invalid_cap: _Count | None = None
+    results: _Count | None = None
+    least_results: _Count | None = None
+    most_bytes: _Count | None = None
+    decimals: Annotated[int, _decimals] | None = None
+    step: Annotated[float, _step] | None = None
+    private: bool = False
+    ladder: bool = False
+    held_out: bool = False
+    pseudonyms_until: Annotated[datetime, moment] | None = None
+    per_topic: bool | None = None
+    require: tuple[Required, ...] = ()
+    topic_pages: bool | None = None
+    about: Words | None = None
+    rules: tuple[Words, ...] = ()
+    contact: Words | None = None
+    address: Annotated[str, _address] = ""
+    server: Annotated[str, _address] = ""
+
+
+_KEY_COMMENTS = {
+    "title": "",
+    "collection": "what runs are scored on; see 'harness list'",
+    "edition": "edition of the judgments; default: the collection's",
+    "corpus": "limit the judgments to the documents of this corpus",
+    "protocol": "default: the collection's",
+    "measures": "a list; the first one ranks; default: the protocol's",
+    "baseline": "submission that others are compared with, as team / label",
+    "alpha": "level of significance",
+    "correction": "correction for multiple tests: holm, bonferroni or none",
+    "family": "number of tests to correct for; default: those made together",
+    "deadline": "with time zone, such as 2026-09-01T23:59:59+02:00; later only post-hoc runs are accepted",
+    "cap": "maximum submissions per team, including withdrawn ones",
+    "cap_per_day": "maximum submissions per team and day (UTC)",
+    "invalid_cap": "maximum invalid files per team, for labs with a roster",
+    "results": "maximum results per topic",
+    "least_results": "minimum results per answered topic; default: 1, or 10 with private judgments",
+    "most_bytes": "maximum size of a run's file, uncompressed",
+    "decimals": "decimals of means; default: 4, or those of the step with private judgments",
+    "step": "with private judgments, the step of means; default and minimum: at least 2 / topics",
+    "private": "participants see only rounded means, ranks and significance",
+    "ladder": "with private judgments: show a mean only if it exceeds the team's best one by more than the step",
+    "held_out": "with private judgments: hold out half of the topics for the final ranking; set by 'harness lab new'",
+    "pseudonyms_until": "teams added to the roster get pseudonyms, which leaderboards show until this time",
+    "per_topic": "whether participants see scores per topic; default: true, or false with private judgments",
+    "require": "fields a submission must fill in: any of description, code, external_data",
+    "topic_pages": "whether its site shows topics, judgments and all scores; default: true, or false if private",
+    "about": "a paragraph about the lab, for its site",
+    "rules": "a list of rules, for its site",
+    "contact": "whom to ask, for its site",
+    "address": "where its site is published, such as https://example.org/lab/",
+    "server": "address of its server, such as https://lab.example.org",
+}
+
+
+def lab_text(settings: dict[str, Any]) -> str:
+    """Returns the content of `lab.yaml`: these settings, and the other keys as comments."""
+    lines = ["# Settings of a lab. Once there are submissions, change only title, baseline, deadline and caps."]
+    for key, text in _KEY_COMMENTS.items():
+        comment = f"  # {text}" if text else ""
+        if key in settings:
+            value = settings[key]
+            plain = value.isoformat() if isinstance(value, datetime) else value
+            plain = list(plain) if isinstance(plain, tuple) else plain
+            shown = yaml.safe_dump(plain, default_flow_style=True, allow_unicode=True, width=1 << 20)
+            lines.append(f"{key}: {shown.removesuffix(chr(10)).removesuffix('...').rstrip()}{comment}")
+        else:
+            lines.append(f"# {key}:{comment}")
+    return "\n".join(lines) + "\n"
