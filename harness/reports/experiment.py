@@ -127,10 +127,11 @@ def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
 def _table(results: Results) -> Section:
     """Returns the table of means by row and set of topics, after coverage and the figure of means."""
     measures, seeded = results.experiment.measures, results.experiment.seeds is not None
+    parts = sorted(results.parts, key=lambda part: part != POOLED)  # what is looked for first needs no scrolling
     tests = {(test.row, test.part, test.result.measure): test.result for test in results.tests}
     baselines = {test.against for test in results.tests}
     best = {}
-    for part in results.parts:
+    for part in parts:
         there = _of_part(results, part)
         for measure in measures if len(there) > 1 else ():
             means = [mean for _, scores in there if not math.isnan(mean := scores.mean(measure))]
@@ -142,7 +143,7 @@ def _table(results: Results) -> Section:
         if seeded:
             seeds = len({outcome.cell.seed for outcome in results.of(row, POOLED)})
             cells.append(Cell(str(seeds), seeds))
-        for part in results.parts:
+        for part in parts:
             scores = results.scores(row, part, partial=True)
             lost = results.lost_seeds(row, part)
             note = f"without seed {', '.join(lost)}, whose run is missing; not tested" if lost else ""
@@ -159,7 +160,7 @@ def _table(results: Results) -> Section:
                 cells.append(replace(cell, note=note))
         rows.append(tuple(cells))
     columns = [*row_columns(results), *([Column("seeds", kind="number")] if seeded else [])]
-    for part in results.parts:
+    for part in parts:
         columns.append(Column("n", part, "number"))
         for measure in measures:
             label = label_of(results, measure)

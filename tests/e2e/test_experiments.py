@@ -328,6 +328,9 @@ def test_sets_of_topics_are_pooled(place: Place) -> None:
         (name, part) for name in ("flat", "random") for part in ("first", "second", "all topics")
     ]
     assert {row["family"] for row in tests} == {"6"}
+    page = (place.here / "reports/experiments/mine/report.md").read_text()
+    header = next(line for line in page.splitlines() if line.startswith("|") and "all topics" in line)
+    assert header.index("all topics") < header.index("first") < header.index("second")
     names = {path.name for path in (place.here / "runs" / "first").glob("*.run")}
     assert names == {"bm25.run", "bm25-k1=0.run", "shuffle-rerank=true-seed=1.run", "shuffle-rerank=true-seed=2.run"}
     by = {row["condition"]: row for row in table(place, "by-difficulty", "mine")}
