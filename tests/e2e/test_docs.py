@@ -74,16 +74,18 @@ def test_blocks_that_no_test_can_run_are_right(tmp_path: Path, path: Path) -> No
     """Commands that need a cluster, say, have options, settings and names that exist, and programs can be imported."""
     page = path.read_text(encoding="utf-8")
     left = [block for block in blocks(page) if not block.needs <= PROVIDED.keys()]
-    place = Place(tmp_path)
+    place, missing = Place(tmp_path), ""
     for block in blocks(page) if left else ():
         if block.file and not block.file.startswith("/"):
             place.write(block.file, block.text)
     for block in left:
         for words, _ in commands(block.text) if block.kind == "console" else ():
             if arguments := _given_to_us(words):
-                _check_arguments(place, arguments)
+                missing = _check_arguments(place, arguments) or missing
         if block.kind == "python":
             _check_imports(block.text)
+    if missing:
+        pytest.skip(missing)
 
 
 def _given_to_us(words: list[str]) -> list[str]:
@@ -99,15 +101,19 @@ def _given_to_us(words: list[str]) -> list[str]:
     return words[start:] if start else []
 
 
-def _check_arguments(place: Place, arguments: list[str]) -> None:
+def _check_arguments(place: Place, arguments: list[str]) -> str:
+    """Check the arguments of a command; return which package is missing if that cannot be done without one."""
     name, *rest = arguments
     if name in HYDRA_COMMANDS:
         many = "-m" in rest or any(word.startswith("sweep=") for word in rest)
         words = [word for word in rest if word not in ("-m", "--dry-run") and not word.startswith(("sweep=", "tune="))]
         if many:  # the first value of each
             words = [re.sub(r"^([^=,]+=[^\[,]+),.*", r"\1", word) for word in words]
-        place.good(name, *words, "--cfg", "job")
-        return
+        done = place.run(name, *words, "--cfg", "job")
+        if done.code == 2 and (found := re.search(r"\w+ is not installed.*", done.err)):
+            return found[0]
+        assert done.code == 0, done.err
+        return ""
     command = typer.main.get_command(app)
     while isinstance(command, typer.core.TyperGroup):
         found = command.get_command(typer.Context(command), arguments[0])
@@ -120,6 +126,7 @@ def _check_arguments(place: Place, arguments: list[str]) -> None:
     known["rehearse"] = (*config.names("paper"), "all")
     if name in known:
         assert set(rest[:1]) <= set(known[name]), arguments
+    return ""
 
 
 def _check_imports(program: str) -> None:
