@@ -77,7 +77,7 @@ def check(settings: RunSettings, sweeping: bool) -> None:
             if shared := reported & _judged(collection, edition or None):
                 raise HarnessError(
                     f"run: key 'tune': {name} judges topic {min(shared)!r}, which is to be reported "
-                    f"({len(shared)} such topics); tune on other topics"
+                    f"({counted(len(shared), 'such topic')}); tune on other topics"
                 )
 
 

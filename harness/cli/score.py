@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -300,6 +301,9 @@ def _write_latex(style: _Style | None, asked: Asked, evaluation: Evaluation, com
     from harness.render.latex import render_table
     from harness.reports.means import means_table
 
+    with suppress(OSError), style.file.open("rb") as there:
+        if there.read(1) not in (b"", b"%"):
+            raise HarnessError(f"{style.file}: exists and is no LaTeX table; choose another file")
     table = means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
     write_all({style.file: render_table(table)})
     (asked.note if asked.json else out)(f"table: {style.file}")

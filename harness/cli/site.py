@@ -76,6 +76,10 @@ def build(
         raise HarnessError("nothing to build; name one or more labs, or give --papers")
     if server and not is_address(server):
         raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
+    for lab in labs or []:
+        inner, outer = sorted((lab.resolve(), output.resolve()), key=lambda path: -len(path.parts))
+        if inner.is_relative_to(outer):
+            raise HarnessError(f"--output {output}: holds the lab {lab}, or is in it; choose another folder")
     note = note_unless(quiet)
     with Folder(output) as folder:
         fields: list[Field] = []

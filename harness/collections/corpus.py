@@ -292,9 +292,11 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
             continue
         try:
             row = _object(line)
+            if not isinstance(row, dict):
+                raise TypeError(f'{row!r:.60}, expected an object such as {{"id": "d1"}}')
             document = _document(row, corpus)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise format_error(path, number, f"not a document: {type(error).__name__}: {error}") from None
+            raise format_error(path, number, f"not a document: {_reason(error)}") from None
         empty = False
         if missing:
             missing -= row.keys()
@@ -315,6 +317,17 @@ def _object(line: bytes) -> Any:  # noqa: ANN401  (as json.loads)
         if end == len(text):
             return row
     return json.loads(line)
+
+
+def _reason(error: Exception) -> str:
+    """Returns what is wrong with a line, in the words of who writes the file."""
+    if isinstance(error, KeyError):
+        return f"key {error} is missing"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON at character {error.pos + 1}: {error.msg}"
+    if isinstance(error, RecursionError):
+        return "not JSON: nested too deeply"
+    return f"not UTF-8: {error}" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:

@@ -13,7 +13,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
 from harness.data.written import run_text
-from harness.errors import HarnessError, several
+from harness.errors import HarnessError, counted, several
 from harness.experiments.task import Task, judged_pool, present, training_judgments
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
@@ -399,8 +399,9 @@ def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[
     """Returns the topics of the task that the training judgments contain; raises HarnessError unless allowed."""
     shared = topics.ids() & set(training.topics) if training is not None else frozenset()
     if shared and not allowed:
+        such = counted(len(shared), "such topic")
         raise HarnessError(
-            f"training: the judgments contain topic {min(shared)!r} of the task ({len(shared)} such topics); "
+            f"training: the judgments contain topic {min(shared)!r} of the task ({such}); "
             "train on other topics, or set allow_test_judgments=true, which marks the run"
         )
     return shared

@@ -14,7 +14,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, gather, several
+from harness.errors import HarnessError, counted, gather, several
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256
 from harness.scoring.coverage import Coverage, restrict
@@ -107,7 +107,7 @@ def task(
     if strange := set(scorer.qrels.topics) - topics.ids():
         raise HarnessError(
             f"collection {collection.name}: the judgments contain topic {min(strange)!r}, which is none of its topics "
-            f"({len(strange)} such topics)"
+            f"({counted(len(strange), 'such topic')})"
         )
     if corpus is None:
         return Task(collection, topics, None, scorer, None, keys)

@@ -7,6 +7,7 @@ knows no paper, collection or measure.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -88,6 +89,8 @@ _RENDERERS = {
     "render_table": "latex",
     "tables_csv": "tabular",
 }
+_MADE = b'<meta name="generator" content="mathir-harness">'  # in the head of every page of a report
+_BEGIN = 4096  # bytes that tell whether a file is ours
 _PLAIN = re.compile(r"[\w.@+-]+")  # names of tables, drawings and records that we write
 
 
@@ -163,7 +166,16 @@ class Drawn:
     fault: str = ""
 
     def write(self) -> None:
-        """Writes the files and removes those that an earlier report wrote in these formats."""
+        """Writes the files and removes those that an earlier report wrote in these formats.
+
+        Raises
+        ------
+        HarnessError
+            A file of this name was not written by the harness, or the folder cannot be written.
+        """
+        if not _is_report(self.folder):
+            for path in self.files:
+                _refuse_foreign(path, self.files[path])
         left_over = set(_left_over(self.folder, self.wanted)) - self.files.keys()
         write_all(self.files)
         for path in left_over:
@@ -235,6 +247,29 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
         yield from (folder / below / f"{name}.{ending}" for name in names if _PLAIN.fullmatch(str(name)))
         if ending == "csv":
             yield from (folder / f"{name}.csv" for name in records if _PLAIN.fullmatch(str(name)))
+
+
+def _is_report(folder: Path) -> bool:
+    """Returns whether a folder has a document of an earlier report."""
+    *others, page = (folder / file for file, _ in _DOCUMENTS.values())
+    return any(map(os.path.isfile, others)) or _MADE in _begin(page)
+
+
+def _refuse_foreign(path: Path, content: bytes | str) -> None:
+    """Raises HarnessError if a file exists and is not what a killed process left of the same report."""
+    data = content.encode() if isinstance(content, str) else content
+    same = path.suffix != ".html" and _begin(path).partition(b"\n")[0] == data[:_BEGIN].partition(b"\n")[0]
+    if os.path.lexists(path) and not same:
+        raise HarnessError(f"{path}: exists and is no report of the harness; choose another folder, or move the file")
+
+
+def _begin(path: Path) -> bytes:
+    """Returns the first bytes of a file; none if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_BEGIN)
+    except OSError:
+        return b""
 
 
 def first_page(written: Mapping[str, Path]) -> Path:

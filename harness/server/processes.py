@@ -118,7 +118,7 @@ def run_server(
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
-        raise HarnessError(f"{host}:{port}: cannot be listened on: {error.strerror or error}") from None
+        raise HarnessError(f"{host}:{port}: cannot serve there: {error.strerror or error}") from None
     stop = threading.Event()
     # Not as an option, which all users of the machine can read: it may hold a password.
     environment = {**os.environ, **({DATABASE_VARIABLE: place.database} if place.database else {})}

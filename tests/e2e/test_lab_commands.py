@@ -59,6 +59,17 @@ def test_a_lab(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("output", [".", "lab", "lab/site"])
+def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str) -> None:
+    place = Place(tmp_path)
+    place.good("lab", "new", "lab", "--collection", "mini-task1")
+    before = place.files()
+    done = place.run("site", "build", "lab", "-o", output)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"harness: --output {output}: holds the lab lab, or is in it; choose another folder\n"
+    assert place.files() == before
+
+
 def test_the_help_says_which_names_are_allowed(tmp_path: Path) -> None:
     allowed = NAME_RULE.split(" ")[3]
     assert " ".join(Place(tmp_path).good("submit", "--help").split()).count(f"Letters, digits and {allowed} only.") == 2

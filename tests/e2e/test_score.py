@@ -204,6 +204,20 @@ def test_faults_of_options(place: Place, arguments: tuple[str, ...], fault: str)
 
 
 @pytest.mark.slow
+def test_files_of_others_are_not_replaced(place: Place) -> None:
+    place.write("notes.md", "# Mine")
+    place.write("index.html", "<!DOCTYPE html>")
+    for options, name in ((("--latex", "notes.md"), "notes.md"), (("-o", "."), "index.html")):
+        before = place.files()
+        done = place.run("score", "a.run", *MINI, *options)
+        assert done.code == 2
+        assert done.err.splitlines()[-1].startswith(f"harness: {name}: exists and is no")
+        assert place.files() == before
+    for run in ("a.run", "b.run"):
+        place.good("score", run, *MINI, "--latex", "table.tex")
+    assert "two" in (place.here / "table.tex").read_text()
+
+
 def test_labels_name_runs(place: Place) -> None:
     rows = table(place.good("score", "x=a.run", "b.run", "y=b.run", *MINI, "--measures", "AP"))
     assert sorted(row[0] for row in rows[1:-1]) == ["two", "x", "y"]

@@ -216,7 +216,7 @@ def test_judgments_of_topics_that_the_collection_lacks_are_refused(place: Place)
     done = place.run("run", "collection=mine", "corpus=mini-answers", "system=overlap")
     assert (done.code, done.err) == (
         2,
-        "harness: collection mine: the judgments contain topic 'T9', which is none of its topics (1 such topics)\n",
+        "harness: collection mine: the judgments contain topic 'T9', which is none of its topics (1 such topic)\n",
     )
 
 

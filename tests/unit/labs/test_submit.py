@@ -81,6 +81,13 @@ def test_what_is_kept(make: Make, tmp_path: Path) -> None:
     assert check(lab) == []
 
 
+def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "r.run"
+    path.write_text("".join(f"{TOPICS[0]} Q0 x{n} {n} {-n} r\n" for n in range(1, 12)))
+    said = submit(make(), Offer(path, "A")).notes
+    assert any("none of its 11 documents is judged, such as 'x1'" in note for note in said)
+
+
 def test_what_made_the_run_is_kept_with_it(make: Make, tmp_path: Path) -> None:
     lab, path = make(), run_file(tmp_path / "r.run", 1)
     side = {"platform": {"hardware": {"cpu": {"model": "8086"}}}, "actor": {"team": "somebody else"}, "odd": 1}

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,28 @@ def test_what_a_report_has_no_more_is_removed(tmp_path: Path) -> None:
     later.write(tmp_path)
     gone = {"tables/means.csv", "tables/means.tex", "figures/dots.svg", "verdicts.csv"}
     assert kept - files(tmp_path) == gone
+
+
+@pytest.mark.parametrize("name", ["index.html", "verdicts.csv", "tables/means.csv", "tables/means.tex"])
+def test_files_of_others_are_not_replaced(tmp_path: Path, name: str) -> None:
+    theirs = tmp_path / name
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("<!DOCTYPE html>\nmine\n", encoding="utf-8")
+    with pytest.raises(HarnessError, match=r"exists and is no report of the harness; choose another folder"):
+        example().write(tmp_path)
+    assert files(tmp_path) == {name}
+    assert theirs.read_text(encoding="utf-8") == "<!DOCTYPE html>\nmine\n"
+
+
+@pytest.mark.parametrize("formats", [("html",), ("md",), ("tex",), ("json",), ("csv",)])
+def test_a_report_replaces_the_one_before(tmp_path: Path, formats: tuple[str, ...]) -> None:
+    example().write(tmp_path, formats)
+    records = {"verdicts": Records(("run", "value"), (("a", 0.5),))}
+    changed = replace(example(), headline="Another", records=records)
+    changed.write(tmp_path, formats)
+    changed.write(tmp_path / "fresh", formats)
+    fresh = {name.removeprefix("fresh/"): name for name in files(tmp_path) if name.startswith("fresh/")}
+    assert all((tmp_path / name).read_bytes() == (tmp_path / new).read_bytes() for name, new in fresh.items())
 
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"sections": 3}', '{"sections": [{"blocks": [[]]}]}', "[" * 9999])

@@ -144,8 +144,8 @@ def test_documents_without_a_place_are_neither_earlier_nor_later_and_are_counted
     scores = scorer(Run.from_dict("r", {"t": {"unknown": 2.0, "a": 1.0}}))
     assert (scores.mean("RR"), scores.counts["results without a place in the order"]) == (1 / 2, 1)
     for judged, fault in (
-        (judgments(u={"a": 1}), "topic 'u' has no place in the order (1 such topics)"),
-        (judgments(t={"b": 1, "a": 0}), "judged document 'b' has no place in the order (1 such judgments)"),
+        (judgments(u={"a": 1}), "topic 'u' has no place in the order (1 such topic)"),
+        (judgments(t={"b": 1, "a": 0}), "judged document 'b' has no place in the order (1 such judgment)"),
     ):
         with pytest.raises(HarnessError) as raised:
             given.check(judged)
