@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_gets_a_line(tmp_path: Path) -> None:
     lab = new_lab(tmp_path / "lab", {"title": "Lab", "collection": "mini-task1"})
     place = Place(lab.folder, state_folder(lab.folder))
     made = service(place, Settings(), None)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(HarnessError, match="cannot be listened on"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(HarnessError, match="cannot serve there"):
         run_server(made, place, "127.0.0.1", taken.getsockname()[1], lambda _: [], print)
 
 
