@@ -250,7 +250,8 @@ def _check_flags(command: str, arguments: Sequence[str]) -> None:
     if any(argument.startswith("--ver") for argument in arguments):
         refuse("--version is a flag of the harness itself: harness --version")
     if "-c" in arguments or "--collection" in arguments:
-        refuse("give the collection as collection=NAME (-c is Hydra's --cfg: --cfg job shows the configuration)")
+        hint = " (-c is Hydra's --cfg: --cfg job shows the configuration)" if "-c" in arguments else ""
+        refuse(f"give the collection as collection=NAME{hint}")
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign]
     given = parser.parse_args(list(arguments))

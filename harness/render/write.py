@@ -91,6 +91,7 @@ _RENDERERS = {
 }
 _MADE = b'<meta name="generator" content="mathir-harness">'  # in the head of every page of a report
 _BEGIN = 4096  # bytes that tell whether a file is ours
+_BEGINS = {".svg": b"<svg", ".tex": b"% Needs", ".pdf": b"%PDF"}
 _PLAIN = re.compile(r"[\w.@+-]+")  # names of tables, drawings and records that we write
 
 
@@ -174,8 +175,10 @@ class Drawn:
             A file of this name was not written by the harness, or the folder cannot be written.
         """
         if not _is_report(self.folder):
-            for path in self.files:
-                _refuse_foreign(path, self.files[path])
+            for path, content in self.files.items():
+                if os.path.lexists(path) and not _may_be_ours(path, content):
+                    why = "exists and is no report of the harness; choose another folder, or move the file"
+                    raise HarnessError(f"{path}: {why}")
         left_over = set(_left_over(self.folder, self.wanted)) - self.files.keys()
         write_all(self.files)
         for path in left_over:
@@ -255,12 +258,17 @@ def _is_report(folder: Path) -> bool:
     return any(map(os.path.isfile, others)) or _MADE in _begin(page)
 
 
-def _refuse_foreign(path: Path, content: bytes | str) -> None:
-    """Raises HarnessError if a file exists and is not what a killed process left of the same report."""
-    data = content.encode() if isinstance(content, str) else content
-    same = path.suffix != ".html" and _begin(path).partition(b"\n")[0] == data[:_BEGIN].partition(b"\n")[0]
-    if os.path.lexists(path) and not same:
-        raise HarnessError(f"{path}: exists and is no report of the harness; choose another folder, or move the file")
+def _may_be_ours(path: Path, content: bytes | str) -> bool:
+    """Returns whether a file may be part of a report without documents: one of CSV alone, or of a killed process.
+
+    Measures and runs may be others than those of the new content, so only what all such files share is compared.
+    """
+    there = _begin(path)
+    if path.suffix == ".csv":
+        data = content.encode() if isinstance(content, str) else content
+        (old, end, _), (new, _, _) = there.partition(b"\r\n"), data.partition(b"\r\n")
+        return bool(end) and b"\n" not in old and old.split(b",")[0] == new.split(b",")[0]
+    return path.suffix in _BEGINS and there.startswith(_BEGINS[path.suffix])
 
 
 def _begin(path: Path) -> bytes:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from harness.render.write import (
     Section,
     Table,
     Text,
+    draw,
     render_html,
     render_json,
     render_latex,
@@ -143,11 +143,18 @@ def test_files_of_others_are_not_replaced(tmp_path: Path, name: str) -> None:
     assert theirs.read_text(encoding="utf-8") == "<!DOCTYPE html>\nmine\n"
 
 
-@pytest.mark.parametrize("formats", [("html",), ("md",), ("tex",), ("json",), ("csv",)])
-def test_a_report_replaces_the_one_before(tmp_path: Path, formats: tuple[str, ...]) -> None:
-    example().write(tmp_path, formats)
-    records = {"verdicts": Records(("run", "value"), (("a", 0.5),))}
-    changed = replace(example(), headline="Another", records=records)
+@pytest.mark.parametrize("formats", [("html",), ("md",), ("tex",), ("json",), ("csv",), ("pdf",), ("html", "csv")])
+@pytest.mark.parametrize("left", [1, 2, 9])
+def test_a_report_replaces_the_one_before(tmp_path: Path, formats: tuple[str, ...], left: int) -> None:
+    """Also if a killed process left only the first files."""
+    before = draw(example(), tmp_path, formats)
+    for path, content in list(before.files.items())[:left]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    table = Table("means", "Means", (Column("Run"), Column("w", kind="number")), ((Cell("b"), Cell("0.1", 0.1)),))
+    figure = Figure("dots", "Dots", dot_interval([(name, 0.1, 0.0, 0.2, True) for name in "ab"], "v"))
+    records = {"verdicts": Records(("run", "another"), (("a", 0.5),))}
+    changed = Report("U", "I", (Section("S", (table, figure)),), records=records)
     changed.write(tmp_path, formats)
     changed.write(tmp_path / "fresh", formats)
     fresh = {name.removeprefix("fresh/"): name for name in files(tmp_path) if name.startswith("fresh/")}
