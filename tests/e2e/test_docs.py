@@ -110,8 +110,8 @@ def _check_arguments(place: Place, arguments: list[str]) -> str:
         if many:  # the first value of each
             words = [re.sub(r"^([^=,]+=[^\[,]+),.*", r"\1", word) for word in words]
         done = place.run(name, *words, "--cfg", "job")
-        if done.code == 2 and (found := re.search(r"\w+ is not installed.*", done.err)):
-            return found[0]
+        if done.code == 2 and (missing := re.search(r"\w+ is not installed.*", done.err)):
+            return missing[0]
         assert done.code == 0, done.err
         return ""
     command = typer.main.get_command(app)
