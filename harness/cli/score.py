@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -297,13 +296,12 @@ def _write_latex(style: _Style | None, asked: Asked, evaluation: Evaluation, com
     """Writes the LaTeX table of means, if one is requested."""
     if style is None:
         return
-    from harness.io.files import write_all
+    from harness.io.files import read_bytes, write_all
     from harness.render.latex import render_table
     from harness.reports.means import means_table
 
-    with suppress(OSError), style.file.open("rb") as there:
-        if there.read(1) not in (b"", b"%"):
-            raise HarnessError(f"{style.file}: exists and is no LaTeX table; choose another file")
+    if style.file.is_file() and style.file.stat().st_size and not read_bytes(style.file).startswith(b"% Needs "):
+        raise HarnessError(f"{style.file}: exists and is no LaTeX table of the harness; choose another file")
     table = means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
     write_all({style.file: render_table(table)})
     (asked.note if asked.json else out)(f"table: {style.file}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,6 +70,7 @@ def build(
     One command builds a whole site: pages of an earlier build that are not made again are deleted.
     """
     from harness.labs.addresses import is_address, server_of
+    from harness.labs.lab import FILE
     from harness.render.folder import Folder
     from harness.reports.site.home import home_page, schema_files
 
@@ -76,14 +78,14 @@ def build(
         raise HarnessError("nothing to build; name one or more labs, or give --papers")
     if server and not is_address(server):
         raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
-    for lab in labs or []:
-        inner, outer = sorted((lab.resolve(), output.resolve()), key=lambda path: -len(path.parts))
-        if inner.is_relative_to(outer):
-            raise HarnessError(f"--output {output}: holds the lab {lab}, or is in it; choose another folder")
+    bases = _bases(labs or [])
+    for taken in (output, *(output / base for base in bases.values())):
+        if (taken / FILE).is_file():
+            raise HarnessError(f"--output {output}: pages would be written into the lab {taken}; choose another folder")
     note = note_unless(quiet)
     with Folder(output) as folder:
         fields: list[Field] = []
-        for lab, base in _bases(labs or []).items():
+        for lab, base in bases.items():
             fields.append(_field(lab, base, server_of(server), reproduced, resamples, seed, note))
             _write_lab(folder, fields[-1])
         lines = _write_papers(folder) if papers else []
@@ -100,10 +102,10 @@ def _bases(labs: list[Path]) -> dict[Path, str]:
 
     out_of: dict[str, Path] = {}
     for lab in labs:
-        base = place(lab.resolve().name)
+        base = place(Path(os.path.realpath(lab)).name)
         if base in ("papers", "schemas"):
             base = f"{base}-lab"
-        if base in out_of and out_of[base].resolve() != lab.resolve():
+        if base in out_of and os.path.realpath(out_of[base]) != os.path.realpath(lab):
             raise HarnessError(f"{lab}: has the same folder in the site as {out_of[base]}: {base}; rename one of them")
         out_of.setdefault(base, lab)
     return {lab: base for base, lab in out_of.items()}

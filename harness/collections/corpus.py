@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, lines
 from harness.data.topics import Formula, formulas_given
-from harness.errors import FormatError, HarnessError, format_error
+from harness.errors import FormatError, HarnessError, format_error, shortened
 from harness.io.console import track
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id, check_length
@@ -293,7 +293,7 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
         try:
             row = _object(line)
             if not isinstance(row, dict):
-                raise TypeError(f'{row!r:.60}, expected an object such as {{"id": "d1"}}')
+                raise TypeError(f'{shortened(json.dumps(row), 60)}, expected an object such as {{"id": "d1"}}')
             document = _document(row, corpus)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise format_error(path, number, f"not a document: {_reason(error)}") from None
@@ -324,10 +324,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"key {error} is missing"
     if isinstance(error, json.JSONDecodeError):
-        return f"not JSON at character {error.pos + 1}: {error.msg}"
+        return f"not JSON at character {error.pos + 1}: {error.msg.removesuffix(' at')}"
     if isinstance(error, RecursionError):
         return "not JSON: nested too deeply"
-    return f"not UTF-8: {error}" if isinstance(error, UnicodeDecodeError) else str(error)
+    return f"not text: {error}" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:

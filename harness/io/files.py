@@ -97,12 +97,14 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
     Raises
     ------
     HarnessError
-        A folder cannot be made or written to, or the disk is full.
+        A folder cannot be made or written to, a path is that of a device or pipe, or the disk is full.
     """
     waiting: dict[Path, Path] = {}
     path = Path()
     try:
         for path, data in files.items():
+            if path.exists() and not (path.is_file() or path.is_dir()):  # the name of a device would become a file's
+                raise HarnessError(f"{path}: cannot be written: a device or pipe, expected a file")
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor, waiting[path] = staged.new_file(path)
             with os.fdopen(descriptor, "wb") as stream:

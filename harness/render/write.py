@@ -89,9 +89,16 @@ _RENDERERS = {
     "render_table": "latex",
     "tables_csv": "tabular",
 }
-_MADE = b'<meta name="generator" content="mathir-harness">'  # in the head of every page of a report
+RECORD = ".drawn.json"  # in the folder of a report: fingerprint of its content, and checksums of its files
 _BEGIN = 4096  # bytes that tell whether a file is ours
-_BEGINS = {".svg": b"<svg", ".tex": b"% Needs", ".pdf": b"%PDF"}
+_MARKS = {
+    ".html": rb'<meta name="(generator" content="mathir-harness|referrer" content="no-referrer)">',
+    ".json": rb'"schema": ?"mathir-harness/report"',
+    ".md": rb"\A# .*\n\n\*\*.*\*\*\n",
+    ".tex": rb"\A% Needs |\A\\documentclass\[11pt\]\{article\}\n[\s\S]*\n% The tables need these:",
+    ".svg": rb'\A<svg [^>]* class="fig" role="img" aria-labelledby="t',
+    ".pdf": rb"\A%PDF",
+}
 _PLAIN = re.compile(r"[\w.@+-]+")  # names of tables, drawings and records that we write
 
 
@@ -136,7 +143,8 @@ class Report(Content):
         Raises
         ------
         HarnessError
-            A format is unknown, a value cannot be drawn, or the folder cannot be written. If only the library for PDF
+            A format is unknown, a value cannot be drawn, a file of the same name was not written by the harness, or the
+            folder cannot be written. If only the library for PDF
             is missing, everything else has been written.
         """
         drawn = draw(self, Path(folder), several(formats))
@@ -166,6 +174,13 @@ class Drawn:
     formats: dict[str, Path]
     fault: str = ""
 
+    def check(self) -> None:
+        """Raises HarnessError if the files would replace one that the harness did not write."""
+        for path, content in () if _is_report(self.folder) else self.files.items():
+            if os.path.lexists(path) and not _is_ours(path, content):
+                why = "exists and is no report of the harness; choose another folder, or move the file"
+                raise HarnessError(f"{path}: {why}")
+
     def write(self) -> None:
         """Writes the files and removes those that an earlier report wrote in these formats.
 
@@ -174,11 +189,7 @@ class Drawn:
         HarnessError
             A file of this name was not written by the harness, or the folder cannot be written.
         """
-        if not _is_report(self.folder):
-            for path, content in self.files.items():
-                if os.path.lexists(path) and not _may_be_ours(path, content):
-                    why = "exists and is no report of the harness; choose another folder, or move the file"
-                    raise HarnessError(f"{path}: {why}")
+        self.check()
         left_over = set(_left_over(self.folder, self.wanted)) - self.files.keys()
         write_all(self.files)
         for path in left_over:
@@ -253,31 +264,27 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
 
 
 def _is_report(folder: Path) -> bool:
-    """Returns whether a folder has a document of an earlier report."""
-    *others, page = (folder / file for file, _ in _DOCUMENTS.values())
-    return any(map(os.path.isfile, others)) or _MADE in _begin(page)
+    """Returns whether a folder has a document of an earlier report, or the record of one (`harness.reports.kept`)."""
+    documents = (folder / file for file, _ in _DOCUMENTS.values())
+    return (folder / RECORD).is_file() or any(_is_ours(path, b"") for path in documents)
 
 
-def _may_be_ours(path: Path, content: bytes | str) -> bool:
-    """Returns whether a file may be part of a report without documents: one of CSV alone, or of a killed process.
+def _is_ours(path: Path, content: bytes | str) -> bool:
+    """Returns whether a file is part of a report, as far as its begin tells.
 
-    Measures and runs may be others than those of the new content, so only what all such files share is compared.
+    Measures, runs and versions may be others than those of the new content. A CSV file may be alone or left by a killed
+    process; it has the same first column.
     """
-    there = _begin(path)
+    there = b""
+    with suppress(OSError):
+        if path.is_file():  # to open a pipe would wait for its writer
+            with path.open("rb") as file:
+                there = file.read(_BEGIN)
     if path.suffix == ".csv":
         data = content.encode() if isinstance(content, str) else content
-        (old, end, _), (new, _, _) = there.partition(b"\r\n"), data.partition(b"\r\n")
-        return bool(end) and b"\n" not in old and old.split(b",")[0] == new.split(b",")[0]
-    return path.suffix in _BEGINS and there.startswith(_BEGINS[path.suffix])
-
-
-def _begin(path: Path) -> bytes:
-    """Returns the first bytes of a file; none if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_BEGIN)
-    except OSError:
-        return b""
+        old, new = (re.split(rb"[,\r\n]", each, maxsplit=1)[0] for each in (there, data))
+        return old == new
+    return path.suffix in _MARKS and re.search(_MARKS[path.suffix], there) is not None
 
 
 def first_page(written: Mapping[str, Path]) -> Path:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.io.files import sha256, sha256_file, write_atomic
-from harness.render.write import DEFAULT, Report, draw
+from harness.render.write import DEFAULT, RECORD, Report, draw
 from harness.store import code
 
-RECORD = ".drawn.json"  # in the folder of a report: fingerprint of its content, and checksums of its files
 _DRAWING = ("html", "latex", "markdown", "pdf", "svg", "tabular")
 
 
@@ -37,6 +36,7 @@ def write_changed(
     if found := _unchanged(folder, basis):
         return found
     drawn = draw(report, folder, formats)
+    drawn.check()
     (folder / RECORD).unlink(missing_ok=True)  # an interrupted process would leave parts of two reports
     drawn.write()
     if drawn.fault:

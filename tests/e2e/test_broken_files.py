@@ -14,6 +14,7 @@ from tools import Place
 
 __all__ = ["place"]
 
+EARLIER = '<meta name="generator" content="mathir-harness">an earlier report'
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ARCHIVE = f"mirror/github.com/owner/name/{COMMIT}.tar.xz"
 
@@ -140,12 +141,12 @@ def test_a_disk_that_is_full_before_the_run_is_written(place: Place) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
-    earlier = place.write("reports/mini-task1/mine/index.html", "an earlier report")
+    earlier = place.write("reports/mini-task1/mine/index.html", EARLIER)
     arguments = ("run", "collection=mini-task1", "system=external", "system.path=good.run", "formats=[html]")
     done = place.run(*arguments, largest=4096)
     fault = "reports/mini-task1/mine/index.html: cannot be written: File too large"
     assert (done.code, done.err) == (2, f"running External on mini-task1\nharness: {fault}\n")
-    assert earlier.read_text() == "an earlier report"
+    assert earlier.read_text() == EARLIER
     assert {path.name for path in (place.here / "reports").rglob("*") if path.is_file()} == {"index.html"}
     # The run is whole, and `score` takes it.
     assert {name for name in place.files("runs") if name.endswith(".run")} == {
@@ -181,6 +182,7 @@ def test_standard_output_that_is_full(place: Place) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_leaves_the_whole_earlier_report(place: Place) -> None:
+    place.write("reports/index.html", EARLIER)
     place.write("reports/tables/means.csv", "earlier means")
     before = place.files()
     done = place.run("score", "good.run", "-c", "mini-task1", "-o", "reports", largest=4096)

@@ -59,14 +59,17 @@ def test_a_lab(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("output", [".", "lab", "lab/site"])
-def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str) -> None:
+@pytest.mark.parametrize(("output", "taken"), [(".", "lab"), ("lab", "lab"), ("other", "other")])
+def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str, taken: str) -> None:
     place = Place(tmp_path)
-    place.good("lab", "new", "lab", "--collection", "mini-task1")
+    for name in ("lab", "other"):
+        place.good("lab", "new", name, "--collection", "mini-task1")
     before = place.files()
     done = place.run("site", "build", "lab", "-o", output)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"harness: --output {output}: holds the lab lab, or is in it; choose another folder\n"
+    assert (
+        done.err == f"harness: --output {output}: pages would be written into the lab {taken}; choose another folder\n"
+    )
     assert place.files() == before
 
 

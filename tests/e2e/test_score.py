@@ -203,7 +203,6 @@ def test_faults_of_options(place: Place, arguments: tuple[str, ...], fault: str)
 # Labels
 
 
-@pytest.mark.slow
 def test_files_of_others_are_not_replaced(place: Place) -> None:
     place.write("notes.md", "# Mine")
     place.write("index.html", "<!DOCTYPE html>")
@@ -218,6 +217,7 @@ def test_files_of_others_are_not_replaced(place: Place) -> None:
     assert "two" in (place.here / "table.tex").read_text()
 
 
+@pytest.mark.slow
 def test_labels_name_runs(place: Place) -> None:
     rows = table(place.good("score", "x=a.run", "b.run", "y=b.run", *MINI, "--measures", "AP"))
     assert sorted(row[0] for row in rows[1:-1]) == ["two", "x", "y"]

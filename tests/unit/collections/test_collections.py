@@ -399,7 +399,7 @@ def test_documents_of_a_corpus(tmp_path: Path) -> None:
             '{"id": "d", "tags": [1]}',
             "not a document: column 'tags' is [1], expected text, a number or a list of texts",
         ),
-        (b'{"id": "\xe9"}', "not a document: not UTF-8: 'utf-8' codec can't decode byte 0xe9"),
+        (b'{"id": "\xe9"}', "not a document: not text: 'utf-8' codec can't decode byte 0xe9"),
         ("[" * 100_000, "not a document: not JSON: nested too deeply"),
         ('{"id": ""}', "document id '' is empty or holds blanks or unprintable characters"),
         ('{"id": null}', "document id '' is empty or holds blanks or unprintable characters"),

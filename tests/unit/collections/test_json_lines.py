@@ -39,9 +39,9 @@ def test_lines_are_read_as_json_loads_reads_them(line: bytes, cut: int) -> None:
         name = row.get("id") if isinstance(row, dict) else None
         expected = name if isinstance(name, str) and name.isalnum() and name != "first" else None
     except json.JSONDecodeError as error:
-        expected = f"not a document: not JSON at character {error.pos + 1}: {error.msg}"
+        expected = f"not a document: not JSON at character {error.pos + 1}: {error.msg.removesuffix(' at')}"
     except UnicodeDecodeError as error:
-        expected = f"not a document: not UTF-8: {error}"
+        expected = f"not a document: not text: {error}"
     if expected is None:
         return  # no id: other tests have the messages
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ import hashlib
 import lzma
 import os
 import pickle
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.errors import FormatError, HarnessError, Problem, format_error, one_line, printable, shortened, suggestion
 from harness.io.console import say
-from harness.io.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_atomic
+from harness.io.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_all, write_atomic
 
 TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
 
@@ -232,3 +233,16 @@ def test_a_long_list_of_names_is_cut() -> None:
 def test_suggestions(name: str, known: list[str], end: str) -> None:
     assert suggestion(name, known) == end
     assert suggestion(name, iter(known)) == end
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
+    """As root, a file could take the name of /dev/null."""
+    pipe, other = tmp_path / "pipe", tmp_path / "other"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(os.devnull)
+    for path in (pipe, tmp_path / "link"):
+        with pytest.raises(HarnessError, match=r"cannot be written: a device or pipe, expected a file"):
+            write_all({other: "x", path: "x"})
+        assert not other.exists()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert (tmp_path / "link").is_symlink()

@@ -31,6 +31,11 @@ from harness.render.write import (
     render_table,
 )
 
+NAMES = (
+    *("index.html", "report.md", "report.tex", "report.json", "verdicts.csv", "tables/means.csv", "tables/means.tex"),
+    "figures/dots.svg",
+)
+
 
 def example() -> Report:
     table = Table("means", "Means", (Column("Run"), Column("v", kind="number")), ((Cell("a"), Cell("0.1", 0.1)),))
@@ -132,7 +137,7 @@ def test_what_a_report_has_no_more_is_removed(tmp_path: Path) -> None:
     assert kept - files(tmp_path) == gone
 
 
-@pytest.mark.parametrize("name", ["index.html", "verdicts.csv", "tables/means.csv", "tables/means.tex"])
+@pytest.mark.parametrize("name", NAMES)
 def test_files_of_others_are_not_replaced(tmp_path: Path, name: str) -> None:
     theirs = tmp_path / name
     theirs.parent.mkdir(exist_ok=True)
@@ -162,7 +167,8 @@ def test_a_report_replaces_the_one_before(tmp_path: Path, formats: tuple[str, ..
 
 
 @pytest.mark.parametrize("said", ["", "[]", "{}", '{"sections": 3}', '{"sections": [{"blocks": [[]]}]}', "[" * 9999])
-def test_a_folder_whose_report_is_somebody_elses(tmp_path: Path, said: str) -> None:
+def test_a_folder_whose_document_is_damaged(tmp_path: Path, said: str) -> None:
+    example().write(tmp_path, ("html",))
     (tmp_path / "report.json").write_text(said, encoding="utf-8")
     example().write(tmp_path)
     assert "tables/means.csv" in files(tmp_path)
@@ -171,7 +177,7 @@ def test_a_folder_whose_report_is_somebody_elses(tmp_path: Path, said: str) -> N
 def test_names_in_a_report_lead_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "kept.csv").write_text("mine", encoding="utf-8")
     table = {"type": "table", "id": "../../kept"}
-    document = {"sections": [{"blocks": [table]}], "records": ["../kept"]}
+    document = {"schema": "mathir-harness/report", "sections": [{"blocks": [table]}], "records": ["../kept"]}
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "report.json").write_text(json.dumps(document), encoding="utf-8")
     example().write(tmp_path / "report")

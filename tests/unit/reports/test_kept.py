@@ -10,9 +10,9 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.render.model import Section, Text
-from harness.render.write import Drawn, Report, draw
+from harness.render.write import RECORD, Drawn, Report, draw
 from harness.reports import kept
-from harness.reports.kept import RECORD, write_changed
+from harness.reports.kept import write_changed
 
 FORMATS: tuple[str, ...] = ("html", "md", "json")
 
