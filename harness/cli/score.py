@@ -296,11 +296,12 @@ def _write_latex(style: _Style | None, asked: Asked, evaluation: Evaluation, com
     """Writes the LaTeX table of means, if one is requested."""
     if style is None:
         return
-    from harness.io.files import read_bytes, write_all
+    from harness.io.files import write_all
     from harness.render.latex import render_table
+    from harness.render.write import is_ours
     from harness.reports.means import means_table
 
-    if style.file.is_file() and style.file.stat().st_size and not read_bytes(style.file).startswith(b"% Needs "):
+    if style.file.is_file() and style.file.stat().st_size and not is_ours(style.file, suffix=".tex"):
         raise HarnessError(f"{style.file}: exists and is no LaTeX table of the harness; choose another file")
     table = means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
     write_all({style.file: render_table(table)})

@@ -177,7 +177,7 @@ class Drawn:
     def check(self) -> None:
         """Raises HarnessError if the files would replace one that the harness did not write."""
         for path, content in () if _is_report(self.folder) else self.files.items():
-            if os.path.lexists(path) and not _is_ours(path, content):
+            if os.path.lexists(path) and not is_ours(path, content):
                 why = "exists and is no report of the harness; choose another folder, or move the file"
                 raise HarnessError(f"{path}: {why}")
 
@@ -266,25 +266,31 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
 def _is_report(folder: Path) -> bool:
     """Returns whether a folder has a document of an earlier report, or the record of one (`harness.reports.kept`)."""
     documents = (folder / file for file, _ in _DOCUMENTS.values())
-    return (folder / RECORD).is_file() or any(_is_ours(path, b"") for path in documents)
+    return (folder / RECORD).is_file() or any(is_ours(path) for path in documents)
 
 
-def _is_ours(path: Path, content: bytes | str) -> bool:
+def is_ours(path: Path, content: bytes | str = b"", suffix: str = "") -> bool:
     """Returns whether a file is part of a report, as far as its begin tells.
 
     Measures, runs and versions may be others than those of the new content. A CSV file may be alone or left by a killed
     process; it has the same first column.
+
+    Parameters
+    ----------
+    content : what is to replace it; only used for CSV.
+    suffix : of the kind of file; default: that of its name.
     """
+    suffix = suffix or path.suffix
     there = b""
     with suppress(OSError):
         if path.is_file():  # to open a pipe would wait for its writer
             with path.open("rb") as file:
                 there = file.read(_BEGIN)
-    if path.suffix == ".csv":
+    if suffix == ".csv":
         data = content.encode() if isinstance(content, str) else content
         old, new = (re.split(rb"[,\r\n]", each, maxsplit=1)[0] for each in (there, data))
         return old == new
-    return path.suffix in _MARKS and re.search(_MARKS[path.suffix], there) is not None
+    return suffix in _MARKS and re.search(_MARKS[suffix], there) is not None
 
 
 def first_page(written: Mapping[str, Path]) -> Path:
