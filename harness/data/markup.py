@@ -4,40 +4,90 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html.entities import html5
 
 from harness.data.topics import Formula
 
 _BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
+_ELEMENTS = _BLOCKS | {
+    "a", "abbr", "b", "big", "body", "caption", "center", "cite", "code", "col", "colgroup", "dd", "del", "dfn", "dl",
+    "dt", "em", "font", "footer", "h5", "h6", "head", "header", "html", "i", "iframe", "img", "input", "ins", "kbd",
+    "link", "math", "meta", "q", "s", "samp", "script", "section", "small", "span", "strike", "strong", "style", "sub",
+    "sup", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tt", "u", "var",
+}  # fmt: skip
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 # Possessive and bounded, so that malicious markup cannot cause catastrophic backtracking.
 _TAG = re.compile(
-    r"""<(?P<close>/?)(?P<name>[a-zA-Z][^\s/>]*)(?P<rest>(?:[^>"']|"[^"]{0,65536}"|'[^']{0,65536}'){0,2048}+)>"""
-    r"""|<(?P<close_>/?)(?P<name_>[a-zA-Z][^\s/>]*)(?P<rest_>[^>]*)>|<!--|<[!?][^>]*>"""
+    r"""<(?P<opens>[a-zA-Z][a-zA-Z0-9]*)(?=[\s/>])"""
+    r"""(?:(?P<rest>(?:[^<>"']|"[^"]{0,65536}"|'[^']{0,65536}'){0,2048}+)>|(?P<rest_>[^<>]*)>)"""
+    r"""|</(?P<closes>[a-zA-Z][^\s/>]*)[^>]*>|<!--|<!\[CDATA\[|<[!?][^>]*>"""
+    r"""|<\ (?P<parted>span)="">"""  # `</span>` that a parser of HTML made part of a tag: `$x<y$</span>`
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _HIDDEN = {"script": "</script", "style": "</style"}  # element -> end of its content
+_WITHIN = re.compile(
+    r"""<(?P<close>/?)(?P<name>[a-zA-Z][a-zA-Z0-9]*)"""
+    r"""(?:\s+[\w:-]+=(?:"[^"<>]{0,2048}"|'[^'<>]{0,2048}'|[^\s"'<>]+)){0,16}+\s*+/?>|<\?xml\b[^<>]*>"""
+)
+_QUOTED = (("<!--", "-->", ""), ("<![CDATA[", "]]>", r"\1"))  # beginning, end and what remains of comments and CDATA
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)%\s+")
+_REFERENCE = re.compile(r"&(?P<one>#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+# References that remain in LaTeX. Shorter names than these may be the contents of a cell: `1&xi;`.
+_NAME = r"(?:[lg]t|[lgn]e|[a-zA-Z][a-zA-Z0-9]{2,31}|#\d{1,7}|#[xX][\da-fA-F]{1,6})"
+_CELL = r"(?:\$?\\displaystyle ?)?"  # LaTeXML takes the `&` for the end of a cell, and begins the next one
+_REMAINING = re.compile(
+    r"(?:&|(?=\\displaystyle ?(?:amp|[lg]t);))"
+    rf"(?:(?:{_CELL}(?:amp|AMP|#0?38|#[xX]0?26);)++(?:{_CELL}(?P<after>{_NAME});)?|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t))"
+)
 
 
 @dataclass(frozen=True)
 class Marked:
-    """Text and formulas read from markup, and the number of formula spans that contained others."""
+    """Text and formulas read from markup.
+
+    Attributes
+    ----------
+    nested : number of formula spans that contain others.
+    unended : number of formula spans that are never closed.
+    truncated : number of formulas that begin with a delimiter and do not end with it.
+    repaired : number of formulas that `repair_entities` changed.
+    """
 
     text: str
-    formulas: tuple[Formula, ...]
-    nested: int
+    formulas: tuple[Formula, ...] = ()
+    nested: int = 0
+    unended: int = 0
+    truncated: int = 0
+    repaired: int = 0
+
+    def remarks(self) -> Counter[str]:
+        """Returns the numbers of formulas and of irregular ones by their names in the remarks of a reader."""
+        return Counter(
+            {
+                "formulas": len(self.formulas),
+                "formulas without LaTeX": sum(not formula.latex for formula in self.formulas),
+                "formulas with repaired entities": self.repaired,
+                "formulas without their closing delimiter": self.truncated,
+                "formula spans around others": self.nested,
+                "formula spans without an end": self.unended,
+            }
+        )
 
 
 class _Span:
     """Open span of a formula, or an ordinary span that only needs to be matched with its end."""
 
     def __init__(self, attributes: Mapping[str, str], start: int) -> None:
-        self.is_formula = "math-container" in attributes.get("class", "").split()
+        self.is_formula = "math-container" in attributes.get("class", "").lower().split()
         self.attributes = attributes
         self.start = start  # index into the pieces of text
+        self.stop: int | None = None  # index of the first formula span in it
         self.inner: list[Formula] = []
+        self.mathml: str | None = None
+        self.repaired = False
 
 
 class _Markup:
@@ -46,82 +96,203 @@ class _Markup:
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.formulas: list[Formula] = []
-        self.nested = 0
+        self.nested = self.unended = self.truncated = self.repaired = 0
         self._spans: list[_Span] = []
         self._open: list[_Span] = []  # open formula spans
 
     def read(self, markup: str) -> None:
-        at, last_tag, last_math = 0, markup.rfind(">") + 1, markup.rfind("</math")
-        while tag := _TAG.search(markup, at, last_tag):
+        at = look = 0
+        last_tag, last_math = markup.rfind(">") + 1, markup.rfind("</math")
+        last_quoted = {begin: markup.rfind(end) for begin, end, _ in _QUOTED}
+        while tag := _TAG.search(markup, look, last_tag):
+            name = (tag["opens"] or tag["closes"] or tag["parted"] or "").lower()
+            if self._open:  # `$x<y$` is mathematics, not a tag; other tags are looked for by `_data`
+                is_markup = name in ("span", "math")
+            elif tag[0] in last_quoted:
+                is_markup = tag.end() <= last_quoted[tag[0]]
+            else:
+                is_markup = not tag["parted"] and (not tag["opens"] or name in _ELEMENTS)
+            if not is_markup:
+                look = tag.start() + 1
+                continue
             self._data(markup[at : tag.start()])
-            at = tag.end()
-            name = (tag["name"] or tag["name_"] or "").lower()
-            if tag[0] == "<!--" or (name in _HIDDEN and not tag["close"]):
-                end = markup.find("-->" if not name else _HIDDEN[name], at)
-                at = len(markup) if end < 0 else end + (3 if not name else 0)
-            elif name == "span":
-                self._span(tag)
-            elif name == "math" and not tag["close"] and at <= last_math:
-                self._mathml(_attributes(tag).get("alttext", ""))
-                at = markup.find("</math", at)
-            elif name in _BLOCKS:
-                self.pieces.append(" ")
+            at = look = self._tag(markup, tag, name, last_math)
         self._data(markup[at:])
         while self._spans:
-            self._close(self._spans.pop())
+            self._close(self._spans.pop(), ended=False)
+
+    def _tag(self, markup: str, tag: re.Match[str], name: str, last_math: int) -> int:
+        """Reads a tag; returns where what it governs ends."""
+        at = tag.end()
+        for begin, closing, _ in _QUOTED:
+            if tag[0] == begin:
+                end = markup.index(closing, at)
+                self.pieces.append(markup[at:end] if begin != "<!--" else "")
+                return end + len(closing)
+        if name in _HIDDEN and tag["opens"]:
+            end = markup.find(_HIDDEN[name], at)
+            return len(markup) if end < 0 else end
+        if name == "span":
+            self._span(tag)
+        elif name == "math" and tag["opens"] and at <= last_math:
+            self._mathml(_attributes(tag).get("alttext", ""))
+            return markup.find("</math", at)
+        elif name in _BLOCKS:
+            self.pieces.append(" ")
+        return at
 
     def _data(self, data: str) -> None:
-        if data:
-            self.pieces.append(html.unescape(data) if "&" in data else data)
+        """Appends text; in a formula span, without the elements in it and with what remains of entities repaired."""
+        if not self._open:
+            self.pieces.append(_decoded(data))
+            return
+        found = _REFERENCE.sub(_character, _without_elements(data) if "<" in data else data)
+        self.pieces.append(self._repaired(found))
+
+    def _repaired(self, latex: str) -> str:
+        repaired = repair_entities(latex)
+        if repaired != latex and self._open:
+            self._open[-1].repaired = True
+        elif repaired != latex:
+            self.repaired += 1
+        return repaired
 
     def _span(self, tag: re.Match[str]) -> None:
-        if not (tag["close"] or tag["close_"]):
+        if tag["opens"]:
             self._spans.append(span := _Span(_attributes(tag), len(self.pieces)))
             if span.is_formula:
+                if self._open and self._open[-1].stop is None:
+                    self._open[-1].stop = span.start
                 self._open.append(span)
         elif self._spans:
             self._close(self._spans.pop())
 
     def _mathml(self, latex: str) -> None:
-        latex = unwrapped(latex)
-        self.pieces.append(f"${latex}$" if latex else "")
-        if not self._open:
+        latex = self._repaired(unwrapped(latex))
+        self.pieces.append(f"${latex or ' '}$")
+        if self._open:
+            self._open[-1].mathml = latex
+        else:
             self.formulas.append(Formula("", latex))
 
-    def _close(self, span: _Span) -> None:
-        """Ends a span. A formula span without an id that contains others is a mistake, and is ignored."""
+    def _close(self, span: _Span, ended: bool = True) -> None:
+        """Ends a span. A formula span without an id that contains others is a mistake, and is ignored.
+
+        A formula span without an end has the text before the next one.
+        """
         if not span.is_formula:
             return
         self._open.pop()
         self.nested += bool(span.inner)
-        if span.inner and not span.attributes.get("id"):
+        self.unended += not ended
+        self.repaired += span.repaired
+        if span.inner and ended and not span.attributes.get("id"):
             found = span.inner
         else:
-            latex = "".join(self.pieces[span.start :]).strip()
-            for opening, closing in _DELIMITERS:
-                if latex.startswith(opening):
-                    latex = latex.removeprefix(opening).removesuffix(closing).strip()
-                    break
-            found = [Formula(span.attributes.get("id", ""), latex, span.attributes.get("visual_id", ""))]
+            content = trimmed("".join(self.pieces[span.start : None if ended else span.stop]))
+            if not ended and (delimited := _FORMULA.match(content)):
+                content = delimited[0]
+            latex, closed = (span.mathml, True) if content == f"${span.mathml}$" else _undelimited(content)
+            self.truncated += not closed
+            found = [Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", ""))]
+            found += [] if ended else span.inner
         (self._open[-1].inner if self._open else self.formulas).extend(found)
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
     found = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
-    return {name.lower(): html.unescape(double or single or bare) for name, double, single, bare in found}
+    return {name.lower(): _decoded(double or single or bare) for name, double, single, bare in found}
+
+
+def _decoded(text: str) -> str:
+    try:
+        return html.unescape(text) if "&" in text else text
+    except ValueError:  # a number of thousands of digits
+        return text
+
+
+def _without_elements(text: str) -> str:
+    """Returns the text of a formula span without elements: `<br>`, and tags of elements that end in the span."""
+    for begin, end, remains in _QUOTED:
+        last = text.rfind(end)
+        if last > 0:
+            inside = re.compile(f"{re.escape(begin)}(.*?){re.escape(end)}", re.DOTALL)
+            text = inside.sub(remains, text[: last + len(end)]) + text[last + len(end) :]
+    ends = Counter(tag["name"].lower() for tag in _WITHIN.finditer(text) if tag["close"])
+
+    def text_of(tag: re.Match[str]) -> str:
+        name = (tag["name"] or "").lower()
+        if tag["close"]:
+            ends[name] -= 1
+        elif name and name != "br" and (name not in _ELEMENTS or ends[name] < 1):
+            return tag[0]
+        return " " if name in _BLOCKS else ""
+
+    return _WITHIN.sub(text_of, text)
+
+
+def _undelimited(latex: str) -> tuple[str, bool]:
+    """Returns LaTeX without its delimiters, and whether it ends with the delimiter with which it begins."""
+    for opening, closing in _DELIMITERS:
+        if latex.startswith(opening):
+            inside = latex.removeprefix(opening)
+            before = inside.removesuffix(closing)
+            closed = not inside or (before != inside and not _ends_in_escape(before))
+            return trimmed(before if closed else inside), closed
+    return latex, True
+
+
+def _ends_in_escape(latex: str) -> bool:
+    return (len(latex) - len(latex.rstrip("\\"))) % 2 == 1
+
+
+def trimmed(latex: str) -> str:
+    r"""Returns LaTeX without the blanks around it, except for the blank of a control space at its end.
+
+    Examples
+    --------
+    >>> trimmed(" x\\ ")
+    'x\\ '
+    """
+    bare = latex.strip()
+    return f"{bare} " if _ends_in_escape(bare) and latex.rstrip() != latex else bare
+
+
+def repair_entities(latex: str) -> str:
+    r"""Replaces entities in LaTeX, which remain where a page or post was escaped several times.
+
+    `&lt` and `&gt` may lack their semicolon. LaTeXML reads the `&` as the end of a cell, so that an entity may be in
+    two: `&\displaystyle amp;`. Other uses of `&` remain.
+
+    Examples
+    --------
+    >>> repair_entities(r"a&lt;b &amp;amp;gt; 0&\displaystyle amp;=c & d")
+    'a<b > 0&=c & d'
+    """
+    return _REMAINING.sub(_character, latex) if "&" in latex or ";" in latex else latex
+
+
+def _character(found: re.Match[str]) -> str:
+    """Returns the character of a reference, or the reference if there is none of its name."""
+    groups = found.groupdict()
+    name = groups["one"] or groups.get("after") or groups.get("bare")
+    one = html.unescape(f"&{name};") if name and name.startswith("#") else html5.get(f"{name or 'amp'};")
+    if one is None:
+        return found[0] if groups["one"] else f"&{name};"
+    return one + ("$" if "$" in found[0] else "")
 
 
 def unwrapped(latex: str) -> str:
     """Returns LaTeX without the line breaks (`%` and a blank) that LaTeXML inserts in `alttext`."""
     if "%" not in latex:
-        return latex.strip()
+        return trimmed(latex)
 
     def join(broken: re.Match[str]) -> str:
         before, after = latex[max(0, broken.start() - 40) : broken.start()], latex[broken.end() : broken.end() + 1]
         command = re.search(r"\\[a-zA-Z]+$", before)
         return broken[1] + (" " if command and after.isalpha() else "")
 
-    return _CONTINUED.sub(join, latex).strip()
+    return trimmed(_CONTINUED.sub(join, latex))
 
 
 _FORMULA = re.compile(
@@ -131,7 +302,7 @@ _FORMULA = re.compile(
 
 def formulas_in(text: str) -> tuple[str, ...]:
     """Returns the LaTeX of the formulas in a text, without delimiters; environments keep their begin and end."""
-    return tuple(next((part for part in found[:5] if part), "").strip() for found in _FORMULA.findall(text))
+    return tuple(trimmed(next((part for part in found[:5] if part), "")) for found in _FORMULA.findall(text))
 
 
 def read_markup(markup: str) -> Marked:
@@ -141,7 +312,9 @@ def read_markup(markup: str) -> Marked:
     """
     reader = _Markup()
     reader.read(markup)
-    return Marked(" ".join("".join(reader.pieces).split()), tuple(reader.formulas), reader.nested)
+    text = " ".join("".join(reader.pieces).split())
+    counts = (reader.nested, reader.unended, reader.truncated, reader.repaired)
+    return Marked(text, tuple(reader.formulas), *counts)
 
 
 def plain(markup: str) -> tuple[str, tuple[Formula, ...]]:

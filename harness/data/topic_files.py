@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from harness.data.markup import formulas_in, plain
+from harness.data.markup import formulas_in, read_markup, repair_entities, trimmed
 from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted, format_error
 from harness.io.ids import check_id, check_length
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
-    """Returns the topics of (line, topic) in order, after checking that ids are valid and unique."""
+def unique(topics: list[tuple[int, Topic]], path: str, remarks: Mapping[str, int] | None = None) -> Topics:
+    """Returns the topics of (line, topic) in order, after checking that ids are valid and unique.
+
+    `remarks` are those of the topics; by default, the number of their formulas.
+    """
     if not topics:
         raise format_error(path, 0, "no topics found")
     seen: dict[str, int] = {}
@@ -30,13 +35,17 @@ def unique(topics: list[tuple[int, Topic]], path: str) -> Topics:
         if topic.id in seen:
             raise format_error(path, line, f"topic {topic.id!r} is on line {seen[topic.id]} already")
         seen[topic.id] = line
-    return Topics(tuple(topic for _, topic in topics))
+    return Topics(
+        tuple(topic for _, topic in topics),
+        {"formulas": sum(len(topic.formulas) for _, topic in topics)} if remarks is None else remarks,
+    )
 
 
 def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
     """Reads the organisers' XML: `Topic` with `number`, `Title`, `Question`, `Tags`; for Task 2 also the formula.
 
     Document types and entities are refused: topic files do not need them, and expanded entities can exhaust memory.
+    The remarks of the topics are those of titles and questions (`harness.data.markup.Marked.remarks`).
     """
     from xml.etree import ElementTree
 
@@ -48,6 +57,7 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
         # Mainly UTF-16, in which the search above does not find the words.
         raise format_error(path, data.count(b"\n", 0, data.index(b"\x00")) + 1, "byte 0x00 is not UTF-8 text")
     topics: list[tuple[int, Topic]] = []
+    remarks: Counter[str] = Counter()
     parser: ElementTree.XMLPullParser[Element] = ElementTree.XMLPullParser(["end"])
     try:
         # Fed line by line, to know the line on which each topic ends.
@@ -55,24 +65,34 @@ def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
             parser.feed(line)
             for _, element in cast("Iterator[tuple[str, Element]]", parser.read_events()):
                 if element.tag == "Topic":
-                    topics.append((number, _from_xml(element, language)))
+                    topics.append((number, _from_xml(element, language, remarks)))
         parser.close()
     except (LookupError, ValueError) as error:
         raise format_error(path, 1, f"encoding that is not known here: {error}; expected UTF-8") from None
     except ElementTree.ParseError as error:
         raise format_error(path, error.position[0], f"not valid XML: {str(error).partition(':')[0]}") from None
-    return unique(topics, path)
+    return unique(topics, path, remarks)
 
 
-def _from_xml(element: Element, language: str) -> Topic:
+def _from_xml(element: Element, language: str, remarks: Counter[str]) -> Topic:
     parts = {child.tag: "".join(child.itertext()) for child in element}
-    title, in_title = plain(parts.get("Title", ""))
-    body, in_body = plain(parts.get("Question", ""))
+    markup = {child.tag: _inner(child) for child in element}
+    title, body = read_markup(markup.get("Title", "")), read_markup(markup.get("Question", ""))
+    remarks.update(title.remarks() + body.remarks())
     tags = tuple(tag.strip() for tag in parts.get("Tags", "").split(",") if tag.strip())
-    formulas = in_title + in_body
+    formulas = title.formulas + body.formulas
     if asked := parts.get("Formula_Id", "").strip():  # Task 2: the query formula
-        formulas = (Formula(asked, parts.get("Latex", "").strip()),)
-    return Topic(element.get("number", ""), title, body, tags, formulas, language)
+        formulas = (Formula(asked, trimmed(repair_entities(parts.get("Latex", "")))),)
+    return Topic(element.get("number", ""), title.text, body.text, tags, formulas, language)
+
+
+def _inner(element: Element) -> str:
+    """Returns the markup in an element, which is usually escaped text; elements in it are markup too."""
+    from xml.etree import ElementTree
+
+    if not len(element):
+        return element.text or ""
+    return html.escape(element.text or "") + "".join(ElementTree.tostring(child, "unicode") for child in element)
 
 
 def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:

@@ -105,6 +105,10 @@ class Topic:
 class Topics:
     """The topics of a collection, in the order of their file; ids are unique.
 
+    Attributes
+    ----------
+    remarks : number of formulas and of irregularities in the file, by name; empty if the reader counts none.
+
     Examples
     --------
     >>> Topics((Topic("A.1", "What is $i$?", attributes={"category": "concept"}),)).frame()
@@ -113,6 +117,7 @@ class Topics:
     """
 
     topics: tuple[Topic, ...]
+    remarks: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.topics)
@@ -130,7 +135,8 @@ class Topics:
 
     def with_attributes(self, attributes: Mapping[str, Mapping[str, str]]) -> Topics:
         """Returns the same topics with further attributes, by topic id."""
-        return Topics(tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics))
+        topics = tuple(replace(t, attributes={**t.attributes, **attributes.get(t.id, {})}) for t in self.topics)
+        return replace(self, topics=topics)
 
     def frame(self) -> DataFrame:
         """Returns `query_id`, `title`, `body`, `tags`, `language`, a column for each attribute (None: lacks it)."""

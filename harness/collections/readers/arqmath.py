@@ -33,7 +33,7 @@ from harness.collections.readers.streams import BLOCK, LONGEST_LINE, opened
 from harness.data.markup import Marked, read_markup
 from harness.errors import HarnessError, format_error, suggestion
 
-VERSION = 2
+VERSION = 3
 QUESTION, ANSWER = "1", "2"
 LARGEST_ID = 1 << 62
 COLUMNS = ("question", "question_id", "accepted", "score", "html")
@@ -199,6 +199,8 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
             continue
         head, body = read_markup(row["Title"]), read_markup(row.get("Body", ""))
         remarks["questions without an answer"] += 1
+        remarks.update(head.remarks())
+        remarks.update(body.remarks())
         words = tuple(row.get("Tags", "").replace("<", " ").replace(">", " ").replace("|", " ").split())
         yield (path, line), Document(str(post), head.text, body.text, words, head.formulas + body.formulas)
 
@@ -208,16 +210,15 @@ def _document(
 ) -> Document:
     """Returns an answer; parses its question's body, which is slow, only if it is kept."""
     head, body = read_markup(question.title), read_markup(attributes["Body"])
-    asked = read_markup(question.body) if "question" in keep else Marked("", (), 0)
+    asked = read_markup(question.body) if "question" in keep else Marked("")
     formulas = head.formulas + asked.formulas + body.formulas
     answer = str(int(attributes["Id"]))
     accepted = question.accepted == answer
     remarks["answers"] += 1
     if "accepted" in keep:
         remarks["accepted answers"] += accepted
-    remarks["formulas"] += len(formulas)
-    remarks["formulas without LaTeX"] += sum(not formula.latex for formula in formulas)
-    remarks["formula spans around others"] += head.nested + asked.nested + body.nested
+    for part in (head, asked, body):
+        remarks.update(part.remarks())
     words = tuple(question.tags.replace("<", " ").replace(">", " ").replace("|", " ").split())
     known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
     known |= {"score": attributes.get("Score", ""), "html": attributes["Body"]}
@@ -275,5 +276,5 @@ def check(path: Path) -> None:
 
 
 POSTS = Reader("arqmath-posts", read, VERSION, unique=True)
-UNANSWERED = Reader("arqmath-unanswered", unanswered, 1, unique=True)
+UNANSWERED = Reader("arqmath-unanswered", unanswered, VERSION, unique=True)
 READERS = (POSTS, UNANSWERED)

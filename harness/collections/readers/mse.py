@@ -6,7 +6,6 @@ are either pages with their formulas, or single formulas.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from harness.data.markup import read_markup
 from harness.data.topics import Formula
 from harness.errors import HarnessError, format_error, suggestion
 
-VERSION = 2
+VERSION = 3
 COLUMNS = ("question", "question_id", "html")
 _NAME = re.compile(r"(\d+)_(\d+)\.html")
 # The parts of a page in order; each ends where the next one begins.
@@ -26,8 +25,6 @@ _DIVISION = {part: re.compile(rf'<div\b[^>]*\sid="{part}"[^>]*>') for part in _P
 
 # HTML tags in a formula's LaTeX, from text between two formulas that the organisers mistook for a formula.
 _TAG = re.compile(r"</?(?:p|em|strong|li|ul|ol|h\d|blockquote)>")
-# Some pages were escaped twice.
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#\d{1,7});")
 # The parts that formulas are taken from, and whether those belong to the question.
 _HOLDERS = (("question-title", True), ("question", True), ("answer", False))
 
@@ -60,8 +57,7 @@ def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
     """
     known: dict[str, tuple[str, Formula]] = {}
     for question, answer, path in _pages(corpus):
-        for post, found in _occurrences(path, question, answer):
-            formula = Formula(found.id, _unescaped(found.latex), found.visual_id)
+        for post, formula in _occurrences(path, question, answer, remarks):
             remarks["formulas"] += 1
             remarks["formulas without an id (left out)"] += not formula.id
             if not formula.id:
@@ -74,7 +70,6 @@ def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
                 continue
             remarks["formulas without LaTeX"] += not formula.latex
             remarks["formulas without a visual id"] += not formula.visual_id
-            remarks["formulas escaped twice"] += formula.latex != found.latex
             body = f"${formula.latex}$" if formula.latex else ""
             yield (path, 0), Document(formula.id, body=body, formulas=(formula,), columns={"post": post})
 
@@ -90,16 +85,14 @@ def _pages(corpus: Corpus) -> list[tuple[str, str, Path]]:
     return [(str(question), str(answer), path) for question, answer, path in sorted(pages)]
 
 
-def _occurrences(path: Path, question: str, answer: str) -> Iterator[tuple[str, Formula]]:
+def _occurrences(path: Path, question: str, answer: str, remarks: Remarks) -> Iterator[tuple[str, Formula]]:
     """Yields (post id, formula) for each formula of a page."""
     parts = _parts(path, question, answer)
     for part, of_question in _HOLDERS:
-        for formula in read_markup(parts[part]).formulas:
+        found = read_markup(parts[part])
+        remarks["formulas with repaired entities"] += found.repaired
+        for formula in found.formulas:
             yield question if of_question else answer, formula
-
-
-def _unescaped(latex: str) -> str:
-    return html.unescape(latex) if _ENTITY.search(latex) else latex
 
 
 def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remarks) -> Document:
@@ -108,9 +101,8 @@ def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remark
     formulas = title.formulas + asked.formulas + body.formulas
     remarks["answers"] += 1
     remarks["answers with formula spans around others"] += bool(body.nested)
-    remarks["formula spans around others"] += title.nested + asked.nested + body.nested
-    remarks["formulas"] += len(formulas)
-    remarks["formulas without LaTeX"] += sum(not formula.latex for formula in formulas)
+    for found in (title, asked, body):
+        remarks.update(found.remarks())
     remarks["formulas without a visual id"] += sum(not formula.visual_id for formula in formulas)
     remarks["formulas with tags of HTML in their LaTeX"] += sum(bool(_TAG.search(f.latex)) for f in formulas)
     tags = tuple(read_markup(parts["tags"]).text.split())

@@ -15,7 +15,7 @@ from harness.data import markup, topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import format_error
 
-VERSION = 1
+VERSION = 2
 
 
 def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
@@ -25,7 +25,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
         name, tab, latex = line.partition("\t")
         if not tab or not latex.strip():
             raise format_error(path, number, "expected a topic id, a tab and LaTeX")
-        latex = latex.strip()
+        latex = markup.trimmed(latex)
         kind = "wildcard" if "\\qvar" in latex else "concrete"
         formula = Formula(name, latex)
         found.append(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import re
 
-from harness.data.markup import unwrapped
+from harness.data.markup import repair_entities, unwrapped
 
 # Approximate post id from which `<hr>` replaces `<hr />`. Among the ARQMath-1 answers for which the scores of
 # CrossMath's authors clearly distinguish the two forms, 404165 has the older and 1159293 the newer one.
@@ -23,13 +23,11 @@ _VISUAL = re.compile(r'(<span\b[^>]*?) visual_id="[^"]*"')
 _EMPTY = re.compile(r"<(br|hr|img)\b([^>]*?)\s*/?>")
 _ALT_FIRST = re.compile(r'<img alt="([^"]*)" src="([^"]*)"')
 
-_ESCAPED = re.compile(r"&(?:[lg]t|(?:amp|quot|#\d{1,7});)")
 _LEAK = re.compile(r"\$+\}? *\\par\b.*", re.DOTALL)
 _PLAIN = re.compile(r"\\begin\{(p?matrix|cases)\}\{")
 _PLAIN_END = re.compile(r"\\end\{(?:p?matrix|cases)\}(\}?)")
 _UNKNOWN = re.compile(r"\\qvar@construct\{\$\}(?:\\par)?")
 _PRIMES = re.compile(r"\^\{((?:\\prime)+)(?: ?([^{}]+))?\}")
-_CELL = re.compile(r"&(?:\\displaystyle)? ?amp;")
 _ALIGNED = re.compile(r"(\\begin\{aligned\}|&|\\\\) *\\displaystyle(?![A-Za-z]) ?")
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{aligned\}")
 _BIG = re.compile(r"(\\[bB]igg?[lrm]?)\{(\\?[^\\{}]|\\[{}]|\\[A-Za-z]+)\}")
@@ -65,12 +63,11 @@ def as_typed(latex: str) -> str:
     >>> as_typed(r"f^{\prime}(x_{1})=x^{n} y&gt;\bigg{(}0")
     "f'(x_1)=x^n y>\\bigg(0"
     """
-    latex = unwrapped(html.unescape(latex) if _ESCAPED.search(latex) else latex)
+    latex = unwrapped(repair_entities(latex))
     latex = _LEAK.sub("", _UNKNOWN.sub("?", latex))  # some formulas contain the following ones as well
     if r"\hfil" in latex:  # plain TeX `\pmatrix{...}`, which LaTeXML converts to half an environment
         latex = _PLAIN_END.sub(r"\1", _PLAIN.sub(r"\\\1{", latex)).replace(r"\hfil", "")
     latex = _PRIMES.sub(lambda m: "'" * m[1].count("p") + (f"^{{{m[2]}}}" if m[2] else ""), latex)
-    latex = _CELL.sub("&", latex)  # LaTeXML read the HTML entity `&amp;` as `&` and three letters
     if r"\begin{aligned}" in latex:
         latex = _ENVIRONMENT.sub(r"\\\1{align}", _ALIGNED.sub(r"\1", latex))
     latex = _BIG.sub(r"\1\2", latex).replace(r"\begin{array}[]", r"\begin{array}")
