@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from harness.collections.corpora import load_corpus
 from harness.collections.files import local
 from harness.collections.load import load_collection
+from harness.data.markup import read_markup
 from harness.data.topics import Formula
 from harness.formulas.text.delimiters import spans
 
 YEARS = tuple(f"arqmath-{year}-task{task}" for year in (1, 2, 3) for task in (1, 2))
 LANGUAGES = ("eng", "ces", "ces-paper", "hrv", "spa", "pes", "hin", "npi")
-PAGES = ("mse-pages", "mse-formulas")
 # Column -> name in the remarks of a reader.
 COLUMNS = {
     "read": "formulas",
@@ -31,7 +31,7 @@ COLUMNS = {
 }
 _CONTAINER = re.compile(r'<span(?:="")?\s[^<>]*class="math-container"[^<>]*>')
 _FIELD = re.compile(r"<(Title|Question)>(.*?)</\1>", re.DOTALL)
-_CELL = re.compile(r"(&?\$?)\\displaystyle (amp|[lg]t);")
+_CELL = re.compile(r"(&?\$?)\\displaystyle ?(amp|[lg]t|#39);")
 _ENTITY = re.compile(r"&(?:#?\w+;|[lg]t)")
 
 
@@ -55,19 +55,20 @@ def contents(markup: str) -> Iterator[str]:
     """Yields the LaTeX of each `math-container` that is not around others, as it is in the file."""
     for piece in _CONTAINER.split(markup)[1:]:
         content, end, _ = piece.replace('< span="">', "</span>").partition("</span>")
-        shown = re.search(r'<math\b[^>]*?alttext="([^"]*)"', content)
+        shown = re.search(r"""<math\b[^>]*?alttext=("[^"]*"|'[^']*')""", content)
         if shown or "<math" in content:
-            yield html.unescape(shown[1]) if shown else ""
+            yield html.unescape(shown[1][1:-1]) if shown else ""
         elif end:
             yield content
 
 
 def packed(latex: str) -> str:
     """Returns LaTeX without delimiters, blanks, breaks of lines (`%`) and entities, however often escaped."""
+    latex = re.sub(r"(?<!\\)%\s", "", latex)
     latex, before = _CELL.sub(lambda cell: f"&{cell[2]};{cell[1].lstrip('&')}", latex), ""
     while before != latex:
         before, latex = latex, _ENTITY.sub(lambda entity: html.unescape(entity[0]), latex)
-    return re.sub(r"(?<!\\)%|\s", "", latex).strip("$")
+    return re.sub(r"\s", "", latex).strip("$")
 
 
 def row(name: str, file: Iterable[str], read: Iterable[Formula], remarks: Mapping[str, int]) -> tuple[str | int, ...]:
@@ -89,10 +90,11 @@ def rows() -> Iterator[tuple[str | int, ...]]:
     for name in YEARS:
         topics = load_collection(name).topics()
         inside = [latex for field in fields(name) for latex in contents(field)]
-        # Topics of Task 2 keep the formula that is asked for; the others are in their texts.
-        read = [Formula("", span.latex) for t in topics for text in (t.title, t.body) for span in spans(text)]
-        own = [formula for topic in topics for formula in topic.formulas]
-        yield row(name, inside, own if name.endswith("1") else read, topics.remarks)
+        if name.endswith("task1"):
+            read = [formula for topic in topics for formula in topic.formulas]
+        else:  # such topics keep one formula of those in their texts
+            read = [formula for field in fields(name) for formula in read_markup(field).formulas]
+        yield row(name, inside, read, topics.remarks)
     for language in LANGUAGES:
         topics = load_collection(f"crossmath-{language}").topics()
         inside = [span.latex for topic in topics for text in (topic.title, topic.body) for span in spans(text)]
@@ -101,14 +103,12 @@ def rows() -> Iterator[tuple[str | int, ...]]:
     assert browsing.topic_file is not None
     text = local(browsing.topic_file.file).read_text(encoding="utf-8")
     asked = [line.partition("\t")[2] for line in text.splitlines() if line]
-    yield row(
-        browsing.name, asked, (f for topic in browsing.topics() for f in topic.formulas), browsing.topics().remarks
-    )
+    topics = browsing.topics()
+    yield row(browsing.name, asked, (formula for topic in topics for formula in topic.formulas), topics.remarks)
     inside = [latex for field in page_fields() for latex in contents(field)]
-    for name in PAGES:
-        remarks: Counter[str] = Counter()
-        documents = list(load_corpus(name).documents(remarks))
-        yield row(name, inside, (f for document in documents for f in document.formulas), remarks)
+    remarks: Counter[str] = Counter()
+    documents = list(load_corpus("mse-pages").documents(remarks))
+    yield row("mse-pages", inside, (formula for document in documents for formula in document.formulas), remarks)
 
 
 def markdown(table: Iterable[Sequence[str | int]]) -> str:
@@ -120,4 +120,4 @@ def markdown(table: Iterable[Sequence[str | int]]) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(rows()))  # noqa: T201
+    print(markdown(rows()))

@@ -23,7 +23,7 @@ _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 _TAG = re.compile(
     r"""<(?P<opens>[a-zA-Z][a-zA-Z0-9]*)(?=[\s/>])"""
     r"""(?:(?P<rest>(?:[^<>"']|"[^"]{0,65536}"|'[^']{0,65536}'){0,2048}+)>|(?P<rest_>[^<>]*)>)"""
-    r"""|</(?P<closes>[a-zA-Z][^\s/>]*)[^>]*>|<!--|<!\[CDATA\[|<[!?][^>]*>"""
+    r"""|</(?P<closes>[a-zA-Z][^\s/>]*)[^<>]*>|<!--|<!\[CDATA\[|<[!?][^<>]*>"""
     r"""|<\ (?P<parted>span)="">"""  # `</span>` that a parser of HTML made part of a tag: `$x<y$</span>`
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
@@ -189,14 +189,19 @@ class _Markup:
         if span.inner and ended and not span.attributes.get("id"):
             found = span.inner
         else:
+            if ended:
+                self.pieces[span.start :] = ["".join(self.pieces[span.start :])]  # joined once if spans are nested
             content = trimmed("".join(self.pieces[span.start : None if ended else span.stop]))
             if not ended and (delimited := _FORMULA.match(content)):
                 content = delimited[0]
             latex, closed = (span.mathml, True) if content == f"${span.mathml}$" else _undelimited(content)
             self.truncated += not closed
-            found = [Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", ""))]
-            found += [] if ended else span.inner
-        (self._open[-1].inner if self._open else self.formulas).extend(found)
+            found = [] if ended else span.inner
+            found.insert(0, Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", "")))
+        if self._open and not self._open[-1].inner:
+            self._open[-1].inner = found  # not copied, so that the time is linear in the depth
+        else:
+            (self._open[-1].inner if self._open else self.formulas).extend(found)
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:

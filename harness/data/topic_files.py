@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from harness.data.markup import formulas_in, read_markup, repair_entities, trimmed
+from harness.data.markup import Marked, formulas_in, read_markup, repair_entities, trimmed
 from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted, format_error
 from harness.io.ids import check_id, check_length
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def unique(topics: list[tuple[int, Topic]], path: str, remarks: Mapping[str, int] | None = None) -> Topics:
     """Returns the topics of (line, topic) in order, after checking that ids are valid and unique.
 
-    `remarks` are those of the topics; by default, the number of their formulas.
+    `remarks` are those of the topics; by default, the numbers of their formulas.
     """
     if not topics:
         raise format_error(path, 0, "no topics found")
@@ -35,10 +35,10 @@ def unique(topics: list[tuple[int, Topic]], path: str, remarks: Mapping[str, int
         if topic.id in seen:
             raise format_error(path, line, f"topic {topic.id!r} is on line {seen[topic.id]} already")
         seen[topic.id] = line
-    return Topics(
-        tuple(topic for _, topic in topics),
-        {"formulas": sum(len(topic.formulas) for _, topic in topics)} if remarks is None else remarks,
-    )
+    found = tuple(topic for _, topic in topics)
+    if remarks is None:
+        remarks = Marked("", tuple(formula for topic in found for formula in topic.formulas)).remarks()
+    return Topics(found, remarks)
 
 
 def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
@@ -78,7 +78,8 @@ def _from_xml(element: Element, language: str, remarks: Counter[str]) -> Topic:
     parts = {child.tag: "".join(child.itertext()) for child in element}
     markup = {child.tag: _inner(child) for child in element}
     title, body = read_markup(markup.get("Title", "")), read_markup(markup.get("Question", ""))
-    remarks.update(title.remarks() + body.remarks())
+    for part in (title, body):
+        remarks.update(part.remarks())
     tags = tuple(tag.strip() for tag in parts.get("Tags", "").split(",") if tag.strip())
     formulas = title.formulas + body.formulas
     if asked := parts.get("Formula_Id", "").strip():  # Task 2: the query formula

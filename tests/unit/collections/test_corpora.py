@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import html
 import json
 import lzma
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -11,13 +13,15 @@ from pathlib import Path
 
 import pytest
 from corpora_tools import corpus, mathml, message, span
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.collections.load import load_collection
 from harness.collections.readers import arqmath as posts
 from harness.collections.readers.streams import json_items, lines
-from harness.data.markup import formulas_in, read_markup, unwrapped
+from harness.data.markup import formulas_in, read_markup, repair_entities, trimmed, unwrapped
 from harness.data.topics import Formula
 from harness.io import config
 
@@ -32,7 +36,8 @@ Conf = Callable[[str, str, str], Path]
     [
         (span(mathml("x^2"), "7", "9"), "$x^2$", [Formula("7", "x^2", "9")], 0),
         (f"a{mathml('x')}b", "a$x$b", [Formula("", "x")], 0),
-        (span(mathml("")), "", [Formula("1", "")], 0),
+        # A formula without LaTeX is one.
+        (span(mathml("")), "$ $", [Formula("1", "")], 0),
         (span(mathml("a&lt;b")), "$a<b$", [Formula("1", "a<b")], 0),
         (span("<?xml version='1.0'?> " + mathml("x")), "$x$", [Formula("1", "x")], 0),
         # A span without an id around others is no formula; one with an id is, and the others are not.
@@ -52,6 +57,21 @@ Conf = Callable[[str, str, str], Path]
         ("<script>never closed", "", [], 0),
         ('<a title="x > y">b</a>', "b", [], 0),
         ('<a title="never closed>b</a> c', "b c", [], 0),
+        ("a <!-- never closed, b", "a <!-- never closed, b", [], 0),
+        # A formula span that never ends has one formula, and those after it are read.
+        (
+            '<span class="math-container" id="1">$a&lt;b$ so ' + span("$y$", "2") + " c",
+            "$a<b$ so $y$ c",
+            [Formula("1", "a<b"), Formula("2", "y")],
+            1,
+        ),
+        # An end that a parser of HTML made part of a tag.
+        (
+            '<span class="math-container">$1<x$< span=""> and ' + span("$y$") + "</x$<>",
+            "$1<x$ and $y$",
+            [Formula("", "1<x"), Formula("1", "y")],
+            0,
+        ),
     ],
 )
 def test_markup_of_posts(markup: str, text: str, formulas: list[Formula], nested: int) -> None:
@@ -70,6 +90,13 @@ def test_markup_of_posts(markup: str, text: str, formulas: list[Formula], nested
         (r"5\% of", r"5\% of"),
         (r"a\\% b", r"a\\b"),
         (" x ", "x"),
+        # The blank of a control space is part of it; a line break has none.
+        ("x=\\sqrt{y}\\ ", "x=\\sqrt{y}\\ "),
+        ("x\\\n\n", "x\\ "),
+        ("x\\\\ ", "x\\\\"),
+        ("x\\\\\\ ", "x\\\\\\ "),
+        ("50\\%\\ ", "50\\%\\ "),
+        ("\\", "\\"),
     ],
 )
 def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
@@ -78,16 +105,97 @@ def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    ["<span>" * 60_000, "<a '" * 30_000, '<math alttext="' * 20_000, "<!--" * 50_000, "<math>" * 50_000, "% " * 60_000],
+    [
+        "<span>" * 60_000,
+        "<a '" * 30_000,
+        "<a x=1 " * 30_000,
+        "<b>" * 60_000,
+        "&amp;" * 60_000,
+        "<!---->" + "<!--" * 50_000,
+        "<![CDATA[" * 30_000,
+        "</" * 90_000,
+        "<?xml " * 40_000,
+        "</b " * 50_000,
+        "<span class=math-container id=1>x" * 9_000,
+        "\\\\" * 90_000,
+        "&\\displaystyle " * 20_000,
+        '<math alttext="' * 20_000,
+        "<!--" * 50_000,
+        "<math>" * 50_000,
+        "% " * 60_000,
+    ],
 )
 def test_hostile_markup_takes_no_time(hostile: str) -> None:
+    read_markup(hostile)
     read_markup(f'<span class="math-container">{hostile}')
+    read_markup(f'<span class="math-container">{hostile}</span> --> ]]> </b> " >')
     unwrapped(hostile)
+    repair_entities(hostile)
 
 
 def test_formulas_in_text() -> None:
-    text = r"so $x$, $$y^2$$ and \(z\) with \[w\] or \begin{align*}q\end{align*}; $ $"
-    assert formulas_in(text) == ("x", "y^2", "z", "w", r"\begin{align*}q\end{align*}", "")
+    text = r"so $x\ $, $$y^2$$ and \(z\) with \[w\] or \begin{align*}q\end{align*}; $ $"
+    assert formulas_in(text) == ("x\\ ", "y^2", "z", "w", r"\begin{align*}q\end{align*}", "")
+
+
+LATEX = st.text(st.sampled_from("ab<>=/ \\{}^_&;#$'\"pinbr\n"), max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("given", "latex"),
+    [
+        ("a&lt;b", "a<b"),
+        ("a &gt; b &amp; c", "a > b & c"),
+        ("a&#62;b&#x3c;c&quot;&#39;", "a>b<c\"'"),
+        ("a&amp;amp;lt;b", "a<b"),
+        ("a&#38;lt;b", "a<b"),
+        ("a&AMP;lt;b", "a<b"),
+        ("x&nbsp;y", "x\xa0y"),
+        ("1&#215;2", "1×2"),
+        ("0&lta&ltb", "0<a<b"),
+        (r"a&\displaystyle amp;=b\\ &\displaystyle amp;=c", r"a&=b\\ &=c"),
+        (r"u&\displaystyle gt;0,0&\displaystyle lt;v", "u>0,0<v"),
+        (r"a$x$&$\displaystyle amp;=$&$\displaystyle amp;y$b", "a$x$&$=$&$y$b"),
+        (r"\displaystyle amp;=b", "&=b"),
+        # What only looks like an entity.
+        (r"1&xi;", r"1&xi;"),
+        (r"a&b;c&\alpha;&copy d& lt", r"a&b;c&\alpha;&copy d& lt"),
+        ("&notit;&;&#;", "&notit;&;&#;"),
+    ],
+)
+def test_entities_in_latex(given: str, latex: str) -> None:
+    assert repair_entities(given) == latex
+    # In a post, and in the MathML of a page.
+    for markup in (span(html.escape(f"${given}$")), span(mathml(html.escape(given)))):
+        found = read_markup(markup)
+        assert [formula.latex for formula in found.formulas] == [latex]
+        assert " ".join(latex.split()) in found.text
+        assert found.repaired == (given != latex)
+
+
+@given(st.lists(st.sampled_from(["&", "amp;", "lt;", "gt", "#38;", "\\displaystyle ", "$", "x"]), max_size=12))
+def test_a_repaired_formula_has_nothing_left_to_repair(parts: list[str]) -> None:
+    latex = "".join(parts)
+    assert repair_entities(repair_entities(latex)) == repair_entities(latex)
+
+
+@given(LATEX)
+def test_a_formula_comes_back_from_a_post_and_from_a_page(latex: str) -> None:
+    latex = repair_entities(latex)
+    for markup in (span(f"$${html.escape(latex)} $$"), span(mathml(html.escape(latex) + " "))):
+        found = read_markup(f"<p>so {markup} is</p>")
+        expected = unwrapped(latex + " ")
+        assert [formula.latex for formula in found.formulas] == [expected]
+        assert found.text.startswith("so ")
+        assert found.text.endswith(" is")
+        assert (found.nested, found.unended, found.truncated, found.repaired) == (0, 0, 0, 0)
+
+
+@given(st.text(st.sampled_from("ab<>=/ \\{}^_$pinbr\n"), max_size=40))
+def test_a_formula_whose_signs_are_not_escaped_comes_back(latex: str) -> None:
+    if not re.search(r"</[a-z]|<br[\s/>]|<!|<\?", latex):
+        (formula,) = read_markup(span(f"$${latex} $$")).formulas
+        assert formula.latex == trimmed(latex + " ")
 
 
 # --- streams ---

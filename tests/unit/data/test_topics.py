@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.data.markup import plain
+from harness.data.markup import plain, trimmed
 from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, crossmath_tsv, jsonl, trec, tsv
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import FormatError
@@ -18,7 +19,7 @@ TWO = b"""<?xml version="1.0" encoding="utf-8"?>
   <Topic number="A.1">
     <Title>Is &lt;span class="math-container" id="q_1"&gt;$x^2$&lt;/span&gt; even?</Title>
     <Question>&lt;p&gt;Let
-      &lt;span class="math-container" id="q_2"&gt;$$a &amp;lt; b$$&lt;/span&gt;.&lt;/p&gt;</Question>
+      &lt;span class="math-container" id="q_2"&gt;$$a &amp;amp;lt; b$$&lt;/span&gt;.&lt;/p&gt;</Question>
     <Tags>algebra-precalculus, functions ,</Tags>
   </Topic>
   <Topic number="A.2"><Title>Second</Title></Topic>
@@ -66,6 +67,31 @@ def span(text: str, name: str = "q_1") -> str:
         # A line break inside a formula must not glue a command to what follows.
         (span(r"$\alpha<br>b$"), r"$\alpha b$", [("q_1", r"\alpha b")]),
         (span("$a<em>b</em>$"), "$ab$", [("q_1", "ab")]),
+        # A sign that is not escaped is no tag, unless the element ends in the formula.
+        (
+            span("$M<x$") + " then " + span("$x^k<e^x$", "q_2"),
+            "$M<x$ then $x^k<e^x$",
+            [("q_1", "M<x"), ("q_2", "x^k<e^x")],
+        ),
+        (span("$x<y$") + " and " + span("$z>w$", "q_2"), "$x<y$ and $z>w$", [("q_1", "x<y"), ("q_2", "z>w")]),
+        (span("$a<b>c$"), "$a<b>c$", [("q_1", "a<b>c")]),
+        (span("$a<b, c>d$"), "$a<b, c>d$", [("q_1", "a<b, c>d")]),
+        (span("$a<br, b<p>c$"), "$a<br, b<p>c$", [("q_1", "a<br, b<p>c")]),
+        (span('$a<i x="$'), '$a<i x="$', [("q_1", 'a<i x="')]),
+        (span("$0<t<\\infty$") + "<p>a</p>", "$0<t<\\infty$ a", [("q_1", "0<t<\\infty")]),
+        (span("$a<!--b-->c<!d$"), "$ac<!d$", [("q_1", "ac<!d")]),
+        (span("$<![CDATA[x<y]]>$"), "$x<y$", [("q_1", "x<y")]),
+        (span("$1&a&a\\not&copy$"), "$1&a&a\\not&copy$", [("q_1", "1&a&a\\not&copy")]),
+        ("<x, y> if k<n <p>a</p>", "<x, y> if k<n a", []),
+        (f"k <b and {span('$x$')}", "k <b and $x$", [("q_1", "x")]),
+        # Empty formulas, and delimiters that are part of a formula or are missing.
+        (span("$ $"), "$ $", [("q_1", "")]),
+        (span("$x\\$"), "$x\\$", [("q_1", "x\\$")]),
+        (span("$x\\ $"), "$x\\ $", [("q_1", "x\\ ")]),
+        (span("$$|x-a|"), "$$|x-a|", [("q_1", "|x-a|")]),
+        # Attributes in any form.
+        ("<SPAN ID='q_1' CLASS='a MATH-CONTAINER'>$x<y$</SPAN>", "$x<y$", [("q_1", "x<y")]),
+        ("<span\n id=q_1\n class=math-container\n>$x<y$</span\n>", "$x<y$", [("q_1", "x<y")]),
         # Nested spans belong to the outer formula.
         (span("$a<span>b</span>c$") + " t", "$abc$ t", [("q_1", "abc")]),
         (span(f"$a{span('b', 'q_2')}c$") + " t", "$abc$ t", [("q_1", "abc")]),
@@ -98,7 +124,7 @@ def test_text_and_formulas_of_markup(markup: str, text: str, formulas: list[tupl
 def test_any_markup_is_read(markup: str) -> None:
     text, formulas = plain(markup)
     assert text == " ".join(text.split())
-    assert all(formula.latex == formula.latex.strip() for formula in formulas)
+    assert all(formula.latex == trimmed(formula.latex) for formula in formulas)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=50))
@@ -126,6 +152,30 @@ def test_topics_of_the_organisers() -> None:
         "eng",
     )
     assert second == Topic("A.2", "Second")
+
+
+def test_formulas_of_topics_are_counted() -> None:
+    around = '<span class="math-container">$' + span("y", "q_2") + "$</span>"
+    body = f"<p>{span('$a &amp;amp;lt; b$', 'q_3')} {span('$ $', 'q_4')} {span('$$|x', 'q_5')} {around}</p>"
+    topic = f"<Title>{html.escape(span('$M<x$'))}</Title><Question>{html.escape(body)}</Question>"
+    (found,) = topics = arqmath_xml(f'<T><Topic number="1">{topic}</Topic></T>'.encode(), "f")
+    assert [formula.latex for formula in found.formulas] == ["M<x", "a < b", "", "|x", "y"]
+    assert (found.title, found.body) == ("$M<x$", "$a < b$ $ $ $$|x $y$")
+    assert topics.remarks == {
+        "formulas": 5,
+        "formulas without LaTeX": 1,
+        "formulas with repaired entities": 1,
+        "formulas without their closing delimiter": 1,
+        "formula spans around others": 1,
+        "formula spans without an end": 0,
+    }
+    assert topics.with_attributes({}).remarks == topics.remarks
+
+
+def test_formulas_in_markup_that_is_not_escaped() -> None:
+    data = '<T><Topic number="1"><Title>If <span class="math-container" id="q_1">$a &lt; b$</span>?</Title></Topic></T>'
+    (topic,) = arqmath_xml(data.encode(), "f")
+    assert (topic.title, topic.formulas) == ("If $a < b$?", (Formula("q_1", "a < b"),))
 
 
 def test_the_language_is_what_the_reader_is_told() -> None:

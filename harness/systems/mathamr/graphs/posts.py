@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from harness.collections.corpus import Document
+from harness.data.markup import trimmed
 from harness.data.topics import Formula, Topic
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
@@ -111,7 +112,7 @@ def _plain(text: str) -> str:
 
 def _latex(span: Span, text: str) -> str:
     """Returns a formula's LaTeX; an environment keeps its begin and end, which determine how it is parsed."""
-    return text[span.start : span.end] if span.kind == "environment" else span.latex.strip()
+    return text[span.start : span.end] if span.kind == "environment" else trimmed(span.latex)
 
 
 def _key(latex: str) -> str:
