@@ -40,7 +40,7 @@ _NAME = r"(?:[lg]t|[lgn]e|[a-zA-Z][a-zA-Z0-9]{2,31}|#\d{1,7}|#[xX][\da-fA-F]{1,6
 _CELL = r"(?:\$?\\displaystyle ?)?"  # LaTeXML takes the `&` for the end of a cell, and begins the next one
 _REMAINING = re.compile(
     r"(?:&|(?=\\displaystyle ?(?:amp|[lg]t);))"
-    rf"(?:(?:{_CELL}(?:amp|AMP|#0?38|#[xX]0?26);)++(?:{_CELL}(?P<after>{_NAME});)?|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t))"
+    rf"(?:(?:{_CELL}(?:amp|AMP|#0?38|#[xX]0?26);)++(?:{_CELL}(?P<after>{_NAME});)?|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t)(?=\w))"
 )
 
 
@@ -266,7 +266,7 @@ def trimmed(latex: str) -> str:
 def repair_entities(latex: str) -> str:
     r"""Replaces entities in LaTeX, which remain where a page or post was escaped several times.
 
-    `&lt` and `&gt` may lack their semicolon. LaTeXML reads the `&` as the end of a cell, so that an entity may be in
+    `&lt` and `&gt` may lack their semicolon before a letter. LaTeXML reads the `&` as the end of a cell, so that an entity may be in
     two: `&\displaystyle amp;`. Other uses of `&` remain.
 
     Examples

@@ -42,7 +42,7 @@ def pages(mirror: Path) -> list[tuple[str, str]]:
     for path in sorted(corpus.path.iterdir()):
         for match in span.finditer(path.read_text(encoding="utf-8")):
             found[match[1]] = (match[2], match[3])
-    assert len(wanted) == 67_596
+    assert len(wanted) == 67_597
     return [found.get(name, ("", "")) for name in wanted]
 
 

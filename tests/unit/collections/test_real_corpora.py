@@ -67,6 +67,9 @@ def test_pages(tmp_path: Path) -> None:
         "answers": 3,
         "answers with formula spans around others": 1,
         "formula spans around others": 1,
+        "formula spans without an end": 0,
+        "formulas with repaired entities": 0,
+        "formulas without their closing delimiter": 0,
         "formulas": 9,
         "formulas with tags of HTML in their LaTeX": 1,
         "formulas without LaTeX": 1,
@@ -168,7 +171,7 @@ def test_each_formula_is_a_document_once_with_its_post(tmp_path: Path) -> None:
     ]
     assert found.remarks() == {
         "formulas": 8,
-        "formulas escaped twice": 0,
+        "formulas with repaired entities": 0,
         "formulas without LaTeX": 1,
         "formulas without a visual id": 2,
         "formulas without an id (left out)": 1,
@@ -190,7 +193,7 @@ def test_repeated_formulas_are_compared(tmp_path: Path) -> None:
         (Formula("2", "a<b\u00d7c", "12"), "1"),
     ]
     remarks = found.remarks()
-    assert remarks["formulas escaped twice"] == 1
+    assert remarks["formulas with repaired entities"] == 1
     assert remarks["repeats of formulas (the first is kept)"] == 5
     assert remarks["repeats in another post"] == 1  # formula 1 stands in answer 3 too
     assert remarks["repeats with other LaTeX or visual id"] == 2  # both on the last page
@@ -247,6 +250,9 @@ def test_posts(tmp_path: Path) -> None:
         "answers": 4,
         "answers without their question": 1,
         "formula spans around others": 1,
+        "formula spans without an end": 0,
+        "formulas with repaired entities": 0,
+        "formulas without their closing delimiter": 0,
         "formulas": 4,
         "formulas without LaTeX": 1,
         "posts of other kinds": 1,
@@ -294,6 +300,9 @@ def test_questions_and_accepted_answers_of_posts(tmp_path: Path) -> None:
         "answers": 5,
         "answers without their question": 1,
         "formula spans around others": 0,
+        "formula spans without an end": 0,
+        "formulas with repaired entities": 0,
+        "formulas without their closing delimiter": 0,
         "formulas": 5,
         "formulas without LaTeX": 0,
         "questions with an accepted answer": 2,
