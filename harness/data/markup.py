@@ -40,7 +40,8 @@ _NAME = r"(?:[lg]t|[lgn]e|[a-zA-Z][a-zA-Z0-9]{2,31}|#\d{1,7}|#[xX][\da-fA-F]{1,6
 _CELL = r"(?:\$?\\displaystyle ?)?"  # LaTeXML takes the `&` for the end of a cell, and begins the next one
 _REMAINING = re.compile(
     r"(?:&|(?=\\displaystyle ?(?:amp|[lg]t);))"
-    rf"(?:(?:{_CELL}(?:amp|AMP|#0?38|#[xX]0?26);)++(?:{_CELL}(?P<after>{_NAME});)?|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t)(?=\w))"
+    rf"(?:(?:{_CELL}(?:amp|AMP|#0?38|#[xX]0?26);)++(?:{_CELL}(?P<after>{_NAME});)?"
+    rf"|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t)(?=\w))"
 )
 
 
