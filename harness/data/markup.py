@@ -267,8 +267,8 @@ def trimmed(latex: str) -> str:
 def repair_entities(latex: str) -> str:
     r"""Replaces entities in LaTeX, which remain where a page or post was escaped several times.
 
-    `&lt` and `&gt` may lack their semicolon before a letter. LaTeXML reads the `&` as the end of a cell, so that an entity may be in
-    two: `&\displaystyle amp;`. Other uses of `&` remain.
+    `&lt` and `&gt` may lack their semicolon before a letter. LaTeXML reads the `&` as the end of a cell, so that an
+    entity may be in two: `&\displaystyle amp;`. Other uses of `&` remain.
 
     Examples
     --------
