@@ -22,14 +22,14 @@ import inspect
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from typing import Any, cast
 
 from harness.errors import HarnessError, suggestion
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import DOLLARS, Dollars, split_formulas
 from harness.io import checks
 from harness.store import code
 from harness.systems.lexical.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
@@ -39,6 +39,7 @@ STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
 _REMEMBERED = 1 << 18  # size of the caches of normalised words and split identifiers
 
 Tokenise = Callable[[str], list[str]]
+Tokenisers = Callable[[Dollars], Tokenise]
 FormulaTokens = Callable[[str], Iterable[str]]
 _Normalise = Callable[[str], str]
 
@@ -74,15 +75,6 @@ def words(text: str) -> list[str]:
     """Splits a text into words and numbers; keeps case and inner apostrophes, drops a final `'s`."""
     text = unicodedata.normalize("NFC", text)
     return [_POSSESSIVE.sub("", word).replace("’", "'") for word in _WORD.findall(text)]
-
-
-def split_formulas(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the text as pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
-    at = 0
-    for start, end, _, latex in spans(text):
-        yield text[at:start], latex
-        at = end
-    yield text[at:], ""
 
 
 # ---- LaTeX ------------------------------------------------------------------------------------------------------
@@ -237,6 +229,7 @@ def view(
     abbreviations: bool = False,
     emphasis: bool = False,
     formulas: FormulaTokens | None = None,
+    dollars: Dollars | None = None,
 ) -> Tokenise:
     """Returns a tokeniser.
 
@@ -253,6 +246,8 @@ def view(
         theorem names so.
     formulas : in the views `text` and `latex`, a function of one argument, the LaTeX of a formula without dollars, that
         returns additional tokens, such as paths of the formula's tree; they are used unchanged.
+    dollars : in the views `text` and `latex`, which dollar signs enclose formulas: `pairs` (any two), `pandoc` (not
+        those of amounts of money), or null: as the corpus and the topics say.
 
     Raises
     ------
@@ -260,6 +255,7 @@ def view(
         The view, stop list or stemmer is unknown.
     """
     checks.choice("view.name", name, VIEWS)
+    rule = "pairs" if dollars is None else cast(Dollars, checks.choice("view.dollars", dollars, DOLLARS))
     normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
     if name == "declarations":
         return View(lambda text: _declarations(text, emphasis), _taken(normal, whole))
@@ -267,14 +263,16 @@ def view(
         blanks = _without_punctuation if name == "msm" else str
         return View(lambda text: blanks(text).split(), _each(normal), blanks)
     if name == "text" and formulas is None:
-        return View(lambda text: [word for before, _ in split_formulas(text) for word in words(before)], _each(normal))
+        return View(
+            lambda text: [word for before, _ in split_formulas(text, rule) for word in words(before)], _each(normal)
+        )
 
     def prose(text: str) -> list[str]:
         return [token for word in words(text) if (token := normal(word))]
 
     def tokens(text: str) -> list[str]:
         out: list[str] = []
-        for before, latex in split_formulas(text):
+        for before, latex in split_formulas(text, rule):
             out += prose(before)
             if latex and name == "latex":
                 out += latex_tokens(latex, prose)
@@ -308,11 +306,13 @@ def _each(normal: _Normalise) -> Callable[[str], tuple[str, ...]]:
     return taken
 
 
-_OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas")
+_OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas", "dollars")
 
 
-def configured(mapping: Mapping[str, Any]) -> Tokenise:
+def configured(mapping: Mapping[str, Any], dollars: Dollars = "pairs") -> Tokenise:
     """Returns a tokeniser from its configuration: the parameters of `view`, with `formulas` as a dotted name.
+
+    `dollars` is the rule of the corpus or topic, for views that state none.
 
     Raises
     ------
@@ -328,7 +328,13 @@ def configured(mapping: Mapping[str, Any]) -> Tokenise:
             raise HarnessError(f"key 'view.{key}' is {value!r}, expected true or false")
     if options.get("formulas") is not None:
         options["formulas"] = _function(str(options["formulas"]))
+    options["dollars"] = options.get("dollars") or dollars
     return view(**options)
+
+
+def tokenisers(mapping: Mapping[str, Any]) -> Tokenisers:
+    """Returns a function that maps the rule for dollar signs of a corpus or topic to the tokeniser of a view."""
+    return cache(partial(configured, mapping))
 
 
 def version(mapping: Mapping[str, Any]) -> list[str] | None:

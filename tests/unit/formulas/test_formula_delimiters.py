@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.formulas.text.delimiters import Span, spans
-from harness.systems.lexical.text import split_formulas
+from harness.formulas.text.delimiters import Span, spans, split_formulas
 
 PIECES = [
     *("$", "$$", r"\$", r"\(", r"\)", r"\[", r"\]", r"\\", "\\", "{", "}", r"\{", "x", "y ", "\n", "5", "*"),

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from lexical_tools import message
 
 from harness.errors import HarnessError
+from harness.formulas.text.delimiters import split_formulas
 from harness.store import code
 from harness.systems.lexical import text
 from harness.systems.lexical.symbols import ENGLISH
-from harness.systems.lexical.text import VIEWS, configured, latex_tokens, split_formulas, view, words
+from harness.systems.lexical.text import VIEWS, configured, latex_tokens, view, words
 
 
 def shout(latex: str) -> Iterable[str]:
