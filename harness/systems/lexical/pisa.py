@@ -44,7 +44,7 @@ class Pisa:
     Parameters
     ----------
     view : how texts become words, by the keys `name`, `lower`, `stop`, `stem`, `whole`, `abbreviations`,
-        `emphasis` and `formulas`.
+        `emphasis`, `formulas`, `dollars` and `fold`.
     query, document : field -> weight of its words, as in `harness.systems.lexical.system.Lexical`.
     k1 : saturation of the term frequency.
     b : strength of length normalisation, 0 to 1.

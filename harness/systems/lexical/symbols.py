@@ -122,7 +122,7 @@ _PLAIN = dict(zip(_pairs[::2], _pairs[1::2], strict=True))
 def characters_as_latex() -> Mapping[int, str]:
     """Returns characters -> LaTeX, for `str.translate`: operators, Greek letters, and alphabets such as `𝔽`."""
     pairs = _AS_LATEX.split()
-    known = {char: f"\\{name}" for name, char in reversed(UNICODE.items()) if not char.isascii()}
+    known = {char: f"\\{name}" for name, char in reversed([*UNICODE.items()]) if not char.isascii()}
     known |= {char: f"\\{name}" if name.isalpha() else name for char, name in zip(pairs[::2], pairs[1::2], strict=True)}
     found = {ord(char): f"{latex} " for char, latex in known.items()}
     for code in (*range(0x2100, 0x2150), *range(0x1D400, 0x1D800)):

@@ -130,7 +130,7 @@ class Lexical(ABC):
     Parameters
     ----------
     view : how texts become words, by the keys `name`, `lower`, `stop`, `stem`, `whole`, `abbreviations`,
-        `emphasis` and `formulas`.
+        `emphasis`, `formulas`, `dollars` and `fold`.
     query, document : field -> weight of its words, a whole number. Topics have the fields title, body and tags;
         documents also id and the columns that their corpus keeps.
     min_count, max_share : words with fewer occurrences in the corpus, or in a larger share of its documents, are

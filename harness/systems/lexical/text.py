@@ -6,8 +6,10 @@ gives the same tokens on every machine. Tokens contain no spaces.
 ======================  ==============================================================================================
 view                    tokens
 ======================  ==============================================================================================
-`text`                  words in lower case; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments) excluded
-`latex`                 the same words, and the formulas' LaTeX in tokens that equal no word
+`text`                  words in lower case, without accents; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments)
+                        and signs excluded, but `C++` and `C#` are words
+`latex`                 the same words, and the formulas' LaTeX in tokens that equal no word; Unicode operators of
+                        formulas and prose as the command of LaTeX (`≤` as `\\le`)
 `declarations`          names of a proof library split at dots, underscores and case; words; Unicode operators; LaTeX
                         commands as the character that Lean writes for them
 `msm`                   ASCII punctuation becomes blanks, then split at blanks (MIRMU and MSM at ARQMath 2022, 3.2-3.3)
