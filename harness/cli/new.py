@@ -75,6 +75,7 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
     where = {"folder": _beside(data.folder, conf / "corpus")} if data.folder else {"hub": data.name}
     where |= {"revision": data.revision} if data.revision else {}
     where |= {"subset": subset} if subset else {}
+    where |= {"dollars": data.dollars}
     checked = {"split": split, "topics": found.topics, "judgments": found.judgments}
     protocol = "beir-listed" if found.excluded else "beir"
     said = {"title": place, "corpus": where, "split": where | checked}
@@ -83,6 +84,8 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
     excluded = f", {counted(found.excluded, 'pair')} excluded" if found.excluded else ""
     numbers = ((found.documents, "document"), (found.topics, "topic"), (found.judgments, "judgment"))
     out(", ".join(counted(number, name) for number, name in numbers) + excluded)
+    if any(found.texts.values()):
+        out(", ".join(f"{name}: {number:,}" for name, number in found.texts.items()))
     out(f"next: harness run collection={name} corpus={name} system=bm25")
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.collections.collection import Collection, Edition
-from harness.collections.corpus import Corpus
+from harness.collections.corpus import Corpus, Remarks, dollar_counts
 from harness.collections.readers import beir
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted
+from harness.formulas.text.delimiters import Dollars
 from harness.io.checks import Words, typed, whole
 from harness.io.console import say
 from harness.sources import hub, network
@@ -31,6 +32,7 @@ class DataSet:
     name, revision : `OWNER/NAME` on the hub, and 40 hexadecimal digits; empty for a folder.
     split : split of the judgments.
     subset : subset of a repository that holds several data sets.
+    dollars : which dollar signs of its texts enclose formulas.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class DataSet:
     revision: str = ""
     split: str = beir.SPLIT
     subset: str = ""
+    dollars: Dollars = "pandoc"
 
     @property
     def called(self) -> str:
@@ -162,7 +165,7 @@ class BeirCollection(Collection):
 
     @cached_property
     def _topics(self) -> Topics:
-        return beir.topics(self.data.files(), self.qrels().topics)
+        return beir.topics(self.data.files(), self.qrels().topics, dollars=self.data.dollars)
 
 
 @dataclass(frozen=True)
@@ -211,12 +214,14 @@ class _Where:
     folder : local folder of the data set, relative to the configuration's folder.
     hub, revision : OWNER/NAME on the Hugging Face hub, and the 40 digits of the commit.
     subset : part of the data set.
+    dollars : which dollar signs enclose formulas, `pandoc` or `pairs`; page "Your own collections".
     """
 
     folder: Words = ""
     hub: Annotated[str, _hub] = ""
     revision: Annotated[str, _revision] = ""
     subset: Words = ""
+    dollars: Dollars = "pandoc"
 
     def __post_init__(self) -> None:
         if bool(self.folder) == bool(self.hub):
@@ -303,6 +308,7 @@ def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
         (),
         reader=beir.DOCUMENTS,
         notes=found.notes,
+        dollars=found.beir.dollars,
         data=_data_set(found.beir, where),
     )
 
@@ -310,7 +316,7 @@ def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
 def _data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
     folder = resource({"file": given.folder}, f"{where}: beir", Path(where).parent) if given.folder else None
     at = folder if isinstance(folder, Path) else None
-    return DataSet(at, given.hub, given.revision, split or beir.SPLIT, given.subset)
+    return DataSet(at, given.hub, given.revision, split or beir.SPLIT, given.subset, given.dollars)
 
 
 # ---- new data sets ----------------------------------------------------------------------------------------------
@@ -318,12 +324,20 @@ def _data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
 
 @dataclass(frozen=True)
 class Survey:
-    """Counts of a data set: documents, judged queries, judgments, and excluded pairs of query and document."""
+    """Counts of a data set.
+
+    Attributes
+    ----------
+    documents, topics, judgments : numbers of documents, judged queries and judgments.
+    excluded : number of excluded pairs of query and document.
+    texts : number of formulas in the documents, and of dollar signs outside of formulas, by the rule of the data set.
+    """
 
     documents: int
     topics: int
     judgments: int
     excluded: int
+    texts: Remarks
 
 
 def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
@@ -358,11 +372,12 @@ def survey(data: DataSet) -> Survey:
     beir.topics(files, found.topics)
     listed = beir.excluded(files) if files.excluded else {}
     unknown = {doc.decode() for doc in found.doc.tolist()}
-    count = 0
-    for name in BeirCorpus(data.called, "", "", (), reader=beir.DOCUMENTS, data=data).ids():
-        unknown.discard(name)
+    count, texts = 0, Remarks()
+    for document in BeirCorpus(data.called, "", "", (), reader=beir.DOCUMENTS, dollars=data.dollars, data=data):
+        unknown.discard(document.id)
+        texts.update(dollar_counts(document))
         count += 1
     if unknown:
         many = f"{len(unknown):,} such documents"
         raise HarnessError(f"{files.qrels[0]}: document {min(unknown)!r} is not in the corpus ({many})")
-    return Survey(count, len(found.topics), len(found), sum(map(len, listed.values())))
+    return Survey(count, len(found.topics), len(found), sum(map(len, listed.values())), texts)

@@ -15,6 +15,7 @@ from harness.data import topic_files
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted, suggestion
+from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.protocol import Protocol, load_protocol
@@ -64,11 +65,18 @@ class Edition:
 
 @dataclass(frozen=True)
 class TopicFile:
-    """A collection's topics; `reader` is one of `TOPICS`, or empty to detect the format from the file's content."""
+    """A collection's topics.
+
+    Attributes
+    ----------
+    reader : one of `TOPICS`, or empty to detect the format from the file's content.
+    dollars : which dollar signs of the texts enclose formulas; None: as usual for the reader.
+    """
 
     file: Located
     reader: str = ""
     language: str = "eng"
+    dollars: Dollars | None = None
 
 
 @dataclass(frozen=True)
@@ -223,7 +231,8 @@ class Collection:
     def _topics(self) -> Topics:
         if self.topic_file is None:
             return Topics(tuple(Topic(name, "") for name in self.qrels().topics))
-        out = read_topics(local(self.topic_file.file), self.topic_file.reader, self.topic_file.language)
+        file = self.topic_file
+        out = read_topics(local(file.file), file.reader, file.language, file.dollars)
         for named in self.attribute_files:
             path = local(named.file)
             out = out.with_attributes(topic_files.attributes_csv(read_bytes(path), str(path), named.key, named.columns))

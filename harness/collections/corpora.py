@@ -12,6 +12,7 @@ from harness.collections.corpus import JSONL, Corpus, Reader, Source
 from harness.collections.files import OF_FOLDERS
 from harness.collections.judged import JudgedBy
 from harness.errors import HarnessError, gather, refuse, suggestion
+from harness.formulas.text.delimiters import Dollars
 from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.checks import Words, typed
@@ -92,6 +93,8 @@ class CorpusFile:
     ids_are_keys : whether document ids are the keys of protocols that remove duplicates (visual ids of formulas).
     has_keys : whether documents are formulas with their key (visual id) as a field.
     judged : collections of whose judged documents the corpus consists.
+    dollars : which dollar signs enclose formulas, `pairs` or `pandoc`; page "Your own collections". By default `pandoc`
+        for the reader `trec`, else `pairs`.
     """
 
     name: Any
@@ -108,6 +111,7 @@ class CorpusFile:
     ids_are_keys: bool = False
     has_keys: bool = False
     judged: tuple[Words, ...] = ()
+    dollars: Dollars | None = None
 
 
 @checked_arguments
@@ -155,7 +159,9 @@ def load_corpus(name: str) -> Corpus:
     refuse(faults)
     about = (found.keep, found.reader, found.notes, found.ids_are_keys, found.has_keys)
     part = JudgedBy(found.judged) if found.judged else None
-    return Corpus(name, found.title, found.licence, sources, fields, *about, part)
+    return Corpus(
+        name, found.title, found.licence, sources, fields, *about, part, found.dollars or found.reader.dollars
+    )
 
 
 def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, lines
 from harness.data.topics import Formula, formulas_given
 from harness.errors import FormatError, HarnessError, format_error, shortened
+from harness.formulas.text.delimiters import Dollars, lone_dollars, spans
 from harness.io.console import track
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id, check_length
@@ -35,6 +36,7 @@ class Document:
     tags : subject tags.
     formulas : formulas in order of appearance; empty if the corpus has no field of formulas.
     columns : further texts by name, such as the `question` of an answer or the `signature` of a declaration.
+    dollars : which dollar signs of the texts enclose formulas, see `harness.formulas.text.delimiters`.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Document:
     tags: tuple[str, ...] = ()
     formulas: tuple[Formula, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    dollars: Dollars = "pairs"
 
 
 Remarks = Counter[str]
@@ -65,6 +68,7 @@ class Reader:
     version : to be raised when the same source gives other documents; 0 if they depend on the configuration only.
     unique : whether the reader guarantees that ids are unique.
     module : module of a third-party reader; a hash of its code replaces the version.
+    dollars : rule for dollar signs of a corpus that does not state one.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Reader:
     version: int = 1
     unique: bool = False
     module: str = ""
+    dollars: Dollars = "pairs"
 
     def stamp(self) -> str:
         """Returns the version or code hash, which changes when the same source gives other documents; may be empty.
@@ -120,6 +125,7 @@ class Corpus:
     ids_are_keys : whether document ids are the keys of protocols that de-duplicate (visual ids of formulas).
     has_keys : whether documents are formulas with their key (visual id) as a field.
     part : subset of the documents that is read; None: all.
+    dollars : which dollar signs of its texts enclose formulas; documents have the same value.
 
     Examples
     --------
@@ -140,6 +146,7 @@ class Corpus:
     ids_are_keys: bool = False
     has_keys: bool = False
     part: Part | None = None
+    dollars: Dollars = "pairs"
 
     def located(self) -> list[Resource | Folder | Path]:
         """Returns its files and folders, without those of a checkout that is not here."""
@@ -178,9 +185,10 @@ class Corpus:
         return self.paths[0]
 
     def digest(self) -> str:
-        """Returns a SHA-256 of the sources and of the reader's version or code; for JSON lines, that of the file.
+        """Returns a SHA-256 of the sources, of the reader's version or code and of the rule for dollar signs.
 
-        It does not include the configuration keys `fields` and `keep`.
+        For JSON lines with the rule `pairs`, it is the SHA-256 of the file. It does not include the configuration keys
+        `fields` and `keep`.
         """
         pairs = track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
         return self._digest([_checksum(source, path) for source, path in pairs])
@@ -190,7 +198,7 @@ class Corpus:
         return self._digest([_declared(source) for source in self._sources()])
 
     def _digest(self, shas: Sequence[str]) -> str:
-        stamp = self.reader.stamp()
+        stamp = self.reader.stamp() + f" {self.dollars}" * (self.dollars != "pairs")
         whole = sha256("\n".join((f"{self.reader.name} {stamp}", *shas)).encode()) if stamp else shas[0]
         return whole if self.part is None else sha256(f"{whole} {self.part.read().digest()}".encode())
 
@@ -216,10 +224,15 @@ class Corpus:
         return {name: key for name, key in formulas if key}
 
     def remarks(self) -> dict[str, int]:
-        """Returns counts of irregularities in its documents; reads all documents."""
+        """Returns counts of irregularities in its documents; reads all documents.
+
+        With the rule `pandoc`, the counts include the formulas in titles and bodies, and the dollar signs that enclose
+        none, such as those of amounts.
+        """
         remarks: Remarks = Counter()
-        for _ in self.documents(remarks):
-            pass
+        for document in self.documents(remarks):
+            if self.dollars == "pandoc":
+                remarks.update(dollar_counts(document))
         return dict(sorted(remarks.items()))
 
     def documents(self, remarks: Remarks) -> Iterator[Document]:
@@ -244,7 +257,7 @@ class Corpus:
             if not reader.unique and seen.add(document.id):
                 raise _repeated(document, path, number)
             if wanted is None or wanted.holds(document):
-                yield document
+                yield document if document.dollars == self.dollars else replace(document, dollars=self.dollars)
         if suspects := seen.suspects():
             self._check_unique(suspects)
         _COUNTED[self] = count
@@ -260,6 +273,15 @@ class Corpus:
 
     def _sources(self) -> tuple[Source, ...]:
         return self.sources if isinstance(self.sources, tuple) else (self.sources,)
+
+
+def dollar_counts(document: Document) -> Remarks:
+    """Counts the formulas in title and body of a document, and the dollar signs that enclose no formula."""
+    found: Remarks = Counter()
+    for text in (document.title, document.body):
+        found["formulas in texts"] += len(spans(text, document.dollars))
+        found["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
+    return found
 
 
 def _repeated(document: Document, path: Path, number: int) -> FormatError:

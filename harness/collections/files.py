@@ -14,6 +14,7 @@ from harness.data import topic_files
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, parse_qrels
 from harness.errors import HarnessError, format_error
+from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
 from harness.sources.catalogue import Located
 from harness.sources.fetch import fetch
@@ -48,7 +49,10 @@ TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
 OF_FOLDERS = frozenset({"stacks", "stacks-proofs", "stacks-premises", "stacks-order"})
 
 
-def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
+_PANDOC = frozenset({"trec", "tsv"})  # readers of topics of any subject, whose texts may hold amounts of money
+
+
+def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Dollars | None = None) -> Topics:
     """Returns the topics of a file.
 
     Parameters
@@ -56,6 +60,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
     reader : one of `TOPICS`, or the name of a function (see `harness.collections.foreign`); default: detected from the
         beginning of the file.
     language : ISO 639-3 code of topics that do not specify their language.
+    dollars : which dollar signs of the texts enclose formulas; default: `pandoc` for `trec` and `tsv`, else `pairs`.
 
     Raises
     ------
@@ -63,8 +68,11 @@ def read_topics(path: Path, reader: str = "", language: str = "eng") -> Topics:
         The format is unknown, or the file has faults; the message names the lines.
     """
     data = content(path, reader)
-    read = foreign.topics(reader) if foreign.named(reader) else TOPICS[reader or _topics_form(data, path)]
-    return read(data, str(path), language)
+    form = reader or _topics_form(data, path)
+    read = foreign.topics(form) if foreign.named(form) else TOPICS[form]
+    found = read(data, str(path), language)
+    rule = dollars or ("pandoc" if form in _PANDOC else "pairs")
+    return topic_files.with_dollars(found, rule) if rule != "pairs" else found
 
 
 def read_judgments(path: Path, reader: str, edition: str) -> Qrels:

@@ -19,6 +19,7 @@ from harness.data import topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import FormatError, HarnessError
+from harness.formulas.text.delimiters import DOLLARS
 from harness.io import extensions
 from harness.io.ids import check_id
 
@@ -108,11 +109,14 @@ _EXPECTED = {
     "tags": "a tuple of texts",
     "formulas": "a tuple of Formula",
     **dict.fromkeys(("attributes", "columns"), "names and texts"),
+    "dollars": " or ".join(DOLLARS),
 }
 
 
 def _right(name: str, value: object) -> bool:
     """Returns whether a field of a topic or document has the type described in `_EXPECTED`."""
+    if name == "dollars":
+        return value in DOLLARS
     if name in ("tags", "formulas"):
         kind = str if name == "tags" else Formula
         return isinstance(value, tuple) and all(isinstance(part, kind) for part in value)

@@ -79,7 +79,7 @@ def corpus(name: str) -> Corpus:
                 out.write(json.dumps({"id": row.doc_id, "body": _text(row)}) + "\n")
 
     path = artefacts.get_or_build("ir_datasets", spec, build) / "documents.jsonl"
-    return Corpus(label(name), name, "see ir_datasets", path, (("id", "id"), ("body", "body")))
+    return Corpus(label(name), name, "see ir_datasets", path, (("id", "id"), ("body", "body")), dollars="pandoc")
 
 
 def label(name: str) -> str:

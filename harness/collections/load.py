@@ -13,6 +13,7 @@ from harness.collections import beir, excluded, foreign, irds
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
 from harness.collections.files import JUDGMENTS, OF_FOLDERS, TOPICS
 from harness.errors import HarnessError, counted, gather, refuse, suggestion
+from harness.formulas.text.delimiters import Dollars
 from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.checks import Words, typed
@@ -102,10 +103,13 @@ class _Topics(_Place):
     ----------
     reader : format of the file, or MODULE:FUNCTION of your own.
     language : of the topics, in ISO 639-3.
+    dollars : which dollar signs enclose formulas, `pairs` or `pandoc`; page "Your own collections". By default `pandoc`
+        for the readers `trec` and `tsv`, else `pairs`.
     """
 
     reader: Annotated[str, _topic_reader]
     language: Words = "eng"
+    dollars: Dollars | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +236,7 @@ def load_collection(name: str) -> Collection:
         found.corpus,
         found.cluster,
         found.link,
-        TopicFile(files["topics"], topics.reader, topics.language),
+        TopicFile(files["topics"], topics.reader, topics.language, topics.dollars),
         tuple(
             AttributeFile(files[_nth("attributes", n, attributes)], each.key, each.columns)
             for n, each in enumerate(attributes)
@@ -269,7 +273,7 @@ def _of_ir_datasets(name: str) -> Collection:
         if below
         else ()
     )
-    return replace(local_collection(qrels, topics), name=irds.label(name), title=name, notes=note, where=name)
+    return replace(local_collection(qrels, topics, "pandoc"), name=irds.label(name), title=name, notes=note, where=name)
 
 
 def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object, _Kind]]:
@@ -305,15 +309,15 @@ def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> t
     return reader, {key: value for key, value in entry.items() if key != "reader"}
 
 
-def local_collection(qrels: Path, topics: Path | None = None) -> Collection:
+def local_collection(qrels: Path, topics: Path | None = None, dollars: Dollars | None = None) -> Collection:
     """Returns a collection from a file of judgments (TREC), and optionally a file of topics in a format of `TOPICS`.
 
     Without a topic file, all topics of a run are accepted, and those without judgments are ignored. The default
-    protocol is `trec_eval`.
+    protocol is `trec_eval`. `dollars` is the rule for dollar signs of the topics; None: as usual for their format.
     """
     edition = Edition("given", str(qrels), qrels, topics=0, judgments=0)
     title = f"Runs judged by {qrels.name}"
-    topic_file = None if topics is None else TopicFile(topics)
+    topic_file = None if topics is None else TopicFile(topics, dollars=dollars)
     named = {edition.name: edition}
     return Collection(
         qrels.name, title, "not stated", "trec_eval", named, edition.name, (), str(qrels), topic_file=topic_file

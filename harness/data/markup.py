@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html.entities import html5
 
 from harness.data.topics import Formula
+from harness.formulas.text.delimiters import Dollars, spans
 
 _BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
 _ELEMENTS = _BLOCKS | {
@@ -301,14 +302,27 @@ def unwrapped(latex: str) -> str:
     return trimmed(_CONTINUED.sub(join, latex))
 
 
-_FORMULA = re.compile(
-    r"\$\$(.*?)\$\$|\$(.*?)\$|\\\((.*?)\\\)|\\\[(.*?)\\\]|(\\begin\{(\w+\*?)\}.*?\\end\{\6\})", re.DOTALL
-)
+def formulas_in(text: str, dollars: Dollars = "pairs") -> tuple[str, ...]:
+    """Returns the LaTeX of the formulas in a text, without delimiters; environments keep their begin and end.
+
+    Parameters
+    ----------
+    dollars : rule for dollar signs, see `harness.formulas.text.delimiters`.
+    """
+    found = spans(text, dollars)
+    return tuple(trimmed(text[one.start : one.end] if one.kind == "environment" else one.latex) for one in found)
 
 
-def formulas_in(text: str) -> tuple[str, ...]:
-    """Returns the LaTeX of the formulas in a text, without delimiters; environments keep their begin and end."""
-    return tuple(trimmed(next((part for part in found[:5] if part), "")) for found in _FORMULA.findall(text))
+def numbered(prefix: str, *texts: str, dollars: Dollars = "pairs") -> tuple[Formula, ...]:
+    """Returns the formulas of texts, numbered consecutively; ids begin with the prefix.
+
+    Examples
+    --------
+    >>> [(one.id, one.latex) for one in numbered("q_", "Solve $x=1$", "and $y$")]
+    [('q_1', 'x=1'), ('q_2', 'y')]
+    """
+    found = (latex for text in texts for latex in formulas_in(text, dollars))
+    return tuple(Formula(f"{prefix}{number}", latex) for number, latex in enumerate(found, 1))
 
 
 def read_markup(markup: str) -> Marked:

@@ -9,11 +9,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from harness.data.markup import Marked, formulas_in, read_markup, repair_entities, trimmed
+from harness.data.markup import Marked, numbered, read_markup, repair_entities, trimmed
 from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted, format_error
+from harness.formulas.text.delimiters import Dollars
 from harness.io.ids import check_id, check_length
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
             raise format_error(path, number, f"{counted(len(fields), 'column')}, expected 4 (id title body tags)")
         name, title, body, last = fields
         tags = tuple(tag.strip() for tag in last.split(",") if tag.strip())
-        topics.append((number, Topic(name, title, body, tags, numbered(title, body), language)))
+        topics.append((number, Topic(name, title, body, tags, numbered("q_", title, body), language)))
     return unique(topics, path)
 
 
@@ -118,7 +120,7 @@ def tsv(data: bytes, path: str, language: str = "eng") -> Topics:
             found = counted(len(fields), "column")
             raise format_error(path, number, f"{found}, expected an id, a tab and the topic's text")
         name, title = fields[0], fields[1].strip()
-        topics.append((number, Topic(name, title, formulas=numbered(title), language=language)))
+        topics.append((number, Topic(name, title, formulas=numbered("q_", title), language=language)))
     return unique(topics, path)
 
 
@@ -174,19 +176,25 @@ def _from_trec(inside: str, language: str, path: str, line: int) -> Topic:
         if not value:
             raise format_error(path, line, f"the topic that begins here has no <{key}>, or an empty one")
     body = "\n".join(filter(None, (desc, narr)))
-    return Topic(number, title, body, formulas=numbered(title, body), language=language)
+    return Topic(number, title, body, formulas=numbered("q_", title, body), language=language)
 
 
-def numbered(*texts: str) -> tuple[Formula, ...]:
-    """Returns the formulas of texts, numbered consecutively.
+def with_dollars(topics: Topics, dollars: Dollars) -> Topics:
+    """Returns the topics with another rule for dollar signs; formulas that a reader took from the texts are read again.
 
     Examples
     --------
-    >>> [(one.id, one.latex) for one in numbered("Solve $x=1$", "and $y$")]
-    [('q_1', 'x=1'), ('q_2', 'y')]
+    >>> topics = with_dollars(tsv(b"q1\\twhat is $5 for $x$ against $10", "q.tsv"), "pandoc")
+    >>> [formula.latex for formula in topics.topics[0].formulas]
+    ['x']
     """
-    found = [latex for text in texts for latex in formulas_in(text)]
-    return tuple(Formula(f"q_{number}", latex) for number, latex in enumerate(found, 1))
+
+    def read(topic: Topic) -> Topic:
+        taken = topic.formulas == numbered("q_", topic.title, topic.body)
+        formulas = numbered("q_", topic.title, topic.body, dollars=dollars) if taken else topic.formulas
+        return replace(topic, formulas=formulas, dollars=dollars)
+
+    return Topics(tuple(map(read, topics)))
 
 
 def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:

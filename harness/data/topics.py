@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from harness.data.frames import frame
+from harness.formulas.text.delimiters import Dollars
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -82,6 +83,7 @@ class Topic:
     language : ISO 639-3 code.
     attributes : attributes for slices, such as category, difficulty, dependency. Several values are separated by `; `,
         and the topic is in the slice of each.
+    dollars : which dollar signs of the texts enclose formulas, see `harness.formulas.text.delimiters`.
     """
 
     id: str
@@ -91,6 +93,7 @@ class Topic:
     formulas: tuple[Formula, ...] = ()
     language: str = "eng"
     attributes: Mapping[str, str] = field(default_factory=dict)
+    dollars: Dollars = "pairs"
 
     def values(self, attribute: str) -> tuple[str, ...]:
         """Returns the values of an attribute; none if the topic lacks it.

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from harness.data.markup import formulas_in
 from harness.data.topics import Topic, Topics
-
-_FORMULA = re.compile(r"\$\$.*?\$\$|\$.*?\$|\\\(.*?\\\)|\\\[.*?\\\]|\\begin\{(\w+\*?)\}.*?\\end\{\1\}", re.DOTALL)
+from harness.formulas.text.delimiters import split_formulas
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Translation:
 
 def words_only(text: str) -> str:
     """Returns the letters and digits of a text outside its formulas, in lower case; a translation changes them."""
-    return re.sub(r"[\W_]+", "", _FORMULA.sub(" ", text)).lower()
+    return re.sub(r"[\W_]+", "", " ".join(prose for prose, _ in split_formulas(text))).lower()
 
 
 def _formulas(topic: Topic) -> Counter[str]:

@@ -256,7 +256,7 @@ def test_parameters_of_the_face_have_types_and_meanings() -> None:
                     assert str(each.annotation) == str(known[each.name].annotation), (name, each.name)
                     assert each.description, (name, each.name)
                     described.setdefault(name, {})[each.name] = (str(each.annotation), each.description.strip())
-    assert described["Document"].keys() == {"id", "title", "body", "tags", "formulas", "columns"}
+    assert described["Document"].keys() == {"id", "title", "body", "tags", "formulas", "columns", "dollars"}
     assert described["compare"]["seed"] == ("int", "seed of these draws.")
     assert described["task"]["edition"][1] == described["task"]["protocol"][1]
     assert described["Corpus"]["fields"][1].endswith("are for documents that are formulas.")

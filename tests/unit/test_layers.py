@@ -12,7 +12,8 @@ ROOT = Path(harness.__file__).parent
 TIERS = (
     ("errors", "version"),
     ("io",),
-    ("data", "store", "sources", "formulas", "render"),
+    ("formulas",),
+    ("data", "store", "sources", "render"),
     ("scoring",),
     ("collections",),
     ("systems",),

@@ -70,7 +70,7 @@ def annotated(
 
     The core idea is the sentence of the solution with the most weight of words and the fewest formulas.
     """
-    stemmed = view("text", stop="english", stem="english")
+    stemmed = view("text", stop="english", stem="english", fold=False)
     texts = [f"{problem.statement}\n{problem.solution}" for problem in problems]
     bags = [set(stemmed(text)) for text in texts]
     found = Counter(word for bag in bags for word in bag)

@@ -21,12 +21,14 @@ from typing import Any
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
-from harness.data import markup, topic_files
+from harness.data import topic_files
 from harness.data.frames import library
 from harness.data.layouts import LARGEST_GRADE
-from harness.data.topics import Formula, Topic, Topics
+from harness.data.markup import numbered
+from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted, format_error
+from harness.formulas.text.delimiters import Dollars
 from harness.io.console import say
 from harness.io.files import sha256, sha256_file
 from harness.io.ids import check_id
@@ -254,10 +256,6 @@ def _words(row: Row, names: tuple[str, ...], path: Path, number: int) -> str:
     return _text(_value(row, names, path, number), path, number)
 
 
-def _formulas(name: str, text: str) -> tuple[Formula, ...]:
-    return tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(markup.formulas_in(text), 1))
-
-
 def _documents(corpus: Corpus, _: Remarks) -> Documents:
     paths = corpus.paths
     empty = True
@@ -265,15 +263,15 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
         name, text = _words(row, ID, path, number), _words(row, TEXT, path, number)
         title = "" if _empty(row.get("title")) else _text(row["title"] or "", path, number)
         empty = False
-        yield (path, number), Document(name, title, text, (), _formulas(name, f"{title}\n{text}"))
+        yield (path, number), Document(name, title, text, (), numbered(f"{name}.", title, text, dollars=corpus.dollars))
     if empty:
         raise format_error(paths[0], 0, "holds no documents")
 
 
-DOCUMENTS = Reader("beir", _documents)
+DOCUMENTS = Reader("beir", _documents, version=2, dollars="pandoc")
 
 
-def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics:
+def topics(files: Files, judged: Iterable[str], language: str = "eng", dollars: Dollars = "pandoc") -> Topics:
     """Returns the judged queries in file order; the file holds the queries of all splits.
 
     Raises
@@ -290,7 +288,8 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng") -> Topics
             others = True
             continue
         text = _words(row, TEXT, path, number)
-        found.append((number, Topic(name, text, "", (), _formulas(name, text), language)))
+        formulas = numbered(f"{name}.", text, dollars=dollars)
+        found.append((number, Topic(name, text, "", (), formulas, language, dollars=dollars)))
     out = topic_files.unique(found, str(files.queries[0])) if found or not others else Topics(())
     if lacking := sorted(wanted - out.ids()):
         many = f"{len(lacking):,} such queries"

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.readers.streams import json_items
-from harness.data import markup, topic_files
-from harness.data.topics import Formula, Topic, Topics
+from harness.data import topic_files
+from harness.data.markup import numbered
+from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256
@@ -37,9 +38,8 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
     for line, group in _groups(data, path):
         for name, query in _queries(group):
             text = str(query["query"]).strip()
-            formulas = tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(markup.formulas_in(text), 1))
             attributes = {"group": group["group"], "form": query["form"]}
-            found.append((line, Topic(name, text, "", (), formulas, language, attributes)))
+            found.append((line, Topic(name, text, "", (), numbered(f"{name}.", text), language, attributes)))
     return topic_files.unique(found, path)
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.collections.readers.streams import json_items
-from harness.data import markup, topic_files
-from harness.data.topics import Formula, Topic, Topics
+from harness.data import topic_files
+from harness.data.markup import numbered
+from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import counted, format_error
 from harness.io.files import sha256
@@ -41,7 +42,7 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
             if query := str(row[column]).strip():
                 name = f"{row['id']}.{style}"
                 attributes = {"style": style, **known, "item": str(row["id"])}
-                found.append((line, Topic(name, query, "", (), _formulas(name, query), language, attributes)))
+                found.append((line, Topic(name, query, "", (), numbered(f"{name}.", query), language, attributes)))
     return topic_files.unique(found, path)
 
 
@@ -76,7 +77,7 @@ def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
         if not row["source"].isdigit():
             attributes["section"] = row["path_or_id"].split(" / ")[0]
         query = row["query"]
-        found.append((line, Topic(name, query, "", (), _formulas(name, query), language, attributes)))
+        found.append((line, Topic(name, query, "", (), numbered(f"{name}.", query), language, attributes)))
     return topic_files.unique(found, path)
 
 
@@ -104,7 +105,3 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
                 raise format_error(path, line, f"column {column!r} is empty")
         count[row["source"]] = count.get(row["source"], 0) + 1
         yield line, f"{row['source']}-{count[row['source']]:03d}", row
-
-
-def _formulas(name: str, text: str) -> tuple[Formula, ...]:
-    return tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(markup.formulas_in(text), 1))

@@ -29,8 +29,8 @@ from harness.collections.corpus import Corpus, Document, Documents, Reader, Rema
 from harness.collections.readers.streams import lines
 from harness.data import topic_files
 from harness.data.layouts import LARGEST_GRADE
-from harness.data.markup import formulas_in
-from harness.data.topics import SEPARATOR, Formula, Topic, Topics
+from harness.data.markup import numbered
+from harness.data.topics import SEPARATOR, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
 from harness.io.files import read_bytes, sha256
@@ -65,7 +65,7 @@ def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = F
     for line, query in queries(data, path):
         text = worded(query.problem, query.solution) if full else query.problem
         attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
-        found.append((line, Topic(query.id, "", text, (), _formulas(query.id, text), language, attributes)))
+        found.append((line, Topic(query.id, "", text, (), numbered(f"{query.id}.", text), language, attributes)))
     return topic_files.unique(found, path)
 
 
@@ -137,7 +137,7 @@ def _documents(path: Path, *, full: bool) -> Documents:
     for number, row in _rows(_lines_of(path), str(path)):
         name, (problem, solution) = row["id"], _texts(row, str(path), number)
         text = worded(problem, solution) if full else problem
-        yield (path, number), Document(name, "", text, (), _formulas(name, text))
+        yield (path, number), Document(name, "", text, (), numbered(f"{name}.", text))
 
 
 def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -148,8 +148,8 @@ def _read(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
     yield from _documents(corpus.path, full=full)
 
 
-FULL = Reader("saber", partial(_read, full=True))
-STATEMENTS = Reader("saber-statements", partial(_read, full=False))
+FULL = Reader("saber", partial(_read, full=True), version=2)
+STATEMENTS = Reader("saber-statements", partial(_read, full=False), version=2)
 
 
 def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -192,7 +192,3 @@ def _texts(row: dict[str, Any], path: str, number: int) -> tuple[str, str]:
         if not isinstance(text, str) or (key == "problem" and not text.strip()):
             raise format_error(path, number, f"key {key!r} is missing, empty or no text")
     return str(texts[0]), str(texts[1])
-
-
-def _formulas(name: str, text: str) -> tuple[Formula, ...]:
-    return tuple(Formula(f"{name}.{n}", latex) for n, latex in enumerate(formulas_in(text), 1))

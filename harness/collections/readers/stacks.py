@@ -19,8 +19,8 @@ from pathlib import Path
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.stacks_book import Book, Statement, read
-from harness.data import markup
-from harness.data.topics import Formula, Topic, Topics
+from harness.data.markup import numbered
+from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, suggestion
 
@@ -43,7 +43,7 @@ def statements(corpus: Corpus, remarks: Remarks) -> Documents:
     for one in book.statements:
         columns = {name: COLUMNS[name](book, one) for name in corpus.keep}
         title, body = _texts(book, one)
-        formulas = _formulas(one.tag, title, body)
+        formulas = numbered(f"{one.tag}.", title, body)
         remarks["statements"] += 1
         remarks["statements with a proof"] += bool(one.proofs)
         remarks["formulas"] += len(formulas)
@@ -88,7 +88,7 @@ def proofs(corpus: Corpus, remarks: Remarks) -> Documents:
     for one in book.statements:
         for name, passage in zip(proof_ids(one), one.proofs, strict=True):
             body = book.plain(passage.source)
-            formulas = _formulas(name, body)
+            formulas = numbered(f"{name}.", body)
             remarks["proofs"] += 1
             remarks["formulas"] += len(formulas)
             columns = {column: OF_PROOFS[column](book, one) for column in corpus.keep}
@@ -168,17 +168,12 @@ def _topics(book: Book, found: list[Statement], language: str) -> Topics:
     for one in found:
         title, body = _texts(book, one)
         attributes = {"chapter": one.chapter, "kind": one.kind, "split": split[one.chapter]}
-        topics.append(Topic(one.tag, title, body, (), _formulas(one.tag, title, body), language, attributes))
+        topics.append(Topic(one.tag, title, body, (), numbered(f"{one.tag}.", title, body), language, attributes))
     return Topics(tuple(topics))
 
 
 def _texts(book: Book, one: Statement) -> tuple[str, str]:
     return book.plain(one.title), book.plain(one.text.source)
-
-
-def _formulas(name: str, *texts: str) -> tuple[Formula, ...]:
-    found = (latex for text in texts for latex in markup.formulas_in(text))
-    return tuple(Formula(f"{name}.{number}", latex) for number, latex in enumerate(found, 1))
 
 
 STATEMENTS = Reader("stacks", statements)

@@ -7,9 +7,9 @@ from html import unescape
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
-from harness.data.markup import formulas_in
-from harness.data.topics import Formula
+from harness.data.markup import numbered
 from harness.errors import format_error
+from harness.formulas.text.delimiters import Dollars
 
 LONGEST = 1 << 26  # bytes of a document
 _TITLES = ("title", "headline", "head", "hl", "ttl")
@@ -31,7 +31,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
                 if not begin:
                     raise format_error(path, number, "</DOC> without <DOC>")
                 found = True
-                yield (path, begin), _document(b"\n".join(inside), path, begin)
+                yield (path, begin), _document(b"\n".join(inside), path, begin, corpus.dollars)
                 begin = 0
             elif begin:
                 inside.append(line)
@@ -48,7 +48,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
             raise format_error(path, 0, "holds no documents; expected <DOC> on a line of its own")
 
 
-def _document(data: bytes, path: object, line: int) -> Document:
+def _document(data: bytes, path: object, line: int, dollars: Dollars) -> Document:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -60,8 +60,7 @@ def _document(data: bytes, path: object, line: int) -> Document:
     fields = [(tag.lower(), unescape(_TAG.sub("", inner)).strip()) for tag, inner in _FIELD.findall(text)]
     title = " ".join(inner for tag, inner in fields if tag in _TITLES and inner)
     body = "\n".join(inner for tag, inner in fields if tag not in _TITLES and inner)
-    latex = formulas_in(f"{title}\n{body}")
-    return Document(name[1], title, body, (), tuple(Formula(f"{name[1]}.{n}", each) for n, each in enumerate(latex, 1)))
+    return Document(name[1], title, body, (), numbered(f"{name[1]}.", title, body, dollars=dollars))
 
 
-DOCUMENTS = Reader("trec", _documents)
+DOCUMENTS = Reader("trec", _documents, version=2, dollars="pandoc")

@@ -10,14 +10,24 @@
 - An environment ends at its matching `\\end`; nested environments of the same name are counted.
 - An empty formula is text (`\\(\\)`, `$$$$`, `\\begin{a}\\end{a}`).
 
+Texts other than those of mathematics sites also hold amounts of money. The rule `pandoc` is that of pandoc's extension
+`tex_math_dollars`: a formula in single dollars has no blank right after the opening dollar and none right before the
+closing one, and no digit follows it (`$5 or $10` is text); there is no blank line in a formula in dollars. The next
+dollar that is not escaped closes the formula, or nothing does; `$$` that is never closed may begin a formula with its
+second dollar. The other delimiters are the same.
+
 Time and memory are linear in the length of the text.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, get_args
 
+Dollars = Literal["pairs", "pandoc"]
+DOLLARS: tuple[Dollars, ...] = get_args(Dollars)
 Kind = Literal["inline", "display", "round", "square", "environment"]
 
 _SETS_TEXT = r"\\(?:text[a-z]*+|[mhf]box|tag\*?+)\s*+\{"
@@ -28,6 +38,8 @@ _SIGN_OR_BRACE = re.compile(
     rf"(?:[^\\${{}}]++|(?!{_DELIMITER}|{_SETS_TEXT})\\(?s:.?))*+({_DELIMITER}|{_SETS_TEXT}|[${{}}]|\Z)"
 )
 _COMMAND = re.compile(_SETS_TEXT)
+_BLANK_LINE = re.compile(r"(?>\r\n|[\r\n])[^\S\r\n]*+[\r\n]")
+_LONE = re.compile(r"\\.|(\$)", re.DOTALL)
 _OPENING: dict[str, tuple[Kind, str]] = {"$": ("inline", "$"), r"\(": ("round", r"\)"), r"\[": ("square", r"\]")}
 _OPENED_BY = {r"\)": r"\(", r"\]": r"\["}
 
@@ -49,14 +61,27 @@ class _Signs(NamedTuple):
     beyond: dict[int, int]  # first sign within the braces of a text command -> the sign after them, if they are paired
 
 
-def spans(text: str) -> list[Span]:
-    """Returns the formulas of a text, in order; they do not overlap."""
+def spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
+    """Returns the formulas of a text, in order; they do not overlap.
+
+    Parameters
+    ----------
+    dollars : `pairs`: any two dollars enclose a formula, as on mathematics sites. `pandoc`: pandoc's rule (see above).
+
+    Examples
+    --------
+    >>> text = "It costs $5 to find $x^2$ and $10 to find $y$."
+    >>> [span.latex for span in spans(text)], [span.latex for span in spans(text, "pandoc")]
+    (['5 to find ', ' and ', 'y'], ['x^2', 'y'])
+    """
     if "$" not in text and "\\" not in text:
         return []
     signs = _read(text)
     starts, texts, _ = signs
     ends = _environments(texts)
     closing = {close: _following(signs, close) for close in ("$", "$$", r"\)", r"\]") if close in text}
+    pandoc = dollars == "pandoc"
+    breaks = [found.start() for found in _BLANK_LINE.finditer(text)] if pandoc else []
     found: list[Span] = []
     at, last = 0, len(texts)
     while at < last:
@@ -67,14 +92,46 @@ def spans(text: str) -> list[Span]:
             close, kind, width = closing["$$"][at + 2], "display", 2
         elif sign in _OPENING and (wanted := _OPENING[sign][1]) in closing:
             close = closing[wanted][at + 1]
-        if close == last:
-            at += width
+        start = starts[at] + len(sign) * width
+        stop = starts[close] if close < last else start
+        if close == last or (pandoc and sign == "$" and _money(text, start, stop, width, breaks)):
+            at += 1 if pandoc else width
             continue
-        start, stop = starts[at] + len(sign) * width, starts[close]
         if start < stop:
             found.append(Span(starts[at], stop + len(texts[close]) * width, kind, text[start:stop]))
         at = close + width
     return found
+
+
+def _money(text: str, start: int, stop: int, width: int, breaks: list[int]) -> bool:
+    """Returns whether pandoc's rule forbids a formula `text[start:stop]` between dollars, 1 or 2 on either side.
+
+    `breaks` are the positions of the blank lines of the text.
+    """
+    after = bisect_left(breaks, start)
+    if after < len(breaks) and breaks[after] < stop:
+        return True
+    return width == 1 and (text[start].isspace() or text[stop - 1].isspace() or text[stop + 1 : stop + 2].isdecimal())
+
+
+def split_formulas(text: str, dollars: Dollars = "pairs") -> Iterator[tuple[str, str]]:
+    """Yields the text as pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
+    at = 0
+    for start, end, _, latex in spans(text, dollars):
+        yield text[at:start], latex
+        at = end
+    yield text[at:], ""
+
+
+def lone_dollars(text: str, dollars: Dollars = "pairs") -> int:
+    """Counts the dollars of a text that are in no formula, escaped ones excluded.
+
+    Examples
+    --------
+    >>> lone_dollars("It costs $5, $x$ or US$10.", "pandoc")
+    2
+    """
+    return sum(bool(found[1]) for prose, _ in split_formulas(text, dollars) for found in _LONE.finditer(prose))
 
 
 def _read(text: str) -> _Signs:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from harness.data.topic_files import numbered
+from harness.data.markup import numbered
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
@@ -149,8 +149,9 @@ class CrossLingual:
         title, body, formulas = found.title.restored, found.body.restored, topic.formulas
         # A topic with a query formula of its own keeps it; otherwise its formulas are those of the translated text.
         asked = [formula.latex for formula in formulas]
-        if not asked or asked == [formula.latex for formula in numbered(topic.title, topic.body)]:
-            formulas = numbered(title, body)
+        own = numbered("q_", topic.title, topic.body, dollars=topic.dollars)
+        if not asked or asked == [formula.latex for formula in own]:
+            formulas = numbered("q_", title, body, dollars=topic.dollars)
         # Tags are in the documents' language even for foreign topics; the query is title and body (section 4).
         return replace(topic, title=title, body=body, tags=(), formulas=formulas, language=language)
 

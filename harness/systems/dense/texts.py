@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from harness.errors import HarnessError, suggestion
+from harness.formulas.text.delimiters import Dollars, split_formulas
 from harness.io import checks
-from harness.systems.lexical.text import split_formulas
 
 if TYPE_CHECKING:
     from harness.collections.corpus import Document
@@ -60,7 +60,7 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
     >>> of_document(document, ["body"], "mathberta")
     'Let [MATH] n [/MATH] be even.'
     """
-    return _joined([_field(document, name) for name in fields], view)
+    return _joined([_field(document, name) for name in fields], view, document.dollars)
 
 
 def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
@@ -75,7 +75,7 @@ def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
     >>> of_topic(topic, ["title", "formulas"])
     'Roots $x^2 = 2$'
     """
-    return _joined([_topic_field(topic, name) for name in fields], view)
+    return _joined([_topic_field(topic, name) for name in fields], view, topic.dollars)
 
 
 def _topic_field(topic: Topic, name: str) -> str:
@@ -97,7 +97,7 @@ def _field(document: Document, name: str) -> str:
     return document.columns[name]
 
 
-def with_math_tokens(text: str) -> str:
+def with_math_tokens(text: str, dollars: Dollars = "pairs") -> str:
     """Returns a text in MathBERTa's training format: formulas between ` [MATH] ` and ` [/MATH]` in place of dollars.
 
     The format follows the model's authors (github.com/Witiko/scm-at-arqmath3, `system/prepare_arxiv_dataset.py`,
@@ -113,17 +113,18 @@ def with_math_tokens(text: str) -> str:
     >>> with_math_tokens("$a$ $b$ or $c$")
     ' [MATH] a b [/MATH] or [MATH] c'
     """
-    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in split_formulas(text))
+    found = split_formulas(text, dollars)
+    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in found)
     whole = re.sub(r"\s+", " ", "".join(parts)).rstrip()
     if not whole.startswith(" [MATH] "):
         whole = whole.lstrip()
     return whole.replace(" [/MATH] [MATH] ", " ").removesuffix(" [/MATH]")
 
 
-def _joined(parts: Sequence[str], view: str) -> str:
+def _joined(parts: Sequence[str], view: str, dollars: Dollars) -> str:
     whole = " ".join(part for part in parts if part)
     if view == "latex":
         return whole
     if view == "mathberta":
-        return with_math_tokens(whole)
-    return " ".join(" ".join(prose for prose, _ in split_formulas(whole)).split())
+        return with_math_tokens(whole, dollars)
+    return " ".join(" ".join(prose for prose, _ in split_formulas(whole, dollars)).split())

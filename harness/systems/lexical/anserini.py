@@ -371,7 +371,7 @@ class Anserini:
         """Returns the text of a topic, or its words if there is a view."""
         fields = topic_weights(self.query)
         if self.view is not None:
-            return " ".join(query_words(topic, fields, text.configured(self.view)).elements())
+            return " ".join(query_words(topic, fields, text.tokenisers(self.view)).elements())
         values = {"title": topic.title, "body": topic.body, "tags": " ".join(topic.tags)}
         return "\n".join(values[name] for name, weight in fields.items() for _ in range(weight))
 

@@ -44,7 +44,7 @@ class Pisa:
     Parameters
     ----------
     view : how texts become words, by the keys `name`, `lower`, `stop`, `stem`, `whole`, `abbreviations`,
-        `emphasis` and `formulas`.
+        `emphasis`, `formulas`, `dollars` and `fold`.
     query, document : field -> weight of its words, as in `harness.systems.lexical.system.Lexical`.
     k1 : saturation of the term frequency.
     b : strength of length normalisation, 0 to 1.
@@ -99,11 +99,11 @@ class Pisa:
 
     def _found(self, index: Index, request: Request) -> dict[str, Found]:
         """Searches the topics that share a word with the corpus; with a pool, for all of their documents."""
-        fields, tokenise = topic_weights(self.query), text.configured(self.view)
+        fields, tokenisers = topic_weights(self.query), text.tokenisers(self.view)
         among = None if request.excluded is None else request.excluded.among(index.ids)
         queries, hits = {}, []
         for topic in request.topics:
-            words = query_words(topic, fields, tokenise)
+            words = query_words(topic, fields, tokenisers)
             if request.allowed(topic) == frozenset() or not any(word in index.numbers for word in words):
                 continue
             queries[topic.id] = words

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
+from functools import cache
 
 # LaTeX command (without the backslash) -> the character used in Lean sources.
 _COMMANDS = """
@@ -32,6 +35,7 @@ _LAYOUT = r"""
 \left \right \middle \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl \Biggr \, \; \: \! \> \\
 \quad \qquad \displaystyle \textstyle \scriptstyle \scriptscriptstyle \limits \nolimits \hspace \vspace \phantom
 \hphantom \vphantom \large \Large \small \normalsize \tiny \huge \nonumber \notag \label \begin \end \hline \cr \rm
+\hfill \hfil \vfill \allowbreak \newline \strut \mathstrut \smash \enspace \thinspace \negthinspace \break \par
 \bf \it \cal \mathrm \mathbf \mathit \boldsymbol \bm \mathop \mathrel \mathbin \/ \- & ~
 """
 LAYOUT = frozenset(_LAYOUT.split()) | {"\\"}
@@ -40,9 +44,27 @@ LAYOUT = frozenset(_LAYOUT.split()) | {"\\"}
 SAME: Mapping[str, str] = {
     "\\leq": "\\le",
     "\\leqslant": "\\le",
+    "\\leqq": "\\le",
     "\\geq": "\\ge",
+    "\\geqq": "\\ge",
     "\\geqslant": "\\ge",
     "\\neq": "\\ne",
+    "\\lt": "<",
+    "\\gt": ">",
+    "\\ast": "*",
+    "\\colon": ":",
+    "\\vert": "|",
+    "\\lvert": "|",
+    "\\rvert": "|",
+    "\\mid": "|",
+    "\\|": "\\Vert",
+    "\\lVert": "\\Vert",
+    "\\rVert": "\\Vert",
+    "\\lbrack": "[",
+    "\\rbrack": "]",
+    "\\gets": "\\leftarrow",
+    "\\dotsc": "\\ldots",
+    "\\dotsb": "\\ldots",
     "\\dfrac": "\\frac",
     "\\tfrac": "\\frac",
     "\\cfrac": "\\frac",
@@ -68,6 +90,55 @@ SAME: Mapping[str, str] = {
     "\\dots": "\\ldots",
     "\\cdots": "\\ldots",
 }
+
+_WITH_ONE = """
+sqrt pmod pod overline underline hat widehat bar vec tilde widetilde dot ddot mathbf mathbb Bbb mathit mathcal mathfrak
+mathscr boldsymbol bm boxed cancel overbrace underbrace
+"""
+# Commands -> the number of their arguments; a digit that is one of them is a number of its own.
+ARGUMENTS: Mapping[str, int] = {
+    **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
+    **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
+    **{f"\\{name}": 1 for name in _WITH_ONE.split()},
+}
+
+# Unicode characters -> LaTeX commands or signs, where it is not the first command of `_COMMANDS` with the character.
+_AS_LATEX = """
+→ to ⟶ to ⇒ implies ⟹ implies ⇔ iff ⟺ iff ↔ leftrightarrow ⟷ leftrightarrow ⟵ leftarrow ⟼ mapsto ⨆ bigsqcup ⨅ bigsqcap
+⋁ bigvee ⋀ bigwedge ⊥ perp ∆ Delta △ triangle · cdot ⋅ cdot ∗ * ∖ setminus … ldots ⋯ ldots ⋮ vdots ⋱ ddots
+⩽ le ⩾ ge ≦ le ≧ ge ⊊ subsetneq ⊋ supsetneq ⊈ nsubseteq ⊄ nsubset ≢ nequiv ∦ nparallel ϵ epsilon ϕ phi ϑ theta ϱ rho
+ς varsigma ÷ div ⊖ ominus ⊙ odot ≻ succ ≼ preceq ≽ succeq ∴ therefore ∵ because ∝ propto ⊩ Vdash ≔ := − - ⁄ / ’ ' ″ ''
+〈 langle 〉 rangle
+"""
+_ALPHABET = re.compile(r"(DOUBLE-STRUCK|SCRIPT|FRAKTUR|BLACK-LETTER) (?:CAPITAL|SMALL|DIGIT)")
+_COMMAND = {"DOUBLE-STRUCK": "mathbb", "SCRIPT": "mathcal", "FRAKTUR": "mathfrak", "BLACK-LETTER": "mathfrak"}
+# Latin letters that have no decomposition into a letter and its accent.
+_LETTERS = "ø o Ø O ł l Ł L đ d Đ D ð d Ð D þ th Þ Th ß ss æ ae Æ AE œ oe Œ OE ı i ħ h Ħ H"
+_pairs = _LETTERS.split()
+_PLAIN = dict(zip(_pairs[::2], _pairs[1::2], strict=True))
+
+
+@cache
+def characters_as_latex() -> Mapping[int, str]:
+    """Returns characters -> LaTeX, for `str.translate`: operators, Greek letters, and alphabets such as `𝔽`."""
+    pairs = _AS_LATEX.split()
+    known = {char: f"\\{name}" for name, char in reversed([*UNICODE.items()]) if not char.isascii()}
+    known |= {char: f"\\{name}" if name.isalpha() else name for char, name in zip(pairs[::2], pairs[1::2], strict=True)}
+    found = {ord(char): f"{latex} " for char, latex in known.items()}
+    for code in (*range(0x2100, 0x2150), *range(0x1D400, 0x1D800)):
+        if code not in found and (alphabet := _ALPHABET.search(unicodedata.name(chr(code), ""))):
+            found[code] = f"\\{_COMMAND[alphabet[1]]}{{{unicodedata.normalize('NFKC', chr(code))}}}"
+    return found
+
+
+@cache
+def without_accents() -> Mapping[int, str]:
+    """Returns Latin letters -> the letters without accent, for `str.translate`: `é` -> e, `ø` -> o, `ß` -> ss."""
+    letters = map(chr, (*range(0xC0, 0x250), *range(0x1E00, 0x1F00)))
+    plain = {each: unicodedata.normalize("NFD", each)[0] for each in letters}
+    plain = {each: letter for each, letter in plain.items() if letter.isascii()} | _PLAIN
+    return {ord(each): letter for each, letter in plain.items()}
+
 
 # English function words: articles, pronouns, prepositions, conjunctions, auxiliaries, the particles of contractions.
 _ENGLISH = """

@@ -57,7 +57,7 @@ class Index(Protocol):
 
 def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Stored[Tokens]:
     """Returns the tokens of a corpus in a view, from the store if they have been computed before."""
-    names, tokenise = sorted(fields), text.configured(view)
+    names, tokenise = sorted(fields), text.configured(view, corpus.dollars)
     versions = text.version(view)
     spec = {
         "corpus": corpus.name,
@@ -113,9 +113,10 @@ def topic_weights(value: object) -> dict[str, int]:
     return out
 
 
-def query_words(topic: Topic, fields: Weights, tokenise: text.Tokenise) -> Counter[str]:
+def query_words(topic: Topic, fields: Weights, tokenisers: text.Tokenisers) -> Counter[str]:
     """Counts the words of a topic, in order of first occurrence; words of a field count as often as its weight says."""
     words: Counter[str] = Counter()
+    tokenise = tokenisers(topic.dollars)
     for name, weight in fields.items():
         for word in tokenise(" ".join(topic.tags) if name == "tags" else str(getattr(topic, name))):
             words[word] += weight
@@ -129,7 +130,7 @@ class Lexical(ABC):
     Parameters
     ----------
     view : how texts become words, by the keys `name`, `lower`, `stop`, `stem`, `whole`, `abbreviations`,
-        `emphasis` and `formulas`.
+        `emphasis`, `formulas`, `dollars` and `fold`.
     query, document : field -> weight of its words, a whole number. Topics have the fields title, body and tags;
         documents also id and the columns that their corpus keeps.
     min_count, max_share : words with fewer occurrences in the corpus, or in a larger share of its documents, are
@@ -161,7 +162,7 @@ class Lexical(ABC):
 
     def words(self, topic: Topic) -> Mapping[str, float]:
         """Returns the words of a topic and their weights."""
-        return query_words(topic, self._query, self._tokenise)
+        return query_words(topic, self._query, self._tokenisers)
 
     def score(self, index: Index, topic: Topic) -> Scored:
         """Returns the scores of all documents for a topic."""
@@ -193,8 +194,8 @@ class Lexical(ABC):
         return counts_of(self.tokens(corpus), self._document, self.min_count, self.max_share)
 
     @cached_property
-    def _tokenise(self) -> text.Tokenise:
-        return text.configured(self.view)
+    def _tokenisers(self) -> text.Tokenisers:
+        return text.tokenisers(self.view)
 
     @cached_property
     def _query(self) -> dict[str, int]:

@@ -6,8 +6,10 @@ gives the same tokens on every machine. Tokens contain no spaces.
 ======================  ==============================================================================================
 view                    tokens
 ======================  ==============================================================================================
-`text`                  words in lower case; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments) excluded
-`latex`                 the same words, and the formulas' LaTeX in tokens that equal no word
+`text`                  words in lower case, without accents; formulas (`$...$`, `\\(...\\)`, `\\[...\\]`, environments)
+                        and signs excluded, but `C++` and `C#` are words
+`latex`                 the same words, and the formulas' LaTeX in tokens that equal no word; Unicode operators of
+                        formulas and prose as the command of LaTeX (`≤` as `\\le`)
 `declarations`          names of a proof library split at dots, underscores and case; words; Unicode operators; LaTeX
                         commands as the character that Lean writes for them
 `msm`                   ASCII punctuation becomes blanks, then split at blanks (MIRMU and MSM at ARQMath 2022, 3.2-3.3)
@@ -25,20 +27,31 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from typing import Any, cast
 
 from harness.errors import HarnessError, suggestion
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import DOLLARS, Dollars, split_formulas
 from harness.io import checks
 from harness.store import code
-from harness.systems.lexical.symbols import ABBREVIATIONS, ALPHABETS, ENGLISH, LAYOUT, SAME, UNICODE
+from harness.systems.lexical.symbols import (
+    ABBREVIATIONS,
+    ALPHABETS,
+    ARGUMENTS,
+    ENGLISH,
+    LAYOUT,
+    SAME,
+    UNICODE,
+    characters_as_latex,
+    without_accents,
+)
 
 VIEWS = ("text", "latex", "declarations", "msm", "whitespace")
 STOP_LISTS: Mapping[str, frozenset[str]] = {"english": ENGLISH}
 _REMEMBERED = 1 << 18  # size of the caches of normalised words and split identifiers
 
 Tokenise = Callable[[str], list[str]]
+Tokenisers = Callable[[Dollars], Tokenise]
 FormulaTokens = Callable[[str], Iterable[str]]
 _Normalise = Callable[[str], str]
 
@@ -65,48 +78,90 @@ class View:
 
 # A letter or a combining mark; Python's `\w` does not match the combining marks of Arabic and Devanagari.
 _LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
-_WORD = re.compile(rf"(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
+# Names of languages such as C++ and C# are words.
+_WORD = re.compile(rf"\b[A-Za-z](?:\+\+|#)(?![\w+#])|(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
+_ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
+# Arrows and operators, without those that prose uses as a hyphen or a slash.
+_OPERATORS = re.compile("([¬±×÷←-⇿∀-∑∓∔∖-⋿⟀-⟿⤀-⫿]+)")
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 
 
-def words(text: str) -> list[str]:
-    """Splits a text into words and numbers; keeps case and inner apostrophes, drops a final `'s`."""
-    text = unicodedata.normalize("NFC", text)
+def words(text: str, fold: bool = False) -> list[str]:
+    """Splits a text into words and numbers; keeps case and inner apostrophes, drops a final `'s`.
+
+    `fold` replaces compatibility characters (`ﬁ`, `𝔽`, full width) by the usual ones, and Latin letters with accents by
+    letters without.
+
+    Examples
+    --------
+    >>> words("Hölder's ﬁelds in C++", fold=True)
+    ['Holder', 'fields', 'in', 'C++']
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC" if fold else "NFC", text)
+        text = _ACCENTS.sub("", text.translate(without_accents())) if fold else text
     return [_POSSESSIVE.sub("", word).replace("’", "'") for word in _WORD.findall(text)]
-
-
-def split_formulas(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the text as pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
-    at = 0
-    for start, end, _, latex in spans(text):
-        yield text[at:start], latex
-        at = end
-    yield text[at:], ""
 
 
 # ---- LaTeX ------------------------------------------------------------------------------------------------------
 
-_TEXT_IN_LATEX = re.compile(r"\\(?:text[a-z]{0,2}|mbox|hbox|operatorname|mathrm|mathsf|mathtt)\*?\s*\{([^{}]*)\}")
+_ARGUMENT = r"\s*\{(?:[^{}\\]|\\.|\{(?:[^{}\\]|\\.|\{[^{}]*+\})*+\})*+\}"
+_LENGTH = r"\s*[-+]?\s*(?:\d+(?:[.,]\d*)?|[.,]\d+)\s*(?:pt|pc|in|bp|cm|mm|dd|cc|sp|ex|em|mu|fill?)\b"
+_TEXT_IN_LATEX = re.compile(
+    r"\\(?:text(?:normal|[a-z]{0,2})|[mhf]box|operatorname|mathrm|mathsf|mathtt)\*?(?![A-Za-z])"
+    rf"(?P<argument>{_ARGUMENT})",
+    re.DOTALL,
+)
+# What sets no sign: names of environments with the form of their columns, labels, lengths, colours, hidden boxes.
+_UNSEEN = re.compile(
+    rf"\\begin\s*\{{(?:array|tabular|subarray|(?:align|aligned|xalign)at)\*?\}}\s*(?:\[[^\]]*\])?{_ARGUMENT}"
+    r"|\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\[[tcblr]\])?"
+    rf"|\\\\\*?\s*\[(?:{_LENGTH}|\s*-?\\[A-Za-z]+)\s*\]"
+    rf"|\\[mhv]?(?:kern|skip)(?![A-Za-z]){_LENGTH}(?:\s*(?:plus|minus){_LENGTH})*"
+    rf"|\\(?:[hvm]space|label|(?:eq|page)?ref|cite|tag|require|cline|hdotsfor|[hv]?phantom)\*?(?![A-Za-z]){_ARGUMENT}"
+    r"|\\tag\*?\s*\d"
+    rf"|\\(?:rule|fcolorbox)\s*(?:\[[^\]]*\])?{_ARGUMENT}{_ARGUMENT}"
+    rf"|\\(?:(?:text|page)?color(?:box)?|href|class|style|cssId|raisebox)(?![A-Za-z])\s*(?:\[[^\]]*\])?{_ARGUMENT}"
+    r"|\\bbox\s*\[[^\]]*\]",
+    re.DOTALL,
+)
+_INDEX = re.compile(r"\\sqrt\s*\[([^\[\]]*)\]")
+_RAISED = re.compile("[⁰¹²³⁴-ⁿ]+")
+_FRACTION = re.compile("(\\d+)⁄(\\d+)")
+_LOWERED = re.compile("[₀-₎ₐ-ₜ]+")
 _LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|\S)|\d+(?:\.\d+)?|\S")
 
 
 def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
     """Returns the tokens of one formula, which differ from all words of prose.
 
-    Commands are tokens themselves (`\\frac`), with synonyms merged. Letters, numbers and operators are prefixed with a
-    dollar sign (`$x`, `$2`, `$+`) and keep their case. The first token of a script is repeated with the sign of the
-    script (`^2`, `_n`). Braces and layout commands are excluded. Words within the formula (`\\text{if}`,
+    Commands are tokens themselves (`\\frac`), with synonyms and Unicode characters merged (`≤`, `\\leq` and `\\le`).
+    Letters, numbers and operators are prefixed with a dollar sign (`$x`, `$2`, `$+`) and keep their case. A script or
+    an argument without braces is one sign, as in LaTeX: `\\frac12` has the numbers 1 and 2. The first token of a script
+    is repeated with the sign of the script (`^2`, `_n`). Braces, layout commands, names of environments, labels,
+    references, lengths, colours and phantoms are excluded. Words within the formula (`\\text{if}`,
     `\\operatorname{Spec}`) are tokenised by `prose` and come first.
+
+    Examples
+    --------
+    >>> latex_tokens(r"\\begin{pmatrix} \\tfrac12 & x^10 \\\\[2pt] \\end{pmatrix} \\hspace{3cm} a ≤ b")
+    ['\\\\frac', '$1', '$2', '$x', '$1', '^1', '$0', '$a', '\\\\le', '$b']
     """
+    if not latex.isascii():
+        latex = _as_latex(latex)
     tokens: list[str] = []
 
     def take(match: re.Match[str]) -> str:
-        tokens.extend(prose(match[1]))
+        for said, inner in split_formulas(match["argument"].strip()[1:-1]):
+            tokens.extend(prose(said))
+            tokens.extend(latex_tokens(inner, prose) if inner else ())
         return " "
 
+    if "\\" in latex:
+        latex = _INDEX.sub(r"{\1}\\sqrt ", _UNSEEN.sub(" ", _TEXT_IN_LATEX.sub(take, latex)))
     script = ""
-    for unit in _LATEX_TOKEN.findall(_TEXT_IN_LATEX.sub(take, latex)):
+    for unit in _signs(latex):
         if unit in "^_":
             script = unit
         elif unit not in "{}" and unit not in LAYOUT:
@@ -116,6 +171,34 @@ def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
                 tokens.append(script + name)
             script = ""
     return tokens
+
+
+def _signs(latex: str) -> Iterator[str]:
+    """Yields commands, characters and numbers; of digits that are an argument without braces, one at a time."""
+    at, wanted = 0, 0
+    outer: list[int] = []  # arguments that the commands before each open brace still want
+    while found := _LATEX_TOKEN.search(latex, at):
+        unit, at = found[0], found.end()
+        if wanted and unit[0].isdigit():
+            unit, at = unit[0], found.start() + 1
+        if unit == "{":
+            outer.append(max(wanted - 1, 0))
+            wanted = 0
+        elif unit == "}":
+            wanted = outer.pop() if outer else 0
+        elif unit in "^_":
+            wanted += 1
+        else:
+            wanted = max(wanted - 1, 0) + ARGUMENTS.get(unit, 0)
+        yield unit
+
+
+def _as_latex(latex: str) -> str:
+    """Replaces Unicode characters by LaTeX: operators, alphabets, scripts, then compatibility forms."""
+    latex = _RAISED.sub(lambda run: f"^{{{unicodedata.normalize('NFKC', run[0])}}}", latex)
+    latex = _LOWERED.sub(lambda run: f"_{{{unicodedata.normalize('NFKC', run[0])}}}", latex)
+    latex = unicodedata.normalize("NFKC", latex.translate(characters_as_latex()))
+    return _FRACTION.sub(r"\\frac{\1}{\2}", latex)
 
 
 # ---- declarations -----------------------------------------------------------------------------------------------
@@ -237,6 +320,8 @@ def view(
     abbreviations: bool = False,
     emphasis: bool = False,
     formulas: FormulaTokens | None = None,
+    dollars: Dollars | None = None,
+    fold: bool | None = None,
 ) -> Tokenise:
     """Returns a tokeniser.
 
@@ -253,6 +338,11 @@ def view(
         theorem names so.
     formulas : in the views `text` and `latex`, a function of one argument, the LaTeX of a formula without dollars, that
         returns additional tokens, such as paths of the formula's tree; they are used unchanged.
+    dollars : in the views `text` and `latex`, which dollar signs enclose formulas: `pairs` (any two), `pandoc` (not
+        those of amounts of money), or null: as the corpus and the topics say.
+    fold : in the views `text` and `latex`, replace compatibility characters (`ﬁ`, `𝔽`, full width) by the usual ones,
+        and Latin letters with accents (`Poincaré`) by those without, before stemming. Null: true, but false with a
+        stemmer of another language than English, whose endings may have accents.
 
     Raises
     ------
@@ -260,22 +350,33 @@ def view(
         The view, stop list or stemmer is unknown.
     """
     checks.choice("view.name", name, VIEWS)
+    rule = "pairs" if dollars is None else cast(Dollars, checks.choice("view.dollars", dollars, DOLLARS))
     normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
     if name == "declarations":
         return View(lambda text: _declarations(text, emphasis), _taken(normal, whole))
     if name in ("msm", "whitespace"):
         blanks = _without_punctuation if name == "msm" else str
         return View(lambda text: blanks(text).split(), _each(normal), blanks)
+    folds = stem in (None, "porter", "english") if fold is None else fold
     if name == "text" and formulas is None:
-        return View(lambda text: [word for before, _ in split_formulas(text) for word in words(before)], _each(normal))
+        return View(
+            lambda text: [word for before, _ in split_formulas(text, rule) for word in words(before, folds)],
+            _each(normal),
+        )
 
     def prose(text: str) -> list[str]:
-        return [token for word in words(text) if (token := normal(word))]
+        return [token for word in words(text, folds) if (token := normal(word))]
+
+    def prose_and_signs(text: str) -> list[str]:
+        if name == "text" or text.isascii():
+            return prose(text)
+        parts = enumerate(_OPERATORS.split(text))
+        return [token for n, part in parts for token in (latex_tokens(part) if n % 2 else prose(part))]
 
     def tokens(text: str) -> list[str]:
         out: list[str] = []
-        for before, latex in split_formulas(text):
-            out += prose(before)
+        for before, latex in split_formulas(text, rule):
+            out += prose_and_signs(before)
             if latex and name == "latex":
                 out += latex_tokens(latex, prose)
             if latex and formulas is not None:
@@ -308,11 +409,14 @@ def _each(normal: _Normalise) -> Callable[[str], tuple[str, ...]]:
     return taken
 
 
-_OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas")
+_SWITCHES = ("lower", "whole", "abbreviations", "emphasis", "fold")
+_OPTIONS = ("name", "lower", "stop", "stem", "whole", "abbreviations", "emphasis", "formulas", "dollars", "fold")
 
 
-def configured(mapping: Mapping[str, Any]) -> Tokenise:
+def configured(mapping: Mapping[str, Any], dollars: Dollars = "pairs") -> Tokenise:
     """Returns a tokeniser from its configuration: the parameters of `view`, with `formulas` as a dotted name.
+
+    `dollars` is the rule of the corpus or topic, for views that state none.
 
     Raises
     ------
@@ -324,11 +428,17 @@ def configured(mapping: Mapping[str, Any]) -> Tokenise:
     options = dict(mapping)
     for key, value in options.items():
         checks.choice("view", key, _OPTIONS)
-        if key in ("lower", "whole", "abbreviations", "emphasis") and not isinstance(value, bool):
+        if key in _SWITCHES and not isinstance(value, bool) and (key, value) != ("fold", None):
             raise HarnessError(f"key 'view.{key}' is {value!r}, expected true or false")
     if options.get("formulas") is not None:
         options["formulas"] = _function(str(options["formulas"]))
+    options["dollars"] = options.get("dollars") or dollars
     return view(**options)
+
+
+def tokenisers(mapping: Mapping[str, Any]) -> Tokenisers:
+    """Returns a function that maps the rule for dollar signs of a corpus or topic to the tokeniser of a view."""
+    return cache(partial(configured, mapping))
 
 
 def version(mapping: Mapping[str, Any]) -> list[str] | None:

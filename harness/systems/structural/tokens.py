@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
+from harness.formulas.text.delimiters import Dollars, split_formulas
 from harness.formulas.trees.reading import ERROR
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuples
@@ -142,14 +143,15 @@ class FormulaBM25(BM25):
         """Ranks by the score; without a pool, documents without any token of the topic are not returned."""
         if self._function:
             # Converting all formulas at once is far faster than one by one; later calls use LaTeXML's cache.
-            asked = [str(getattr(topic, name)) for topic in request.topics for name in self._query if name != "tags"]
+            names = [name for name in self._query if name != "tags"]
+            asked = (self._latex((getattr(topic, name) for name in names), topic.dollars) for topic in request.topics)
             with phase("index"):
-                tokens_by(self._function, _latex(asked), self.route)
+                tokens_by(self._function, chain.from_iterable(asked), self.route)
         return super().__call__(request)
 
     def words(self, topic: Topic) -> Mapping[str, float]:
         """Returns the tokens of a topic and their weights."""
-        words = query_words(topic, self._query, self._tokenise)
+        words = query_words(topic, self._query, self._tokenisers)
         return {w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()}
 
     def counts(self, corpus: Corpus) -> Stored[Counts]:
@@ -177,9 +179,11 @@ class FormulaBM25(BM25):
 
     def _write(self, corpus: Corpus, fields: Sequence[str], folder: Path) -> None:
         known: dict[str, tuple[str, ...]] = {}
-        for _, new in formulas.ahead(corpus, lambda each: _latex(field_text(each, name) or "" for name in fields)):
+        for _, new in formulas.ahead(
+            corpus, lambda each: self._latex((field_text(each, name) or "" for name in fields), each.dollars)
+        ):
             known |= tokens_by(self._function, new, self.route)
-        write(corpus, fields, self._view(known.__getitem__), folder)
+        write(corpus, fields, self._tokeniser(known.__getitem__, corpus.dollars), folder)
 
     @cached_property
     def _function(self) -> str:
@@ -196,15 +200,15 @@ class FormulaBM25(BM25):
         return checks.choice("view.formulas", name, _MAKERS)
 
     @cached_property
-    def _tokenise(self) -> text.Tokenise:
+    def _tokenisers(self) -> text.Tokenisers:
         if not self._function:
-            return text.configured(self.view)
-        return self._view(lambda latex: tokens_by(self._function, [latex], self.route)[latex])
+            return super()._tokenisers
+        return cache(partial(self._tokeniser, lambda latex: tokens_by(self._function, [latex], self.route)[latex]))
 
-    def _view(self, function: text.FormulaTokens) -> text.Tokenise:
-        return text.view(**{**self.view, "formulas": function})
+    def _tokeniser(self, function: text.FormulaTokens, dollars: Dollars) -> text.Tokenise:
+        return text.view(**{**self.view, "formulas": function, "dollars": self.view.get("dollars") or dollars})
 
-
-def _latex(texts: Iterable[str]) -> Iterator[str]:
-    """Yields the formulas in texts."""
-    return (latex for each in texts for _, latex in text.split_formulas(each) if latex)
+    def _latex(self, texts: Iterable[str], dollars: Dollars) -> Iterator[str]:
+        """Yields the formulas in texts."""
+        rule = self.view.get("dollars") or dollars
+        return (latex for each in texts for _, latex in split_formulas(each, rule) if latex)

@@ -163,10 +163,10 @@ class Declarations:
         """
         with phase("index"):
             index = self.index(request.corpus_for(self.name))
-        query, tokenise = topic_weights(self.query), text.configured(self.view)
+        query, tokenisers = topic_weights(self.query), text.tokenisers(self.view)
 
         def score(topic: Topic) -> Scored:
-            return index.score(query_words(topic, query, tokenise))
+            return index.score(query_words(topic, query, tokenisers))
 
         return rank(self.name, request, index.ids, score, self.depth)
 

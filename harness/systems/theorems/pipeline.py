@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
-from harness.data.topic_files import numbered
+from harness.data.markup import numbered
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import DryRunError, HarnessError, suggestion
@@ -189,7 +189,7 @@ class Pipeline:
         text = " ".join(text for name in self.query if (text := str(getattr(topic, name)).strip()))
         if found is not None:
             text = viewed(self.view, found.formal, found.informal)
-            return replace(topic, title=text, body="", tags=(), formulas=numbered(text))
+            return replace(topic, title=text, body="", tags=(), formulas=numbered("q_", text))
         return replace(topic, title=text, body="", tags=())
 
     @cached_property

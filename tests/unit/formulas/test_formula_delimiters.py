@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.formulas.text.delimiters import Span, spans
-from harness.systems.lexical.text import split_formulas
+from harness.formulas.text.delimiters import Span, lone_dollars, spans, split_formulas
 
 PIECES = [
     *("$", "$$", r"\$", r"\(", r"\)", r"\[", r"\]", r"\\", "\\", "{", "}", r"\{", "x", "y ", "\n", "5", "*"),
@@ -147,7 +146,14 @@ def ending(text: str, at: int, name: str) -> int:
     return -1
 
 
-def slowly(text: str) -> list[Span]:
+def money(latex: str, after: str, sign: str) -> bool:
+    """Whether pandoc's rule refuses a formula in dollars."""
+    if any(not line.strip() for line in re.split(r"\r\n|\r|\n", latex)[1:-1]):
+        return True
+    return sign == "$" and (latex != latex.strip() or not latex or after.isdecimal())
+
+
+def slowly(text: str, pandoc: bool = False) -> list[Span]:
     found, at = [], 0
     while at < len(text):
         sign = step(text, at)
@@ -160,8 +166,9 @@ def slowly(text: str) -> list[Span]:
         stop = closing(text, start, close) if kind else -1
         if named and named[1] == "begin":
             kind, close, stop = "environment", rf"\end{{{named[2]}}}", ending(text, start, named[2])
-        if stop < 0:
-            at += len(sign)
+        after = text[stop + len(close) : stop + len(close) + 1]
+        if stop < 0 or (pandoc and sign[0] == "$" and money(text[start:stop], after, sign)):
+            at += 1 if pandoc and sign[0] == "$" else len(sign)
             continue
         if stop > start:
             found.append(Span(at, stop + len(close), kind, text[start:stop]))  # type: ignore[arg-type]
@@ -172,6 +179,50 @@ def slowly(text: str) -> list[Span]:
 @given(TEXTS)
 def test_the_same_as_the_rules_read_literally(text: str) -> None:
     assert spans(text) == slowly(text)
+
+
+@given(st.lists(st.sampled_from([*PIECES, *"$$$$", " ", " ", "5", "\r\n", "\n\n", "\r"]), max_size=30).map("".join))
+def test_the_same_as_pandocs_rule_read_literally(text: str) -> None:
+    found = spans(text, "pandoc")
+    assert found == slowly(text, pandoc=True)
+    assert sum(span.kind in ("inline", "display") for span in found) + lone_dollars(text, "pandoc") <= text.count("$")
+
+
+@pytest.mark.parametrize(
+    ("text", "formulas", "lone"),
+    [
+        ("A ticket costs $5 and the payoff is $10 today.", [], 2),
+        ("US$5 to US$10", [], 2),
+        (r"Price \$5 and \$10", [], 0),
+        ("$5-$10", [], 2),
+        ("$20,000 and $30,000", [], 2),
+        ("$x$5", [], 2),
+        ("costs $5.", [], 1),
+        ("$ 5 $", [], 2),
+        ("$x $ and $ y$", [], 4),
+        ("$x$", ["x"], 0),
+        ("($x$), $y$.", ["x", "y"], 0),
+        ("$20 for $x$ and $y$, or $30", ["x", "y"], 2),
+        ("$a\nb$", ["a\nb"], 0),
+        # No formula in dollars goes over a blank line, whatever ends the lines.
+        ("The stake is $5.\n\nLet $X$ be", ["X"], 1),
+        ("The stake is $5.\r\n \t\r\nLet$ $X$", ["X"], 2),
+        ("$a\r\rb$ $a\r\nb$", ["a\r\nb"], 2),
+        ("$$a\n\nb$$ $x$", ["x"], 4),
+        ("$$ a\nb $$", [" a\nb "], 0),
+        # The next dollar closes a formula, or nothing does.
+        ("$x $y$", ["y"], 1),
+        ("$$x$", ["x"], 1),
+        ("$$ $5", [], 3),
+        # Other delimiters need no rule.
+        (r"$5 \( 6 \) or \[7\]8, $9", [" 6 ", "7"], 2),
+        (r"$x \text{ if $n$ is odd}$, $5", [r"x \text{ if $n$ is odd}"], 1),
+    ],
+)
+def test_amounts_of_money_are_text_by_pandocs_rule(text: str, formulas: list[str], lone: int) -> None:
+    """Each value is that of pandoc 3 (`-f markdown_strict+tex_math_dollars`), where it knows the delimiters."""
+    assert [span.latex for span in spans(text, "pandoc")] == formulas
+    assert lone_dollars(text, "pandoc") == lone
 
 
 @given(TEXTS | st.text())

@@ -13,8 +13,8 @@ from harness.collections.corpus import Document
 from harness.collections.judged import Judged, judged
 from harness.collections.load import load_collection
 from harness.data.topics import Topic
+from harness.formulas.text.delimiters import split_formulas
 from harness.io.files import sha256
-from harness.systems.lexical.text import split_formulas
 
 LEAST = 30  # letters and digits of prose from which two texts with equal prose count as the same
 

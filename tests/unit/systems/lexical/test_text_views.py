@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from lexical_tools import message
 
 from harness.errors import HarnessError
+from harness.formulas.text.delimiters import split_formulas
 from harness.store import code
 from harness.systems.lexical import text
 from harness.systems.lexical.symbols import ENGLISH
-from harness.systems.lexical.text import VIEWS, configured, latex_tokens, split_formulas, view, words
+from harness.systems.lexical.text import VIEWS, configured, latex_tokens, view, words
 
 
 def shout(latex: str) -> Iterable[str]:
@@ -35,7 +36,12 @@ def shout(latex: str) -> Iterable[str]:
         ("x2 a_b", ["x", "2", "a", "b"]),
         # An apostrophe inside belongs to the word; the possessive ending goes, straight or curly.
         ("Euler's isn't O’Neil’s don''t", ["euler", "isn't", "o'neil", "don", "t"]),
-        ("Řešení Ćuk ñandú", ["řešení", "ćuk", "ñandú"]),
+        ("Poincaré, Poincare; Hölder's", ["poincare", "poincare", "holder"]),
+        ("Řešení Ćuk ñandú łódź Straße", ["reseni", "cuk", "nandu", "lodz", "strasse"]),
+        ("é i\u0308", ["e", "i"]),
+        ("Йод ελλάδα", ["йод", "ελλάδα"]),  # the marks of other alphabets make other letters
+        ("ﬁnite 𝔽 ＡＢ １２", ["finite", "f", "ab", "12"]),
+        ("C++ and C#, x+y c++11 C#s", ["c++", "and", "c#", "x", "y", "c", "11", "c", "s"]),
         ("गणित में", ["गणित", "में"]),  # signs of vowels are part of the word
         ("می\u200cشود", ["می\u200cشود"]),  # the zero-width non-joiner of Persian too
         ("\\sqrt is a command", ["sqrt", "is", "a", "command"]),
@@ -44,6 +50,32 @@ def shout(latex: str) -> Iterable[str]:
 def test_words_of_prose(prose: str, expected: list[str]) -> None:
     assert view("text")(prose) == expected
     assert view("latex")(prose) == expected
+
+
+def test_folding_is_a_choice() -> None:
+    source = "Poincaré ﬁnite 𝔽"
+    assert view("text", fold=False)(source) == ["poincaré", "ﬁnite", "𝔽"]
+    assert view("latex", stem="porter")("Poincaré Poincare") == ["poincar", "poincar"]
+    # Endings that another language's stemmer knows have accents.
+    assert view("text", stem="czech")("řešení") == view("text", stem="czech", fold=False)("řešení")
+    assert view("text", stem="czech", fold=True)("řešení") != view("text", stem="czech")("řešení")
+    assert configured({"name": "text", "fold": None})("é") == configured({"name": "text", "fold": True})("é") == ["e"]
+
+
+def test_operators_of_prose_are_the_tokens_of_formulas() -> None:
+    assert view("latex")("If x ≤ y → ∞ in a 3×3 matrix, 5−10") == view("latex")(
+        r"If x $\leq$ y $\to\infty$ in a 3$\times$3 matrix, 5-10"
+    )
+    assert view("text")("x ≤ y") == ["x", "y"]
+
+
+@pytest.mark.parametrize("mapping", [{"name": "text"}, {"name": "latex"}])
+def test_amounts_of_money_are_words_where_the_corpus_says_so(mapping: dict[str, object]) -> None:
+    source = "costs $5 or $10"
+    assert configured(mapping, "pandoc")(source) == ["costs", "5", "or", "10"]
+    assert configured({**mapping, "dollars": "pandoc"})(source) == configured(mapping, "pandoc")(source)
+    assert configured({**mapping, "dollars": "pairs"}, "pandoc")(source) == configured(mapping)(source)
+    assert "or" in configured({"name": "text", "formulas": f"{__name__}.shout"}, "pandoc")(source)
 
 
 def test_case_is_kept_if_asked() -> None:
@@ -92,6 +124,34 @@ def test_formulas_in_text(source: str, expected: list[tuple[str, str]]) -> None:
         (r"\dfrac ab \tfrac cd", [r"\frac", "$a", "$b", r"\frac", "$c", "$d"]),
         (r"\{1\}", [r"\{", "$1", r"\}"]),
         (r"x \text{if Even} y \operatorname{Spec} A", ["if", "Even", "Spec", "$x", "$y", "$A"]),
+        # An argument or a script without braces is one sign.
+        (r"\frac12", [r"\frac", "$1", "$2"]),
+        (r"\tfrac 12 \dfrac123", [r"\frac", "$1", "$2", r"\frac", "$1", "$2", "$3"]),
+        (r"\frac{12}{34}56", [r"\frac", "$12", "$34", "$56"]),
+        (r"\frac{1}{2}\frac\pi12", [r"\frac", "$1", "$2", r"\frac", r"\pi", "$1", "$2"]),
+        (r"\sqrt2 \sqrt12 \sqrt[3]{27}", [r"\sqrt", "$2", r"\sqrt", "$1", "$2", "$3", r"\sqrt", "$27"]),
+        (r"\binom12", [r"\binom", "$1", "$2"]),
+        ("x^12", ["$x", "$1", "^1", "$2"]),
+        ("x_12", ["$x", "$1", "_1", "$2"]),
+        ("x^{12}12", ["$x", "$12", "^12", "$12"]),
+        (r"x^\frac12", ["$x", r"\frac", r"^\frac", "$1", "$2"]),
+        # Environments, labels, lengths, colours and what is hidden set no sign.
+        (r"\begin{pmatrix} a & b \\[2pt] c \end{pmatrix}", ["$a", "$b", "$c"]),
+        (r"\begin{array}[t]{c|r@{}l}x\end{array}", ["$x"]),
+        (r"\begin{aligned}[t]x\end{aligned}\begin{alignat*}{2}y\end{alignat*}", ["$x", "$y"]),
+        (r"\hspace{3cm}x\hspace*{-.5em}\vspace{2\baselineskip}\mspace{3mu}", ["$x"]),
+        (r"\kern3pt x\mkern-3mu y \hskip 3pt plus 1fil z", ["$x", "$y", "$z"]),
+        (r"\rule[1pt]{1cm}{2pt}\\*[1 em]x \\[\jot]", ["$x"]),
+        (r"\label{eq:1}x\ref{eq:2}\eqref{a}\tag{1}\tag*{$\ast$}\tag1", ["$x"]),
+        (r"\color{red}{x}\textcolor{blue}{y}\fcolorbox{red}{blue}{z}\require{cancel}", ["$x", "$y", "$z"]),
+        (r"\phantom{abc}x\hphantom{a}", ["$x"]),
+        (r"\\ [a,b]", ["$[", "$a", "$,", "$b", "$]"]),
+        (r"\spaced{x}", [r"\spaced", "$x"]),
+        # Text within a formula may hold braces and formulas.
+        (r"\text{if $x_{1}$ {is} odd} y", ["if", "$x", "$1", "_1", "is", "odd", "$y"]),
+        # Other spellings of a sign.
+        (r"a\lt b < c \gt d", ["$a", "$<", "$b", "$<", "$c", "$>", "$d"]),
+        ("x² + y₁₂ = ½", ["$x", "$2", "^2", "$+", "$y", "$12", "_12", "$=", r"\frac", "$1", "$2"]),
         ("^ _ ^", []),
         ("{}", []),
         ("", []),
@@ -99,6 +159,24 @@ def test_formulas_in_text(source: str, expected: list[tuple[str, str]]) -> None:
 )
 def test_tokens_of_a_formula(latex: str, expected: list[str]) -> None:
     assert latex_tokens(latex) == expected
+
+
+@pytest.mark.parametrize(
+    ("characters", "commands"),
+    [
+        ("a≤b ⩽ ≦", r"a\le b \leqslant \leqq"),
+        ("a≥b⩾c", r"a\ge b\geqslant c"),
+        ("x∈A∪B∖C", r"x\in A\cup B\setminus C"),
+        ("f:X→Y ↦ ⇒ ⇔ ↔", r"f:X\to Y \mapsto \implies \iff \leftrightarrow"),
+        ("∑√2 ∫∂∞·×−…", r"\sum\sqrt2 \int\partial\infty\cdot\times-\dots"),
+        ("αΩε φ", r"\alpha\Omega\varepsilon \varphi"),
+        ("𝔽_q ℝ^n 𝒜 𝔤 𝑥𝐯", r"\mathbb{F}_q \mathbb R^n \mathcal{A} \mathfrak g x\mathbf{v}"),
+        ("a ∣ b ‖x‖ ⟨u⟩", r"a \mid b \|x\| \langle u\rangle"),
+        ("ｘ＝１", "x=1"),
+    ],
+)
+def test_unicode_is_read_as_the_commands(characters: str, commands: str) -> None:
+    assert latex_tokens(characters) == latex_tokens(commands)
 
 
 def test_formulas_stand_where_they_stand_in_the_text() -> None:
@@ -191,6 +269,8 @@ OPTIONS = st.fixed_dictionaries(
         "whole": st.booleans(),
         "abbreviations": st.booleans(),
         "emphasis": st.booleans(),
+        "fold": st.none() | st.booleans(),
+        "dollars": st.sampled_from([None, "pairs", "pandoc"]),
     },
 )
 
@@ -221,6 +301,18 @@ def test_tokens_of_formulas_equal_no_word(source: str) -> None:
     formula_tokens = latex_tokens(source)
     assert all(token[0] in "$^_\\" for token in formula_tokens)
     assert not set(formula_tokens) & set(words(source))
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=6)
+
+
+@given(st.sampled_from([("\\frac", 2), ("\\sqrt", 1), ("x^", 1), ("x_", 1), ("\\tbinom", 2), ("\\pi", 0)]), DIGITS)
+def test_arguments_without_braces_are_single_digits(command: tuple[str, int], digits: str) -> None:
+    """The same as with braces, which LaTeX sets in the same way."""
+    name, wanted = command
+    braced = "".join(f"{{{digit}}}" for digit in digits[:wanted]) + digits[wanted:]
+    assert latex_tokens(name + digits) == latex_tokens(name + braced)
+    assert latex_tokens(f"{{{name}{digits}}}7") == [*latex_tokens(name + digits), "$7"]
 
 
 @given(ANY)
@@ -276,6 +368,8 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
             {"formulas": "operator.add"},
             "key 'view.formulas': operator.add takes (a, b, /), expected a function of one argument, a formula's LaTeX",
         ),
+        ({"fold": "yes"}, "key 'view.fold' is 'yes', expected true or false"),
+        ({"dollars": "money"}, "key 'view.dollars' is 'money'; known: pairs, pandoc"),
         ("latex", "key 'view' is 'latex', expected keys and values such as {name: latex}"),
     ],
 )
