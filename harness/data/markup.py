@@ -194,8 +194,8 @@ class _Markup:
             if ended:
                 self.pieces[span.start :] = ["".join(self.pieces[span.start :])]  # joined once if spans are nested
             content = trimmed("".join(self.pieces[span.start : None if ended else span.stop]))
-            if not ended and (delimited := _FORMULA.match(content)):
-                content = delimited[0]
+            if not ended and (delimited := spans(content)) and not delimited[0].start:
+                content = content[: delimited[0].end]
             latex, closed = (span.mathml, True) if content == f"${span.mathml}$" else _undelimited(content)
             self.truncated += not closed
             found = [] if ended else span.inner
