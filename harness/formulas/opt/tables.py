@@ -69,8 +69,9 @@ _SYMBOLS: Mapping[Role, str] = {
         ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ complement ∁
         infty C!infinity emptyset C!emptyset varnothing ∅ angle ∠ measuredangle ∡ sphericalangle ∢ triangle △ Box □
         square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭
-        natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ degree °
+        natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ degree °
         \\& & \\$ $ \\# # \\% O!percent \\_ _ checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽
+        varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
         blacktriangle ▲ blacktriangledown ▼ blacklozenge ◆ Bbbk 𝕜 backprime ‵ copyright © pounds £ circledS Ⓢ circledR ®
     """,
     Role.FUNCTION: """
@@ -130,7 +131,7 @@ _SYMBOLS: Mapping[Role, str] = {
         O!proportional-to lesssim O!less-than-or-similar-to gtrsim O!greater-than-or-equivalent-to
         lessapprox O!less-than-or-approximately-equals gtrapprox O!greater-than-or-approximately-equals
         lessgtr O!less-than-or-greater-than gtrless O!greater-than-or-less-than lll O!very-much-less-than
-        ggg O!very-much-greater-than triangleq ≜ eqcirc ≖ circeq ≗ coloneqq O!assign doteqdot O!geometrically-equals
+        ggg O!very-much-greater-than triangleq ≜ eqcirc ≖ circeq ≗ coloneqq O!assign eqqcolon ≕ doteqdot O!geometrically-equals
         vDash ⊨ Vdash O!forces Vvdash ⊪ between O!between pitchfork ⋔ bumpeq O!difference-between
         Bumpeq O!geometrically-equals multimap ⊸ lesseqgtr O!less-than-or-equals-or-greater-than
         varsubsetneqq O!prsubset
@@ -148,7 +149,7 @@ _SYMBOLS: Mapping[Role, str] = {
         rightharpoonup ⇀ rightharpoondown ⇁ leftharpoonup ↼ leftharpoondown ↽ leadsto O!leads-to rightsquigarrow ⇝
         uparrow ↑ Uparrow ⇑ downarrow ↓ Downarrow ⇓ updownarrow ↕ Updownarrow ⇕ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖
         twoheadrightarrow ↠ twoheadleftarrow ↞ rightarrowtail ↣ rightrightarrows ⇉ rightleftarrows ⇄ dashrightarrow ⇢
-        upharpoonright ↾ restriction ↾ curvearrowright ↷ nrightarrow ↛ nRightarrow ⇏ implies O!implies
+        upharpoonright ↾ restriction ↾ curvearrowright ↷ nleftarrow ↚ nLeftarrow ⇍ nrightarrow ↛ nRightarrow ⇏ implies O!implies
         impliedby O!implied-by
     """,
     Role.META: """
@@ -159,14 +160,14 @@ _SYMBOLS: Mapping[Role, str] = {
     Role.PUNCTUATION: ", , ; ;",
     Role.PERIOD: ". .",
     Role.MODIFY: "bmod O!rem",
-    Role.BAR: "| | vert | ‖ ∥ \\| ∥ Vert ∥ parallel ∥ mid ∣",
+    Role.BAR: "| | vert | ∥ ∥ \\| ∥ Vert ∥ parallel ∥ mid ∣",
     Role.OPEN: """
         ( ( [ [ \\{ { lbrace { lbrack [ lparen ( lfloor ⌊ lceil ⌈ langle ⟨ lvert | lVert ∥ lgroup ⟮
-        ulcorner ⌜ llbracket ⟦
+        ulcorner ⌜ llcorner ⌞ lmoustache ⎰ llbracket ⟦
     """,
     Role.CLOSE: """
         ) ) ] ] \\} } rbrace } rbrack ] rparen ) rfloor ⌋ rceil ⌉ rangle ⟩ rvert | rVert ∥ rgroup ⟯
-        urcorner ⌝ rrbracket ⟧
+        urcorner ⌝ lrcorner ⌟ rmoustache ⎱ rrbracket ⟧
     """,
     Role.POSTFIX: "! O!factorial",
     Role.PRIME: "prime ′",
@@ -279,28 +280,11 @@ def _items() -> dict[str, Item]:
             command = "\\" + name if name.isalpha() and name.isascii() else name
             item = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
             found[command] = item
-            # The character has the meaning of the command.
-            if len(label) == 1 and not label.isascii():
-                found.setdefault(label, item)
     for letter in string.ascii_letters:
         found[letter] = (Role.ATOM.value, leaf("V!" + styled(letter, "italic")))
-    for character, name in _pairs(_CHARACTERS):
-        found[character] = found["\\" + name]
-    for letter in "αβγδεζηθικλμνξπρςστυφχψω":
-        italic = unicodedata.lookup(
-            unicodedata.name(letter).replace("GREEK", "MATHEMATICAL ITALIC").replace("LETTER ", "")
-        )
-        found[letter] = (Role.ATOM.value, leaf("V!" + italic))
     return found
 
 
-# Characters for which the labels of their commands are not characters.
-_CHARACTERS = """
-≤ le ≥ ge ≠ ne ⩽ le ⩾ ge ∈ in ∉ notin ⊂ subset ⊆ subseteq ⊃ supset ⊇ supseteq ∪ cup ∩ cap ∞ infty ∑ sum ∏ prod ∫ int
-± pm × times ÷ div ≡ equiv ≈ approx ∼ sim ≅ cong ∧ wedge ∨ vee ¬ neg ∀ forall ∃ exists ∂ partial ∘ circ · cdot
-⊕ oplus ⊗ otimes ∖ setminus ⟨ langle ⟩ rangle ⌊ lfloor ⌋ rfloor ⌈ lceil ⌉ rceil ↦ mapsto ⊥ perp ≪ ll ≫ gg ∝ propto
-⊢ vdash √ surd
-"""
 ITEMS: Mapping[str, Item] = _items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in _pairs(_ACCENTS)}
 

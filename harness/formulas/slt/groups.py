@@ -18,6 +18,8 @@ OPENING = frozenset(PAIRS.values())
 BARS = frozenset(("|", "∥", "||"))
 _POSTFIX = frozenset(("!", "!!", "′", "%", *PAIRS))
 _RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫∈∉∼∣→⟶↦⟹⇒,;:.")
+# What no pair of bars encloses whose first one follows an operand.
+_SEPARATING = (_RELATIONS - {"∣", "."}) | frozenset("∧∨←↔⇐⟵⟷⟸⟺⟼↪↩⊊⊋⊑⊒∋≺≻⪯⪰≍≐≔∴∵⊢⊨")
 _BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
 _LONGEST = 100  # maximum characters of a joined name
 _FEW = 64  # maximum parts between two brackets of different kinds
@@ -281,6 +283,14 @@ def bar(frame: Frame, name: str, side: str) -> None:
         _enclose(frame, name)
     else:
         mark(frame, name)
+
+
+def separate(frame: Frame, name: str = ",") -> None:
+    """Ends the search for partners of bars that follow an operand: those of `r|a, s|b` are no absolute value."""
+    items, fences = frame.items, frame.fences
+    if name in _SEPARATING:
+        while fences and fences[-1][1] in BARS and (at := fences[-1][0]) and _operand(items[at - 1]):
+            fences.pop()
 
 
 def _operand(part: Row) -> bool:

@@ -44,6 +44,7 @@ from harness.formulas.slt.groups import (
     lengthen,
     mark,
     row_of,
+    separate,
     settle,
     settled,
     splice,
@@ -287,6 +288,7 @@ class _Reader:
         elif name in BARS:
             bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "")
         elif not join(frame, name):
+            separate(frame, name)
             append(frame, [Symbol(name)])
             frame.integral = frame.integral or name in INTEGRALS
 
@@ -297,6 +299,8 @@ class _Reader:
             self.stack[-1].word = -1
             if piece in ("\\\\", "\\cr", "\\newline"):
                 self._cell(piece)
+            elif piece in ("\\quad", "\\qquad"):
+                separate(self.stack[-1])
             return
         frame = self.stack[-1]
         if piece in ARGUMENTS:
@@ -363,6 +367,7 @@ class _Reader:
                 text = "".join([styled(character, font) for character in text]) if font else text
                 leaf = rows.leaf("T!", text)
                 row += [leaf] if leaf.label != BLANK else []
+        separate(self.stack[-1])
         self._deliver(row or [Symbol(BLANK)])
 
     def _delimiter(self, piece: str) -> None:
