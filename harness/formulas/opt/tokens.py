@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from harness.formulas.text.characters import spelled
+from harness.formulas.text.characters import normalise_latex
 
 _TEXT = "text mbox hbox textrm textbf textit textsf texttt textnormal textup"
 TEXT = frozenset("\\" + name for name in _TEXT.split())
@@ -32,7 +32,7 @@ def tokens(latex: str) -> list[str]:
     above, end, last = latex.rpartition("\n")
     if "%" in above:
         latex = _COMMENT.sub(r"\1", above + end) + last
-    found: list[str] = _TOKEN.findall(spelled(latex))
+    found: list[str] = _TOKEN.findall(normalise_latex(latex))
     return ["\\ldots" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in found if unit]
 
 

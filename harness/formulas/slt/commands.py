@@ -53,7 +53,6 @@ _NAMES = (
 _NAMED_OPERATORS = {
     **{name: name for name in ("lim", "sup", "inf", "det", "dim", "mod")},
     **{"limsup": "lim sup", "liminf": "lim inf", "injlim": "inj lim", "projlim": "proj lim", "bmod": "mod"},
-    **{"varlimsup": "lim sup", "varliminf": "lim inf", "varinjlim": "inj lim", "varprojlim": "proj lim"},
 }
 
 
@@ -64,6 +63,7 @@ _CHARACTERS = {name: "V!" + text for name, text in commands(VARIABLES).items()} 
 SYMBOLS: dict[str, str] = commands(OPERATORS) | _CHARACTERS
 FUNCTIONS = frozenset("V!" + name for name in _NAMES) - {"V!max", "V!min", "V!gcd", "V!Pr"}
 INTEGRALS = frozenset("∫∬∭∮⨌")
+SUMS = frozenset("∑∏∐")
 # Sequences of characters that form one symbol.
 LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
 
@@ -83,10 +83,20 @@ ACCENTS = {
 }
 UNDER = {"\\underline": "¯", "\\underbar": "¯", "\\underbrace": "⏟", "\\underrightarrow": "→", "\\utilde": "~"}
 ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xmapsto": "↦", "\\xhookrightarrow": "↪", "\\xRightarrow": "⇒"}
+# Limits with a line or arrow: the edge and the sign.
+VARIED = {
+    **{"\\varlimsup": ("o", "¯"), "\\varliminf": ("u", "¯"), "\\varinjlim": ("u", "→"), "\\varprojlim": ("u", "←")}
+}
+# Commands with rows of cells in braces, and the environments that have the same layout.
+TABLES = {
+    **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "substack"},
+    **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
+}
 # Commands with arguments, and the number of arguments.
 ARGUMENTS = {
     **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
     **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
+    "\\sideset": 3,
     **dict.fromkeys(("\\sqrt", "\\boxed", "\\fbox", "\\phantom", "\\hphantom", "\\vphantom", "\\mathop", "\\pmod"), 1),
     **dict.fromkeys(("\\pod", "\\not", "\\smash", "\\mathbin", "\\mathrel", "\\mathord", "\\mathopen"), 1),
     **dict.fromkeys(
@@ -116,7 +126,7 @@ DROPPED = frozenset(
             "eqref",
             "cite",
         ),
-        *("bbox", "rule", "mspace", "mskip", "kern", "hskip", "raise", "lower", "style", "class", "cssId", "unicode"),
+        *("bbox", "rule", "mspace", "mskip", "kern", "hskip", "raise", "lower", "noalign", "style", "class", "cssId", "unicode"),
     )
 )
 NOTHING = frozenset(
@@ -139,7 +149,7 @@ NOTHING = frozenset(
             "break",
             "goodbreak",
         ),
-        *("newline", "\n", "\t", "cr", "\\"),
+        *("newline", "\n", "\t", "cr", "crcr", "\\"),
     )
 )
 FONTS = {

@@ -10,7 +10,7 @@ import unicodedata
 from itertools import pairwise
 
 from harness.formulas.slt import rows
-from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, UNDER
+from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, SUMS, UNDER
 from harness.formulas.slt.rows import BLANK, Row, Symbol
 
 PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
@@ -21,12 +21,19 @@ _RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫�
 # What no pair of bars encloses whose first one follows an operand.
 _SEPARATING = (_RELATIONS - {"∣", "."}) | frozenset("∧∨←↔⇐⟵⟷⟸⟺⟼↪↩⊊⊋⊑⊒∋≺≻⪯⪰≍≐≔∴∵⊢⊨")
 _BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
+_COLUMNS = 64  # maximum declared columns that are filled up
 _LONGEST = 100  # maximum characters of a joined name
 _FEW = 64  # maximum parts between two brackets of different kinds
 
 
 class Upright(Symbol):
     """A name in upright letters, which remains `d` as a differential."""
+
+    __slots__ = ()
+
+
+class Operator(Symbol):
+    """A name by `\\operatorname`, which is never a differential."""
 
     __slots__ = ()
 
@@ -49,6 +56,7 @@ class Frame:
     integral : whether the group contains an integral, or follows one in the enclosing group.
     infix : brackets and numerator of `\\over` and similar commands.
     cells, rows : cells of the current row of a matrix so far, and its previous rows.
+    columns : number of columns that an array declares.
     """
 
     __slots__ = (
@@ -58,6 +66,7 @@ class Frame:
             "brace",
             "carried",
             "cells",
+            "columns",
             "fences",
             "floating",
             "font",
@@ -80,7 +89,12 @@ class Frame:
         self.integral = False
         self.cells: list[Row] = []
         self.rows: list[list[Row]] = []
+        self.columns = 0
         self.clear()
+
+    def is_table(self) -> bool:
+        """Returns whether the group has rows of cells."""
+        return self.kind == "env" or (self.kind == "{" and bool(self.name))
 
     def clear(self) -> None:
         """Begins a new cell."""
@@ -123,6 +137,18 @@ def settle(frame: Frame) -> None:
     frame.below = frame.above = None
     frame.primes = frame.carried = False
     frame.word = -1
+
+
+def based(frame: Frame) -> None:
+    """Makes a base for the next script: `n!` is one base, a closing bracket without an opening one is none."""
+    items = frame.items
+    if len(items[-1]) != 1 or items[-1][0].below:
+        return
+    label = items[-1][0].label
+    if label in PAIRS:
+        items.append([Symbol(BLANK)])
+    elif label in ("!", "!!") and len(items) > 1 and _operand(items[-2]):
+        items[-2:] = [items[-2] + items[-1]]
 
 
 def splice(frame: Frame, group: Frame) -> None:
@@ -200,15 +226,16 @@ def _differentials(parts: list[Row], within: bool) -> None:
     The integrand ends at a sum or relation.
     """
     argument = False
-    label = ""
     for part, after in pairwise(parts):
-        before, label = label, part[0].label if part else ""
+        label = part[0].label if part else ""
         if label in INTEGRALS:
             within, argument = True, False
-        elif label in _RELATIONS or (label in ("+", "-") and before not in INTEGRALS):
+        elif label in _RELATIONS or label in ("+", "-"):
             within = False
         elif label in FUNCTIONS:
             argument = argument or not (after and after[0].label.startswith("M!"))
+        elif label in SUMS:
+            argument = True
         elif label == "V!d" and within and not argument and _is_differential(part, after):
             part[0].label = "d" if isinstance(part[0], Upright) else "𝑑"
 
@@ -223,7 +250,8 @@ def lengthen(frame: Frame, text: str) -> bool:
 
 
 def _is_differential(part: Row, after: Row) -> bool:
-    return len(part) == 1 and not part[0].below and bool(after) and after[0].label.startswith("V!")
+    plain = len(part) == 1 and not part[0].below and not isinstance(part[0], Operator)
+    return plain and bool(after) and after[0].label.startswith("V!")
 
 
 # ---- brackets and bars ------------------------------------------------------------------------------------------
@@ -276,7 +304,13 @@ def bar(frame: Frame, name: str, side: str) -> None:
     settle(frame)
     operand = bool(frame.items) and _operand(frame.items[-1])
     top = frame.fences[-1][1] if frame.fences else ""
-    if name == "||" and top == "|" and operand:
+    if name == "|" and top == "||" and operand:
+        # The two bars of `||x| - |y||` open one after the other.
+        at, _ = frame.fences.pop()
+        frame.items[at : at + 1] = [[Symbol(name)], [Symbol(name)]]
+        frame.fences += [(at, name), (at + 1, name)]
+        _enclose(frame, name)
+    elif name == "||" and top == "|" and operand:
         _enclose(frame, "|")
         bar(frame, "|", "")
     elif top == name and side != "l" and (operand or side == "r" or frame.fences[-1][0] == len(frame.items) - 2):
@@ -342,9 +376,9 @@ def environment(frame: Frame) -> Row:
     brackets = FENCES.get(frame.name.removesuffix("*"))
     if brackets is None:
         return flat([cell for row in frame.rows for cell in row])
-    if brackets in ("{", "}"):
-        # LaTeXML gives each case a condition.
-        frame.rows = [row + [[]] * (2 - len(row)) for row in frame.rows]
+    # LaTeXML gives each case a condition, and each row of an array all declared columns.
+    columns = 2 if brackets in ("{", "}") else min(frame.columns, _COLUMNS)
+    frame.rows = [row + [[]] * (columns - len(row)) for row in frame.rows]
     if not brackets and len(frame.rows) == len(frame.rows[0]) == 1 and "array" not in frame.name:
         return frame.rows[0][0]
     table = rows.matrix(frame.rows)
@@ -361,11 +395,17 @@ def built(frame: Frame) -> Row:
     name, arguments = frame.name, frame.items
     last = arguments[-1]
     if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):
-        return [_over(arguments[0], last)]
+        return [_over(arguments[0] or [Symbol(BLANK)], last or [Symbol(BLANK)])]
+    if name == "\\genfrac" and frame.option:
+        return fence(frame.option[0].label, [[_over(arguments[0], last)]], frame.option[1].label)
+    if name == "\\sideset":
+        before, after = (side[0].below or {} if side else {} for side in arguments[:2])
+        sides = [("d", before.get("b")), ("c", before.get("a")), ("b", after.get("b")), ("a", after.get("a"))]
+        return rows.hung(last, sides)
     if name in ("\\binom", "\\dbinom", "\\tbinom"):
         return fence("(", [[_over(arguments[0], last)]], ")")
     if name == "\\sqrt":
-        return [Symbol("O!root", {edge: row for edge, row in (("w", last), ("c", frame.option)) if row})]
+        return [Symbol("O!root", {edge: row for edge, row in (("w", last or [Symbol(BLANK)]), ("c", frame.option)) if row})]
     if name in ACCENTS:
         return rows.hung(last, [("o", [Symbol(ACCENTS[name])])])
     if name in UNDER:

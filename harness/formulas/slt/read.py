@@ -22,7 +22,9 @@ from harness.formulas.slt.commands import (
     NOTHING,
     OPTIONAL,
     SWITCHES,
+    TABLES,
     TEXTS,
+    VARIED,
     label,
     styled,
     symbol,
@@ -32,9 +34,11 @@ from harness.formulas.slt.groups import (
     OPENING,
     PAIRS,
     Frame,
+    Operator,
     Upright,
     append,
     bar,
+    based,
     bracket,
     built,
     environment,
@@ -54,11 +58,13 @@ from harness.formulas.slt.tokens import Tokens
 from harness.formulas.trees.reading import ERROR, Reading, failed
 
 EMPTY = "no formula"
+MISSING = "a missing argument"
 UNMATCHED = "braces, brackets or environments that do not match"
 _FEW = 64  # maximum brackets that are examined
 _NESTED_TEXT = 3  # maximum nesting of formulas in text in formulas
 
 _DIGITS = frozenset("0123456789")
+_COLUMN = re.compile(r"\{[^{}]*\}|[lcr]")
 _ANGLES = {"<": "⟨", ">": "⟩"}
 _ESCAPED = re.compile(r"\\([^A-Za-z])|\\[A-Za-z]+\s*|[{}]|%[^\n]*\n?")
 
@@ -163,15 +169,15 @@ class _Reader:
             self._fault(UNMATCHED)
         if kind == "[":
             stack[-1].option = row_of(frame)
-        elif kind == "{" and not stack[-1].need and frame.infix is None and frame.name != "substack":
+        elif kind == "{" and not stack[-1].need and frame.infix is None and not frame.name:
             splice(stack[-1], frame)
         else:
-            self._deliver(environment(frame) if kind == "env" or frame.name == "substack" else row_of(frame))
+            self._deliver(environment(frame) if frame.is_table() else row_of(frame))
 
     def _abandon(self) -> None:
         """Ends the innermost group prematurely; enclosing commands continue to wait for arguments."""
         frame = self.stack.pop()
-        if frame.kind == "env":
+        if frame.is_table():
             self._deliver(environment(frame))
         elif frame.kind == "left":
             self._deliver([*([Symbol(frame.name)] if frame.name else []), *row_of(frame)])
@@ -211,6 +217,8 @@ class _Reader:
         if not frame.items:
             frame.items.append([])
         evaluate(frame)
+        if frame.below is None and frame.above is None:
+            based(frame)
         return frame
 
     def _script(self, kind: str, row: Row) -> None:
@@ -260,7 +268,8 @@ class _Reader:
         if font not in MERGED:
             self._deliver([Symbol("V!" + text)])
         elif not lengthen(frame, text):
-            self._deliver([Upright("V!" + text) if font == "rm" else Symbol("V!" + text)])
+            kind = Upright if font == "rm" else Operator if font == "op" else Symbol
+            self._deliver([kind("V!" + text)])
             if not frame.need:
                 frame.word = len(frame.items) - 1
 
@@ -297,7 +306,7 @@ class _Reader:
     def _command(self, piece: str) -> None:
         if piece in NOTHING:
             self.stack[-1].word = -1
-            if piece in ("\\\\", "\\cr", "\\newline"):
+            if piece in ("\\\\", "\\cr", "\\crcr", "\\newline"):
                 self._cell(piece)
             elif piece in ("\\quad", "\\qquad"):
                 separate(self.stack[-1])
@@ -325,16 +334,21 @@ class _Reader:
                 frame.clear()
         elif piece in DROPPED:
             self.tokens.skip_argument()
-        elif piece == "\\substack":
+        elif piece in TABLES:
             if self.tokens.take("{"):
-                self._open("{", "substack")
+                self._open("{", TABLES[piece])
+            else:
+                self._fault(MISSING)
+        elif piece == "\\genfrac":
+            self._fraction()
+        elif piece in VARIED:
+            edge, sign = VARIED[piece]
+            self._deliver([Symbol("V!lim", {edge: [Symbol(sign)]})])
         elif piece == "\\limits":
             # Scripts of the previous part are set over and under it, even where they would not be by default.
             if frame.items and not frame.need:
                 settle(frame)
                 frame.brace = len(frame.items) - 1
-        elif piece == "\\dots":
-            self._deliver([Symbol("V!⋯" if self._before_operator() else "V!…")])
         elif piece == "\\root":
             self._open("root")
         elif piece == "\\of":
@@ -345,12 +359,6 @@ class _Reader:
                 self.stack[-1].option = option
         else:
             self._character(piece)
-
-    def _before_operator(self) -> bool:
-        """Returns whether an operator with operands on both sides follows."""
-        next_ = self.tokens.peek()
-        name = label(next_) if next_ else None
-        return name is not None and rows.is_operator(name) and name not in {*PAIRS, *OPENING, *BARS, *",;."}
 
     def _text(self, font: str) -> None:
         raw = self.tokens.raw()
@@ -369,6 +377,14 @@ class _Reader:
                 row += [leaf] if leaf.label != BLANK else []
         separate(self.stack[-1])
         self._deliver(row or [Symbol(BLANK)])
+
+    def _fraction(self) -> None:
+        """Handles `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
+        brackets = [label(raw) if (raw := self.tokens.raw().strip()) else "" for _ in range(2)]
+        self.tokens.skip_argument()
+        self.tokens.skip_argument()
+        self._push(Frame("args", self.stack[-1].font, "\\genfrac", 2))
+        self.stack[-1].option = [Symbol(name or "") for name in brackets]
 
     def _delimiter(self, piece: str) -> None:
         next_ = self.tokens.peek()
@@ -394,21 +410,20 @@ class _Reader:
         if piece == "\\end":
             self._close("env", name)
             return
-        if name in COLUMNS:
-            self.tokens.skip_option()
-            self.tokens.raw()
-        elif self.tokens.peek() == "[":
-            self.tokens.skip_option()
+        self.tokens.skip_option()
+        columns = self.tokens.raw() if name in COLUMNS else ""
         self._open("env", name)
+        if name == "array":
+            self.stack[-1].columns = len(_COLUMN.findall(columns))
 
     def _cell(self, piece: str) -> None:
         """Ends a cell (`&`) or a row of cells."""
         self._fill()
-        while self.stack[-1].kind == "left" and any(frame.kind == "env" for frame in self.stack):
+        while self.stack[-1].kind == "left" and any(frame.is_table() for frame in self.stack):
             self._fault(UNMATCHED)
             self._abandon()
         frame = self.stack[-1]
-        if frame.kind == "env" or frame.name == "substack":
+        if frame.is_table():
             frame.cells.append(row_of(frame))
             frame.clear()
             frame.infix = None

@@ -1,6 +1,6 @@
-r"""Spells characters beyond ASCII as the LaTeX commands that they stand for, for both parsers of LaTeX.
+r"""Normalises LaTeX for both parsers; above all, spells characters beyond ASCII as the commands that they stand for.
 
-`a ≤ b` then has the tree of `a \leq b`, `x²` that of `x^{2}`. The table of commands is also that of the layout parser.
+`a ≤ b` then has the trees of `a \leq b`, `x²` those of `x^{2}`. The table of commands is also that of the layout parser.
 """
 
 from __future__ import annotations
@@ -62,6 +62,22 @@ _BEYOND = re.compile(
     r"|([⁰¹²³⁴-⁾ⁿⁱ]+)|([₀-₎]+)|[^\x00-\x7f]",
     re.DOTALL,
 )
+_CENTRE_DOTS = re.compile(r"(?:\\cdot(?![A-Za-z])\s*+){3}")
+_DOTS = re.compile(r"\\dots(?![A-Za-z])\s*+(?=(\\[A-Za-z]++|.)?)", re.DOTALL)
+_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\\Z")
+# Operators and relations, before which amsmath's dots are centred.
+_CENTRED = frozenset("+-*/=<>") | frozenset(
+    rf"\{name}"
+    for name in """
+    times cdot centerdot div pm mp ast star circ bullet oplus ominus otimes oslash odot cap cup sqcap sqcup uplus vee lor
+    wedge land setminus smallsetminus wr diamond dagger ddagger amalg bigcirc rtimes ltimes leq le geq ge leqslant
+    geqslant ll gg neq ne equiv sim simeq approx cong propto varpropto asymp doteq triangleq prec succ preceq succeq
+    subset supset subseteq supseteq subsetneq supsetneq subsetneqq sqsubseteq sqsupseteq in ni owns notin nmid nparallel
+    perp models vDash top bot bowtie smile frown backslash unlhd unrhd lhd rhd triangleleft triangleright nleq ngeq
+    nless ngtr nsubseteq nsupseteq nsim ncong lesssim gtrsim barwedge lneq gneq lneqq gneqq Vdash Vvdash nvdash nvDash
+    bigtriangleup bigtriangledown
+    """.split()
+)
 
 
 def commands(table: str) -> dict[str, str]:
@@ -77,19 +93,26 @@ _SPELLINGS = {
 } | _VARIANTS
 
 
-def spelled(latex: str) -> str:
-    r"""Spells characters beyond ASCII as commands, except in text; characters without a command are kept.
+def normalise_latex(latex: str) -> str:
+    r"""Returns LaTeX in which equal symbols are spelled equally, as LaTeXML reads them.
 
-    Also replaces the entities of HTML that occur in LaTeX, such as `&lt;`.
+    - Characters beyond ASCII become commands, except in text. Characters without a command are kept.
+    - `\dots` becomes `\cdots` before an operator or relation, and `\ldots` elsewhere; three `\cdot` become `\cdots`.
+    - Entities that HTML leaves in LaTeX, such as `&lt;`, become characters, and a backslash at the end a `\ `.
 
     Examples
     --------
-    >>> spelled("x² ≤ ½α, 𝐀 ∈ ℝ")
+    >>> normalise_latex("x² ≤ ½α, 𝐀 ∈ ℝ")
     'x^{2} \\leq  \\frac{1}{2}\\alpha , \\mathbf{A} \\in  \\mathbb{R}'
     """
     if "&" in latex:
         latex = _ENTITY.sub(lambda found: html.unescape(found[0]), latex)
-    return latex if latex.isascii() else _BEYOND.sub(_spelling, latex)
+    if not latex.isascii():
+        latex = _BEYOND.sub(_spelling, latex)
+    if "dot" in latex:
+        latex = _CENTRE_DOTS.sub(r"\\cdots ", latex)
+        latex = _DOTS.sub(lambda found: r"\cdots " if found[1] in _CENTRED else r"\ldots ", latex)
+    return latex + " " if _ESCAPE.search(latex) else latex
 
 
 def _spelling(found: re.Match[str]) -> str:
