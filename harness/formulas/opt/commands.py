@@ -6,12 +6,13 @@ and the current alphabet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens
 from harness.formulas.opt.brackets import UNMATCHED
-from harness.formulas.opt.nodes import ABSENT, error, sequence
+from harness.formulas.opt.nodes import ABSENT, error, scripted, sequence
 from harness.formulas.opt.reader import Command, Reader
 from harness.formulas.opt.tables import ACCENTS, NEGATED, STYLES, SWITCHES, Node, Role, Rows, leaf
 from harness.formulas.trees.reading import ERROR
@@ -27,6 +28,11 @@ _MATRICES = {
 }
 _ARRAYS = frozenset(("array", "tabular", "subarray", "darray"))
 _CASES = frozenset(("cases", "dcases", "rcases", "cases*", "dcases*"))
+_TABLES = {
+    **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "subarray"},
+    **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
+}
+_NO_LINE = re.compile(r"0*\.?0*\s*[a-z]*")  # the thickness of a fraction without a line
 _WITH_COLUMNS = _ARRAYS | {"alignat", "alignat*", "alignedat"}
 
 
@@ -37,6 +43,25 @@ def _add(row: Rows, node: Node, role: int = _ATOM) -> None:
 def _fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     above = reader.argument(depth, style)
     _add(row, ("O!binomial" if unit.endswith("binom") else "O!divide", [above, reader.argument(depth, style)]))
+
+
+def _general_fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
+    reader.skip()
+    reader.skip()
+    thickness = reader.skip()
+    reader.skip()
+    above = reader.argument(depth, style)
+    label = "F!FRACOP" if thickness and _NO_LINE.fullmatch(thickness) else "O!divide"
+    _add(row, (label, [above, reader.argument(depth, style)]))
+
+
+def _side_scripts(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\sideset`: scripts before an operator, scripts after it, and the operator."""
+    before, after = reader.items(depth, style), reader.items(depth, style)
+    scripts = [node for role, node in before[::-1] + after if role == Role.FLOAT]
+    base = reader.argument(depth, style)
+    _add(row, scripted(base, [(label, arguments[0]) for label, arguments in scripts]))
 
 
 def _continued(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -141,19 +166,17 @@ def _environment(reader: Reader, unit: str, row: Rows, depth: int, style: str) -
     lines, closed = _lines(reader, "\\end", depth, style)
     if closed:
         reader.skip()
-    if name in _MATRICES or name in _ARRAYS or name in _CASES:
-        _add(row, _table(reader, name, lines))
-    else:
-        _add(row, aligned(reader, [[item for cell in line for item in cell] for line in lines]))
+    _add(row, _table(reader, name, lines))
 
 
-def _substack(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _plain_table(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses a command with rows of cells in braces, such as `\\matrix{a & b \\cr c & d}`."""
     if reader.at >= len(reader.tokens) or reader.tokens[reader.at] != "{":
         row += reader.items(depth, style)
         return
     reader.at += 1
     lines, _ = _lines(reader, "}", depth, style)
-    _add(row, _table(reader, "subarray", lines))
+    _add(row, _table(reader, _TABLES[unit], lines))
 
 
 def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
@@ -184,7 +207,9 @@ def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list
 
 
 def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
-    """Returns a matrix, or cases as alternating values and conditions."""
+    """Returns a matrix, cases as alternating values and conditions, or the formulas of an alignment."""
+    if not (name in _MATRICES or name in _ARRAYS or name in _CASES):
+        return aligned(reader, [[item for cell in line for item in cell] for line in lines])
     cells = [[reader.read(cell) if cell else ABSENT for cell in line] for line in lines]
     if name in _CASES:
         return ("O!cases", [node for line in cells for node in (line if len(line) > 1 else [*line, ABSENT])])
@@ -217,12 +242,14 @@ _PLAIN: Mapping[Command, str] = {
     _kept: r"\boxed \fbox \mathop \cancel \bcancel \xcancel \sout \bbox",
     _second: r"\textcolor \colorbox \href \cssId \style \class \raise",
     _dropped: r"""\tag \tag* \label \ref \eqref \color \phantom \hphantom \vphantom \cline \require
-        \hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mkern \kern""",
+        \noalign \hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mkern \kern""",
     _definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
     _related: r"\mathrel \mathbin",
     _not: r"\not",
     _environment: r"\begin",
-    _substack: r"\substack",
+    _plain_table: " ".join(_TABLES),
+    _general_fraction: r"\genfrac",
+    _side_scripts: r"\sideset",
 }
 COMMANDS: Mapping[str, Command] = {
     **{name: command for command, names in _PLAIN.items() for name in names.split()},

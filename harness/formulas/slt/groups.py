@@ -12,6 +12,7 @@ from itertools import pairwise
 from harness.formulas.slt import rows
 from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, SUMS, UNDER
 from harness.formulas.slt.rows import BLANK, Row, Symbol
+from harness.formulas.slt.tokens import Tokens
 
 PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
 OPENING = frozenset(PAIRS.values())
@@ -21,6 +22,7 @@ _RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫�
 # What no pair of bars encloses whose first one follows an operand.
 _SEPARATING = (_RELATIONS - {"∣", "."}) | frozenset("∧∨←↔⇐⟵⟷⟸⟺⟼↪↩⊊⊋⊑⊒∋≺≻⪯⪰≍≐≔∴∵⊢⊨")
 _BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
+_DISPLAYS = frozenset(("align", "alignat", "gather", "eqnarray", "multline", "flalign", "substack"))
 _COLUMNS = 64  # maximum declared columns that are filled up
 _LONGEST = 100  # maximum characters of a joined name
 _FEW = 64  # maximum parts between two brackets of different kinds
@@ -299,8 +301,11 @@ def _enclose(frame: Frame, name: str) -> None:
     frame.items.append(fence(opening, parts, name))
 
 
-def bar(frame: Frame, name: str, side: str) -> None:
-    """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so."""
+def bar(frame: Frame, name: str, side: str, tokens: Tokens) -> None:
+    """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so.
+
+    Three bars of which the first closes one, as in `|a|||b||`, are one and two.
+    """
     settle(frame)
     operand = bool(frame.items) and _operand(frame.items[-1])
     top = frame.fences[-1][1] if frame.fences else ""
@@ -312,7 +317,7 @@ def bar(frame: Frame, name: str, side: str) -> None:
         _enclose(frame, name)
     elif name == "||" and top == "|" and operand:
         _enclose(frame, "|")
-        bar(frame, "|", "")
+        bar(frame, "||" if tokens.take("|") else "|", "", tokens)
     elif top == name and side != "l" and (operand or side == "r" or frame.fences[-1][0] == len(frame.items) - 2):
         _enclose(frame, name)
     else:
@@ -379,7 +384,7 @@ def environment(frame: Frame) -> Row:
     # LaTeXML gives each case a condition, and each row of an array all declared columns.
     columns = 2 if brackets in ("{", "}") else min(frame.columns, _COLUMNS)
     frame.rows = [row + [[]] * (columns - len(row)) for row in frame.rows]
-    if not brackets and len(frame.rows) == len(frame.rows[0]) == 1 and "array" not in frame.name:
+    if not brackets and len(frame.rows) == len(frame.rows[0]) == 1 and frame.name.removesuffix("*") in _DISPLAYS:
         return frame.rows[0][0]
     table = rows.matrix(frame.rows)
     if brackets == "{":

@@ -295,7 +295,7 @@ class _Reader:
         elif name in PAIRS:
             bracket(frame, name)
         elif name in BARS:
-            bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "")
+            bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "", self.tokens)
         elif not join(frame, name):
             separate(frame, name)
             append(frame, [Symbol(name)])
