@@ -47,12 +47,10 @@ def _fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> N
 
 def _general_fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
-    reader.skip()
-    reader.skip()
-    thickness = reader.skip()
-    reader.skip()
+    opening, closing, thickness, _ = (reader.skip() for _ in range(4))
     above = reader.argument(depth, style)
-    label = "F!FRACOP" if thickness and _NO_LINE.fullmatch(thickness) else "O!divide"
+    stacked = "O!binomial" if opening + closing == "()" else "F!FRACOP"
+    label = stacked if thickness and _NO_LINE.fullmatch(thickness) else "O!divide"
     _add(row, (label, [above, reader.argument(depth, style)]))
 
 

@@ -22,7 +22,7 @@ _RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫�
 # What no pair of bars encloses whose first one follows an operand.
 _SEPARATING = (_RELATIONS - {"∣", "."}) | frozenset("∧∨←↔⇐⟵⟷⟸⟺⟼↪↩⊊⊋⊑⊒∋≺≻⪯⪰≍≐≔∴∵⊢⊨")
 _BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
-_DISPLAYS = frozenset(("align", "alignat", "gather", "eqnarray", "multline", "flalign", "substack"))
+_DISPLAYS = frozenset(("align", "alignat", "gather", "eqnarray", "multline", "flalign"))
 _COLUMNS = 64  # maximum declared columns that are filled up
 _LONGEST = 100  # maximum characters of a joined name
 _FEW = 64  # maximum parts between two brackets of different kinds
@@ -399,26 +399,27 @@ def built(frame: Frame) -> Row:
     """Returns the row of a command with its arguments."""
     name, arguments = frame.name, frame.items
     last = arguments[-1]
+    filled = [argument or [Symbol(BLANK)] for argument in arguments[:2]]
     if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):
-        return [_over(arguments[0] or [Symbol(BLANK)], last or [Symbol(BLANK)])]
+        return [_over(*filled)]
     if name == "\\genfrac" and frame.option:
-        return fence(frame.option[0].label, [[_over(arguments[0], last)]], frame.option[1].label)
+        return fence(frame.option[0].label, [[_over(*filled)]], frame.option[1].label)
     if name == "\\sideset":
         before, after = (side[0].below or {} if side else {} for side in arguments[:2])
         sides = [("d", before.get("b")), ("c", before.get("a")), ("b", after.get("b")), ("a", after.get("a"))]
         return rows.hung(last, sides)
     if name in ("\\binom", "\\dbinom", "\\tbinom"):
-        return fence("(", [[_over(arguments[0], last)]], ")")
+        return fence("(", [[_over(*filled)]], ")")
     if name == "\\sqrt":
-        return [Symbol("O!root", {edge: row for edge, row in (("w", last or [Symbol(BLANK)]), ("c", frame.option)) if row})]
+        return [Symbol("O!root", {edge: row for edge, row in (("w", filled[0]), ("c", frame.option)) if row})]
     if name in ACCENTS:
         return rows.hung(last, [("o", [Symbol(ACCENTS[name])])])
     if name in UNDER:
         return rows.hung(last, [("u", [Symbol(UNDER[name])])])
     if name in ("\\overset", "\\stackrel"):
-        return rows.hung(last, [("o", arguments[0])])
+        return rows.hung(last, [("o", filled[0])])
     if name == "\\underset":
-        return rows.hung(last, [("u", arguments[0])])
+        return rows.hung(last, [("u", filled[0])])
     if name in ARROWS:
         return rows.hung([Symbol(ARROWS[name])], [("o", last or [Symbol(BLANK)]), ("u", frame.option)])
     if name in ("\\boxed", "\\fbox"):
