@@ -45,7 +45,10 @@ _BRACKETS = {"\\(": ("\\)", False), "\\[": ("\\]", True)}
 _OPENING = re.compile(rf"\\begin\{{({'|'.join(_ENVIRONMENTS)})(\*?)\}}|\\[(\[]|\\.|\$\$?", re.DOTALL)
 _TOKEN = re.compile(r"\\.|[{}]|\$", re.DOTALL)
 _NESTING = re.compile(r"\\(?:[{}\\])|(\{|\\begin\b|\\left\b)|(\}|\\end\b|\\right\b)")
-_NO_PART = re.compile(r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])")
+# Commands that are not shown; colours are dropped here since the converter ends a table at one.
+_NO_PART = re.compile(
+    r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:text)?color\s*+(?:\[[A-Za-z]*\]\s*+)?\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])"
+)
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*+\{([A-Za-z]+)\*?\}")
 _OPTION = re.compile(r"\s*+\[[^\[\]{}]*+\]")
 _COLUMNS = re.compile(r"\s*+\{((?:[^{}]|\{[^{}]*+\})*+)\}")
@@ -76,7 +79,8 @@ _BARS = ("|", "\u2016")
 _CLOSING = (")", "]", "}")
 _FUNCTION = re.compile(r"[A-Za-z][a-z]+", re.ASCII)
 _THIN = "0.167em"
-_AS_IT_IS = re.compile(r"[ !#-%'-;=?-~\u00a0-\ud7ff]*")  # texts without characters that XML escapes or forbids
+_AS_IT_IS = re.compile(r"[ !#-%'-;=?-~\u00a0-\ud7ff]*")  # attributes without characters that XML escapes or forbids
+_PLAIN = re.compile(r"(?:[ -%'-~\u00a0-\ud7ff]|&#x[0-9A-Fa-f]{2,5};)*+")  # texts of characters, some by their codes
 _CODE = re.compile(r"&#x([0-9A-Fa-f]{2,5});")
 _ROWS = ("math", "mrow", "mtd", "mstyle", "mpadded", "msqrt", "menclose", "mphantom")
 _LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s*_)")
@@ -247,12 +251,11 @@ def _read(made: Element) -> Element | None:
 @lru_cache(maxsize=2_000)
 def _as_read(text: str) -> str | None:
     """Returns a text of the converter as XML reads it; None for texts that need a parser."""
-    found = _CODE.fullmatch(text)
-    code = int(found[1], 16) if found else 0
+    codes = [int(code, 16) for code in _CODE.findall(text)]
     # XML may refuse other codes.
-    if 0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000:
-        return chr(code)
-    return text if _AS_IT_IS.fullmatch(text) else None
+    if not _PLAIN.fullmatch(text) or not all(0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000 for code in codes):
+        return None
+    return _CODE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def _depth(latex: str) -> int:
