@@ -20,7 +20,7 @@ from harness.formulas.trees.reading import ERROR
 _ATOM = Role.ATOM.value
 _STACKED = {"\\stackrel": "O!SUP", "\\overset": "O!SUP", "\\underset": "O!SUB"}
 _ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xRightarrow": "⇒", "\\xLeftarrow": "⇐", "\\xmapsto": "↦"}
-_MODULI = {"\\pmod": "F!pmod", "\\mod": "O!rem", "\\pod": "F!pod"}
+_MODULI = {"\\pmod": "F!pmod", "\\pod": "F!pod"}
 _MATRICES = {
     **dict.fromkeys(("matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix"), "O!matrix"),
     "vmatrix": "F!det",
@@ -32,6 +32,7 @@ _TABLES = {
     **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "subarray"},
     **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
 }
+_UNITS = frozenset("pt em ex cm mm in mu bp pc sp dd cc".split())
 _NO_LINE = re.compile(r"0*\.?0*\s*[a-z]*")  # the thickness of a fraction without a line
 _WITH_COLUMNS = _ARRAYS | {"alignat", "alignat*", "alignedat"}
 
@@ -93,6 +94,24 @@ def _named(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None
 def _kept(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     _add(row, reader.argument(depth, style))
+
+
+def _operator(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\mathop`: a single symbol keeps its role."""
+    items = reader.items(depth, style)
+    if len(items) == 1:
+        row += items
+    else:
+        _add(row, reader.read(items) if items else ABSENT)
+
+
+def _space(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Drops a space with its width in braces or as a dimension of TeX, such as `-3pt`."""
+    while reader.at < len(reader.tokens) and reader.tokens[reader.at] in ("-", "+"):
+        reader.at += 1
+    width = reader.skip()
+    if tokens.is_number(width or " ") and "".join(reader.tokens[reader.at : reader.at + 2]) in _UNITS:
+        reader.at += 2
 
 
 def _second(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -237,10 +256,12 @@ _PLAIN: Mapping[Command, str] = {
     _root: r"\sqrt",
     _old_root: r"\root",
     _named: r"\operatorname \operatorname*",
-    _kept: r"\boxed \fbox \mathop \cancel \bcancel \xcancel \sout \bbox",
+    _kept: r"\boxed \fbox \cancel \bcancel \xcancel \sout \bbox",
     _second: r"\textcolor \colorbox \href \cssId \style \class \raise",
     _dropped: r"""\tag \tag* \label \ref \eqref \color \phantom \hphantom \vphantom \cline \require
-        \noalign \hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mkern \kern""",
+        \noalign""",
+    _operator: r"\mathop",
+    _space: r"\hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mskip \mkern \kern",
     _definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
     _related: r"\mathrel \mathbin",
     _not: r"\not",

@@ -46,8 +46,10 @@ def read(items: Rows) -> tuple[Node, str]:
     items = without_end(items) if len(items) > 1 else items
     if not items:
         return ABSENT, ""
-    if len(items) == 1 and items[0][0] != Role.FLOAT:
-        return items[0][1], ""
+    if len(items) == 1:
+        role, node = items[0]
+        # As in LaTeXML, a script without a base is applied to nothing.
+        return (node if role != Role.FLOAT else apply(node[1][0], [])), ""
     node = (row := Grammar(items)).anything()
     if row.at == row.end and node is not None:
         return node, row.reason
@@ -114,6 +116,8 @@ class Grammar:
                 self.at += 1
         if len(found) == 1 and self.at < self.end:
             right = self._expression()
+            if found[0][0] == "V!′":
+                return found[0] if right is None else listed([found[0], right])
             return apply(found[0], [ABSENT, right]) if right is not None else found[0]
         if found and all(node[0].strip("′") == "V!" for node in found):
             return leaf("V!" + "".join(node[0][2:] for node in found))

@@ -43,8 +43,8 @@ _TEXT: Item = (Role.ATOM.value, ABSENT)
 _ENDS = frozenset(("}", "&", "\\\\", "\\cr", "\\crcr", "\\end", "\\tabularnewline", "\\of"))
 _JOINED = {"O!ltU!eq": "O!leq", "O!gtU!eq": "O!geq", "O!ltO!lt": "O!much-less-than", "O!gtO!gt": "O!much-greater-than"}
 _ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
-_NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.PERIOD, Role.OVER))
-_JOINING = frozenset((Role.RELATION, Role.PUNCTUATION))
+_NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.OVER))
+_JOINING = frozenset((Role.RELATION, Role.META, Role.PUNCTUATION))
 _BRACKETS = frozenset((Role.OPEN, Role.CLOSE))
 _OF_ROWS = SWITCHES | OVERS.keys() | {"\\left", "\\right"}
 
@@ -409,6 +409,8 @@ def separate(row: Rows) -> None:
 
 def _joined(row: Rows, relation: Item) -> None:
     """Adds a relation or punctuation, merged with the previous item if they form one: `<=`, a comma after a space."""
+    if row and row[-1] is _COMMA and relation[0] != Role.PUNCTUATION:
+        row.pop()
     if row and row[-1][0] == relation[0] and not row[-1][1][1]:
         before = row[-1]
         if before is _COMMA:

@@ -111,7 +111,7 @@ _SYMBOLS: Mapping[Role, str] = {
         otimes O!tensor-product oslash ⊘ odot O!direct-product bigcirc ○ dagger † ddagger ‡ amalg O!coproduct
         backslash \\ boxtimes ⊠ boxdot ⊡ divideontimes ⋇ ltimes O!left-normal-factor-semidirect-product
         rtimes O!right-normal-factor-semidirect-product leftthreetimes O!left-semidirect-product
-        rightthreetimes O!right-semidirect-product circledast ⊛ circledcirc ⊚ centerdot ⊙
+        rightthreetimes O!right-semidirect-product circledast ⊛ circledcirc ⊚ centerdot ∙
     """,
     Role.RELATION: """
         = U!eq < O!lt > O!gt lt O!lt gt O!gt := O!assign le O!leq leq O!leq ge O!geq geq O!geq leqslant O!leq
@@ -159,7 +159,7 @@ _SYMBOLS: Mapping[Role, str] = {
     """,
     Role.PUNCTUATION: ", , ; ;",
     Role.PERIOD: ". .",
-    Role.MODIFY: "bmod O!rem",
+    Role.MODIFY: "bmod O!rem mod O!rem",
     Role.BAR: "| | vert | ∥ ∥ \\| ∥ Vert ∥ parallel ∥ mid ∣",
     Role.OPEN: """
         ( ( [ [ \\{ { lbrace { lbrack [ lparen ( lfloor ⌊ lceil ⌈ langle ⟨ lvert | lVert ∥ lgroup ⟮

@@ -1,6 +1,6 @@
 """Tokenisation of LaTeX in linear time.
 
-A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three or more dots as `\\ldots`, or one
+A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three dots as `\\ldots`, or one
 character. A text command without nested braces is one token (`\\text{if }`). White space and comments are dropped. A
 percent sign in the last line begins no comment, because line breaks become spaces when LaTeX is in an HTML attribute. A
 number is one token although TeX reads digits one by one; `first_digit` returns the part that an argument without braces
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     rf"((?:{'|'.join(re.escape(name) for name in sorted(TEXT))})(?![A-Za-z])\s*+\{{(?:[^{{}}\\]|\\.)*+\}}"
     r"|\\(?:operatorname|hspace|vspace|tag)\*"
     r"|\\(?:[A-Za-z]++|.)"
-    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2,}+|'++|:=|[^\s%])"
+    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2}|'++|:=|[^\s%])"
     r"|\s++|%",
     re.DOTALL,
 )
