@@ -154,6 +154,12 @@ def _modulo(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> Non
     _add(row, (_MODULI[unit], [reader.argument(depth, style)]), Role.MODIFIER.value)
 
 
+def _negation(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\neg`: like LaTeXML, as a function only of what is in brackets."""
+    called = reader.tokens[reader.at : reader.at + 1] in (["("], ["["], ["\\left"])
+    _add(row, leaf("O!not"), (Role.FUNCTION if called else Role.ATOM).value)
+
+
 def _related(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     role = Role.RELATION if unit == "\\mathrel" else Role.MULTIPLY
     _add(row, reader.argument(depth, style), role.value)
@@ -265,6 +271,7 @@ _PLAIN: Mapping[Command, str] = {
     _definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
     _related: r"\mathrel \mathbin",
     _not: r"\not",
+    _negation: r"\neg \lnot",
     _environment: r"\begin",
     _plain_table: " ".join(_TABLES),
     _general_fraction: r"\genfrac",

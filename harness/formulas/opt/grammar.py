@@ -337,12 +337,22 @@ class Grammar:
             return self._between_bars(self.at - 1)
         if role == Role.FLOAT:
             return self._before_base(node)
+        if role == Role.NUMBER and node[0][2:].isdigit() and self._is_fraction(self.at):
+            self.at += 1
+            return ("U!plus", [node, self.items[self.at - 1][1]])  # a mixed number
         if taker == Role.INTEGRAL and node[0] in _DIFFERENTIALS and self.at < self.end:
             role, variable = self.items[self.at]
             if role == Role.ATOM:
                 self.at += 1
                 return ("F!d", [variable])
         return node
+
+    def _is_fraction(self, place: int) -> bool:
+        """Returns whether an item is a fraction of numbers."""
+        if place >= self.end or self.items[place][0] != Role.ATOM:
+            return False
+        label, parts = self.items[place][1]
+        return label == "O!divide" and len(parts) == 2 and all(part[0].startswith("N!") for part in parts)
 
     def _called(self, function: Node) -> Node:
         """Parses a function with its argument brackets; scripts of the brackets apply to the value."""

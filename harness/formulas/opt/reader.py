@@ -170,7 +170,8 @@ class Reader:
                 self._close(row, node[0][2:], False)
         elif role == Role.POSTFIX and items and items[-1][0] <= Role.ARGUMENTS:
             before, operand = items[-1]
-            items[-1] = (before, (node[0], [operand]))
+            twice = self.tokens[self.at - 2] == unit and operand[0] == node[0]
+            items[-1] = (before, ("O!double-factorial", operand[1]) if twice else (node[0], [operand]))
         elif role == Role.ATOM and row.style:
             items.append(self._letters(unit, item, row.style))
         else:
@@ -403,7 +404,7 @@ class Reader:
 
 def separate(row: Rows) -> None:
     """Adds punctuation if the last item is an operand."""
-    if row and row[-1][0] <= Role.BAR:
+    if row and (row[-1][0] <= Role.BAR or row[-1][0] == Role.MODIFIER):
         row.append(_COMMA)
 
 

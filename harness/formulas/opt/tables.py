@@ -66,8 +66,8 @@ _SYMBOLS: Mapping[Role, str] = {
         pi 𝜋 rho 𝜌 varsigma 𝜍 sigma 𝜎 tau 𝜏 upsilon 𝜐 varphi 𝜑 chi 𝜒 psi 𝜓 omega 𝜔 omicron 𝜊
         epsilon italic-ϵ phi italic-ϕ vartheta italic-ϑ varrho italic-ϱ varpi italic-ϖ varkappa italic-ϰ
         imath italic-ı jmath italic-ȷ digamma italic-ϝ
-        ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ complement ∁
-        infty C!infinity emptyset C!emptyset varnothing ∅ angle ∠ measuredangle ∡ sphericalangle ∢ triangle △ Box □
+        ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ complement O!complement
+        infty C!infinity emptyset C!emptyset varnothing C!emptyset angle ∠ measuredangle ∡ sphericalangle ∢ triangle △ Box □
         square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭
         natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ degree °
         \\& & \\$ $ \\# # \\% O!percent \\_ _ checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽
@@ -86,7 +86,7 @@ _SYMBOLS: Mapping[Role, str] = {
     Role.BIG: """
         sum O!sum prod O!product coprod O!coproduct bigcap U!intersect bigcup U!union bigsqcup O!square-union
         bigvee U!or bigwedge U!and bigodot ⨀ bigotimes O!tensor-product bigoplus O!direct-sum
-        biguplus O!symmetric-difference forall O!forall exists O!exists neg O!not lnot O!not
+        biguplus O!symmetric-difference forall O!forall exists O!exists
         lim O!limit liminf O!limit-infimum limsup O!limit-supremum inf O!infimum sup O!supremum
         det F!det dim O!dimension injlim O!injective-limit projlim O!projective-limit
         varlimsup O!limit-supremum varliminf O!limit-infimum varinjlim O!injective-limit
@@ -102,7 +102,7 @@ _SYMBOLS: Mapping[Role, str] = {
         sqcap O!square-intersection sqcup O!square-union vee U!or lor U!or wedge U!and land U!and setminus O!setdiff
         smallsetminus O!setdiff diamond ⋄ bigtriangleup △ bigtriangledown ▽ triangleleft ⊲ triangleright ⊳ oplus
         O!direct-sum ominus O!symmetric-difference top O!top bot O!bottom dotplus ∔ Cap O!double-intersection
-        Cup O!double-union barwedge O!not-and veebar O!exclusive-or boxminus ⊟ boxplus ⊞ curlywedge ⋏ curlyvee ⋎
+        Cup O!double-union barwedge O!not-and veebar O!exclusive-or boxminus ⊟ boxplus ⊞ curlywedge U!and curlyvee U!or
         circleddash ⊝ intercal ⊺ lhd O!subgroup-of rhd O!contains-as-subgroup unlhd O!subgroup-of-or-equals
         unrhd O!contains-as-subgroup-or-equals
     """,
@@ -139,7 +139,7 @@ _SYMBOLS: Mapping[Role, str] = {
         trianglelefteq O!subgroup-of-or-equals vartriangleleft O!subgroup-of vartriangleright O!contains-as-subgroup
         trianglerighteq O!contains-as-subgroup-or-equals shortmid O!divides nmid O!not-divides nshortmid O!not-divides
         shortparallel O!parallel-to nparallel O!not-parallel-to nless O!not-less-than ngtr O!not-greater-than
-        nleq O!not-less-than-or-equals ngeq O!not-greater-than-or-equals nleqslant O!not-less-than-or-equals
+        nleq O!not-less-than-nor-greater-than ngeq O!not-greater-than-nor-equals nleqslant O!not-less-than-or-equals
         ngeqslant O!not-greater-than-or-equals lneq O!less-than-and-not-equals gneq O!greater-than-and-not-equals
         lneqq O!less-than-and-not-equals gneqq O!greater-than-and-not-equals nsim O!not-similar-to
         ncong O!not-approximately-equals nprec O!not-precedes nsucc O!not-succeeds nsubseteq O!not-subset-of-or-equals
