@@ -53,7 +53,11 @@ _ENVIRONMENT = re.compile(r"\\(begin|end)\s*+\{([A-Za-z]+)\*?\}")
 _OPTION = re.compile(r"\s*+\[[^\[\]{}]*+\]")
 _COLUMNS = re.compile(r"\s*+\{((?:[^{}]|\{[^{}]*+\})*+)\}")
 _NO_COLUMN = re.compile(r"[@!<>*]\{[^{}]*\}|\{[^{}]*\}|[^lcr|]")
-_BRACES, _SPLIT, _CENTRED = ("{", "}"), (r"\begin{split}", r"\end{split}"), (r"\begin{displaylines}", r"\end{displaylines}")
+_BRACES, _SPLIT, _CENTRED = (
+    ("{", "}"),
+    (r"\begin{split}", r"\end{split}"),
+    (r"\begin{displaylines}", r"\end{displaylines}"),
+)
 _ARRAY = (r"\begin{array}", r"\end{array}")
 # Environments that the converter lacks, numbers or draws without brackets, and what stands for them.
 _REPLACED = {
@@ -63,13 +67,26 @@ _REPLACED = {
     **dict.fromkeys(("array", "darray", "tabular", "subarray", "eqnarray", "IEEEeqnarray"), _ARRAY),
     **dict.fromkeys(("cases", "dcases"), (r"\begin{cases}", r"\end{cases}")),
     **dict.fromkeys(("rcases", "drcases"), (r"\left.\begin{matrix}", r"\end{matrix}\right\}")),
-    **{f"{kind}matrix": (rf"\begin{{{kind}matrix}}", rf"\end{{{kind}matrix}}") for kind in ("", "p", "b", "B", "v", "V")},
+    **{
+        f"{kind}matrix": (rf"\begin{{{kind}matrix}}", rf"\end{{{kind}matrix}}")
+        for kind in ("", "p", "b", "B", "v", "V")
+    },
     **{
         f"{kind}smallmatrix": (rf"\left{left}\begin{{smallmatrix}}", rf"\end{{smallmatrix}}\right{right}")
         for kind, left, right in (("p", "(", ")"), ("b", "[", "]"), ("v", "|", "|"))
     },
 }
-_WITH_COLUMNS = ("alignat", "alignedat", "xalignat", "xxalignat", "array", "darray", "tabular", "subarray", "IEEEeqnarray")
+_WITH_COLUMNS = (
+    "alignat",
+    "alignedat",
+    "xalignat",
+    "xxalignat",
+    "array",
+    "darray",
+    "tabular",
+    "subarray",
+    "IEEEeqnarray",
+)
 _WITH_OPTION = ("aligned", "alignedat", "gathered", "multlined", "array", "darray", "tabular")
 _BRACKET = r"\s*+(?:\{(\\?[^{}\\A-Za-z\s]|\\[{}])?\}|(\\?[^{}\\A-Za-z\s]|\\[{}]))"
 _GENERAL_FRACTION = re.compile(rf"\\genfrac{_BRACKET}{_BRACKET}\s*+\{{([^{{}}]*)\}}\s*+\{{([0-3]?)\}}")

@@ -33,7 +33,19 @@ _TOKENS = frozenset(("mi", "mn", "mo", "ms"))  # presentation of a name
 _TEXTS = frozenset(("mtext", "mrow", "mpadded", "mstyle", "merror", "math", *_TOKENS))  # ignored in a name by Tangent-S
 # Content dictionaries whose symbols are those of elements: `plus` of `arith1` is `<plus/>`.
 _DICTIONARIES = frozenset(
-    ("arith1", "relation1", "set1", "logic1", "quant1", "transc1", "nums1", "integer1", "calculus1", "linalg1", "minmax1")
+    (
+        "arith1",
+        "relation1",
+        "set1",
+        "logic1",
+        "quant1",
+        "transc1",
+        "nums1",
+        "integer1",
+        "calculus1",
+        "linalg1",
+        "minmax1",
+    )
 )
 _COLLECTIONS = {"set": "S", "list": "L", "vector": "V"}
 _CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
@@ -151,7 +163,7 @@ def _name(element: Element[Operator]) -> str:
 
 def _number(element: Element[Operator]) -> Operator:
     """Converts a number; one whose parts are separated by `sep` to the expression that it stands for."""
-    kind = element.attribute("type", "real").strip().lower()
+    kind = "type " + element.attribute("type", "real").strip().lower()
     first = _name(element)
     others = [clean(text) for name, text in zip(element.names, element.after, strict=True) if name == "sep"]
     base = element.attribute("base", "10").strip()
@@ -161,22 +173,22 @@ def _number(element: Element[Operator]) -> Operator:
         if base != "10":
             first, *others = [str(int(text, int(base))) for text in (first, *others)]
     except ValueError:
-        kind = "base"
-    if not others and kind not in ("hexdouble", "base"):
+        kind = f"base {base}"
+    if not others and not kind.startswith(("type hexdouble", "base")):
         return Operator("N!" + first)
     numbers = [Operator("N!" + text) for text in (first, *others)]
     if len(numbers) == 2 and all((first, *others)):
         one, other = numbers
-        if kind == "rational":
+        if kind == "type rational":
             return Operator("O!divide", [one, other])
-        if kind == "e-notation" and base == "10":
+        if kind == "type e-notation" and base == "10":
             return Operator("U!times", [one, Operator("O!SUP", [Operator("N!10"), other])])
-        if kind == "complex-cartesian":
+        if kind == "type complex-cartesian":
             return Operator("U!plus", [one, Operator("U!times", [other, Operator("C!imaginaryi")])])
-        if kind == "complex-polar":
+        if kind == "type complex-polar":
             angle = Operator("U!times", [Operator("C!imaginaryi"), other])
             return Operator("U!times", [one, Operator("O!SUP", [Operator("O!exponentiale"), angle])])
-    element.reason = element.reason or f"a number of type {kind[:20]} that is not understood"
+    element.reason = element.reason or f"a number of {kind[:30]} that is not understood"
     return Operator(ERROR, numbers)
 
 
@@ -252,9 +264,7 @@ def _halved(node: Operator) -> Operator:
     return node
 
 
-def _shared(
-    element: Element[Operator], above: list[Element[Operator]], known: dict[str, Operator]
-) -> Operator:
+def _shared(element: Element[Operator], above: list[Element[Operator]], known: dict[str, Operator]) -> Operator:
     """Resolves a reference to an element before it.
 
     In formulas without ids, as in the official ones of ARQMath, it is a shared operand in a chain of relations: the

@@ -32,7 +32,7 @@ _TABLES = {
     **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "subarray"},
     **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
 }
-_UNITS = frozenset("pt em ex cm mm in mu bp pc sp dd cc".split())
+_UNITS = frozenset(("pt", "em", "ex", "cm", "mm", "in", "mu", "bp", "pc", "sp", "dd", "cc"))
 _NO_LINE = re.compile(r"0*\.?0*\s*[a-z]*")  # the thickness of a fraction without a line
 _WITH_COLUMNS = _ARRAYS | {"alignat", "alignat*", "alignedat"}
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from harness.formulas.opt.bars import divided
 from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
-from harness.formulas.opt.tables import TAKERS, TAKES, Item, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import TAKERS, TAKES, Node, Role, Rows, leaf
 
 _TIMES = leaf("U!" + "times")  # a separate object, to distinguish invisible products from dots and crosses
 _CONDITIONAL = leaf("O!" + "conditional")
@@ -47,9 +47,9 @@ def read(items: Rows) -> tuple[Node, str]:
     if not items:
         return ABSENT, ""
     if len(items) == 1:
-        role, node = items[0]
+        only = items[0][1]
         # As in LaTeXML, a script without a base is applied to nothing.
-        return (node if role != Role.FLOAT else apply(node[1][0], [])), ""
+        return (only if items[0][0] != Role.FLOAT else apply(only[1][0], [])), ""
     node = (row := Grammar(items)).anything()
     if row.at == row.end and node is not None:
         return node, row.reason

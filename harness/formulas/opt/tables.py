@@ -7,7 +7,6 @@ The roles, and their assignment to symbols, follow LaTeXML's grammar of mathemat
 from __future__ import annotations
 
 import string
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TypeAlias
@@ -66,11 +65,11 @@ _SYMBOLS: Mapping[Role, str] = {
         pi 𝜋 rho 𝜌 varsigma 𝜍 sigma 𝜎 tau 𝜏 upsilon 𝜐 varphi 𝜑 chi 𝜒 psi 𝜓 omega 𝜔 omicron 𝜊
         epsilon italic-ϵ phi italic-ϕ vartheta italic-ϑ varrho italic-ϱ varpi italic-ϖ varkappa italic-ϰ
         imath italic-ı jmath italic-ȷ digamma italic-ϝ
-        ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ complement O!complement
-        infty C!infinity emptyset C!emptyset varnothing C!emptyset angle ∠ measuredangle ∡ sphericalangle ∢ triangle △ Box □
-        square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭
-        natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ degree °
-        \\& & \\$ $ \\# # \\% O!percent \\_ _ checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽
+        ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ
+        complement O!complement infty C!infinity emptyset C!emptyset varnothing C!emptyset angle ∠ measuredangle ∡ sphericalangle ∢ triangle △
+        Box □ square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭
+        natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰
+        degree ° \\& & \\$ $ \\# # \\% O!percent \\_ _ checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽
         varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
         blacktriangle ▲ blacktriangledown ▼ blacklozenge ◆ Bbbk 𝕜 backprime ‵ copyright © pounds £ circledS Ⓢ circledR ®
     """,
@@ -131,7 +130,8 @@ _SYMBOLS: Mapping[Role, str] = {
         O!proportional-to lesssim O!less-than-or-similar-to gtrsim O!greater-than-or-equivalent-to
         lessapprox O!less-than-or-approximately-equals gtrapprox O!greater-than-or-approximately-equals
         lessgtr O!less-than-or-greater-than gtrless O!greater-than-or-less-than lll O!very-much-less-than
-        ggg O!very-much-greater-than triangleq ≜ eqcirc ≖ circeq ≗ coloneqq O!assign eqqcolon ≕ doteqdot O!geometrically-equals
+        ggg O!very-much-greater-than triangleq ≜ eqcirc ≖ circeq ≗ coloneqq O!assign eqqcolon ≕
+        doteqdot O!geometrically-equals
         vDash ⊨ Vdash O!forces Vvdash ⊪ between O!between pitchfork ⋔ bumpeq O!difference-between
         Bumpeq O!geometrically-equals multimap ⊸ lesseqgtr O!less-than-or-equals-or-greater-than
         varsubsetneqq O!prsubset
@@ -149,8 +149,8 @@ _SYMBOLS: Mapping[Role, str] = {
         rightharpoonup ⇀ rightharpoondown ⇁ leftharpoonup ↼ leftharpoondown ↽ leadsto O!leads-to rightsquigarrow ⇝
         uparrow ↑ Uparrow ⇑ downarrow ↓ Downarrow ⇓ updownarrow ↕ Updownarrow ⇕ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖
         twoheadrightarrow ↠ twoheadleftarrow ↞ rightarrowtail ↣ rightrightarrows ⇉ rightleftarrows ⇄ dashrightarrow ⇢
-        upharpoonright ↾ restriction ↾ curvearrowright ↷ nleftarrow ↚ nLeftarrow ⇍ nrightarrow ↛ nRightarrow ⇏ implies O!implies
-        impliedby O!implied-by
+        upharpoonright ↾ restriction ↾ curvearrowright ↷ nleftarrow ↚ nLeftarrow ⇍ nrightarrow ↛ nRightarrow ⇏
+        implies O!implies impliedby O!implied-by
     """,
     Role.META: """
         : : colon : vdash O!proves dashv O!does-not-prove leftrightarrow ↔ Leftrightarrow ⇔ iff O!iff

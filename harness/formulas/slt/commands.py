@@ -126,7 +126,21 @@ DROPPED = frozenset(
             "eqref",
             "cite",
         ),
-        *("bbox", "rule", "mspace", "mskip", "kern", "hskip", "raise", "lower", "noalign", "style", "class", "cssId", "unicode"),
+        *(
+            "bbox",
+            "rule",
+            "mspace",
+            "mskip",
+            "kern",
+            "hskip",
+            "raise",
+            "lower",
+            "noalign",
+            "style",
+            "class",
+            "cssId",
+            "unicode",
+        ),
     )
 )
 NOTHING = frozenset(

@@ -1,6 +1,6 @@
 r"""Normalises LaTeX for both parsers; above all, spells characters beyond ASCII as the commands that they stand for.
 
-`a ≤ b` then has the trees of `a \leq b`, `x²` those of `x^{2}`. The table of commands is also that of the layout parser.
+`a ≤ b` then has the trees of `a \leq b`. The table of commands is also that of the layout parser.
 """
 
 from __future__ import annotations
@@ -66,18 +66,16 @@ _CENTRE_DOTS = re.compile(r"(?:\\cdot(?![A-Za-z])\s*+){3}")
 _DOTS = re.compile(r"\\dots(?![A-Za-z])\s*+(?=(\\[A-Za-z]++|.)?)", re.DOTALL)
 _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\\Z")
 # Operators and relations, before which amsmath's dots are centred.
-_CENTRED = frozenset("+-*/=<>") | frozenset(
-    rf"\{name}"
-    for name in """
-    times cdot centerdot div pm mp ast star circ bullet oplus ominus otimes oslash odot cap cup sqcap sqcup uplus vee lor
-    wedge land setminus smallsetminus wr diamond dagger ddagger amalg bigcirc rtimes ltimes leq le geq ge leqslant
-    geqslant ll gg neq ne equiv sim simeq approx cong propto varpropto asymp doteq triangleq prec succ preceq succeq
-    subset supset subseteq supseteq subsetneq supsetneq subsetneqq sqsubseteq sqsupseteq in ni owns notin nmid nparallel
-    perp models vDash top bot bowtie smile frown backslash unlhd unrhd lhd rhd triangleleft triangleright nleq ngeq
-    nless ngtr nsubseteq nsupseteq nsim ncong lesssim gtrsim barwedge lneq gneq lneqq gneqq Vdash Vvdash nvdash nvDash
-    bigtriangleup bigtriangledown
-    """.split()
-)
+_CENTRED_COMMANDS = """
+    times cdot centerdot div pm mp ast star circ bullet oplus ominus otimes oslash odot cap cup sqcap sqcup uplus
+    vee lor wedge land setminus smallsetminus wr diamond dagger ddagger amalg bigcirc rtimes ltimes leq le geq ge
+    leqslant geqslant ll gg neq ne equiv sim simeq approx cong propto varpropto asymp doteq triangleq prec succ
+    preceq succeq subset supset subseteq supseteq subsetneq supsetneq subsetneqq sqsubseteq sqsupseteq in ni owns
+    notin nmid nparallel perp models vDash top bot bowtie smile frown backslash unlhd unrhd lhd rhd triangleleft
+    triangleright nleq ngeq nless ngtr nsubseteq nsupseteq nsim ncong lesssim gtrsim barwedge lneq gneq lneqq gneqq
+    Vdash Vvdash nvdash nvDash bigtriangleup bigtriangledown
+"""
+_CENTRED = frozenset((*"+-*/=<>", *(f"\\{name}" for name in _CENTRED_COMMANDS.split())))
 
 
 def commands(table: str) -> dict[str, str]:
