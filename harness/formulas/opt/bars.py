@@ -51,6 +51,8 @@ def divided(items: Rows) -> tuple[Rows, dict[int, int], set[int]]:
     Returns the row with a comma for such text, its pairs of bars, and the positions of `∧` and `∨` that end a
     condition because another bar follows.
     """
+    if not any(item[0] == Role.BAR for item in items):
+        return items, {}, set()
     bars = matching_bars(items)
     paired = {*bars, *bars.values()}
     single = [place for place, item in enumerate(items) if item[0] == Role.BAR and place not in paired]

@@ -60,18 +60,18 @@ TAKES: Mapping[int, frozenset[int]] = {
 
 _SYMBOLS: Mapping[Role, str] = {
     Role.ATOM: """
-        Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
-        alpha 𝛼 beta 𝛽 gamma 𝛾 delta 𝛿 varepsilon 𝜀 zeta 𝜁 eta 𝜂 theta 𝜃 iota 𝜄 kappa 𝜅 lambda 𝜆 mu 𝜇 nu 𝜈 xi 𝜉
-        pi 𝜋 rho 𝜌 varsigma 𝜍 sigma 𝜎 tau 𝜏 upsilon 𝜐 varphi 𝜑 chi 𝜒 psi 𝜓 omega 𝜔 omicron 𝜊
-        epsilon italic-ϵ phi italic-ϕ vartheta italic-ϑ varrho italic-ϱ varpi italic-ϖ varkappa italic-ϰ
-        imath italic-ı jmath italic-ȷ digamma italic-ϝ
+        Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω alpha 𝛼 beta 𝛽 gamma 𝛾
+        delta 𝛿 varepsilon 𝜀 zeta 𝜁 eta 𝜂 theta 𝜃 iota 𝜄 kappa 𝜅 lambda 𝜆 mu 𝜇 nu 𝜈 xi 𝜉 pi 𝜋 rho 𝜌 varsigma 𝜍
+        sigma 𝜎 tau 𝜏 upsilon 𝜐 varphi 𝜑 chi 𝜒 psi 𝜓 omega 𝜔 omicron 𝜊 epsilon italic-ϵ phi italic-ϕ vartheta
+        italic-ϑ varrho italic-ϱ varpi italic-ϖ varkappa italic-ϰ imath italic-ı jmath italic-ȷ digamma italic-ϝ
         ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ
-        complement O!complement infty C!infinity emptyset C!emptyset varnothing C!emptyset angle ∠ measuredangle ∡ sphericalangle ∢ triangle △
-        Box □ square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭
-        natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰
-        degree ° \\& & \\$ $ \\# # \\% O!percent \\_ _ checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽
-        varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
-        blacktriangle ▲ blacktriangledown ▼ blacklozenge ◆ Bbbk 𝕜 backprime ‵ copyright © pounds £ circledS Ⓢ circledR ®
+        complement O!complement infty C!infinity emptyset C!emptyset varnothing C!emptyset angle ∠ measuredangle
+        ∡ sphericalangle ∢ triangle △ Box □ square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣
+        diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭ natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯
+        dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ degree ° \\& & \\$ $ \\# # \\% O!percent \\_ _
+        checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽ varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda
+        𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺 blacktriangle ▲ blacktriangledown ▼
+        blacklozenge ◆ Bbbk 𝕜 backprime ‵ copyright © pounds £ circledS Ⓢ circledR ®
     """,
     Role.FUNCTION: """
         arccos F!arccos arcsin F!arcsin arctan F!arctan arg F!arg deg O!degree exp F!exp gcd F!gcd hom hom ker O!kernel

@@ -3,6 +3,10 @@
 The parser makes one pass over the tokens with a stack of open groups, in linear time and without recursion. Groups can
 be nested `DEPTH` levels deep. It never raises an exception: parts that it does not understand become nodes `E!`, and
 the result has the reason.
+
+Known differences from LaTeXML: characters such as `≤` are equal to their commands (LaTeXML makes variables of them);
+bars, brackets and differentials are matched even where LaTeXML gives up the formula, as in `P(|X| \\ge 1)`; scripts of
+`\\max` are at its side, as in text style.
 """
 
 from __future__ import annotations

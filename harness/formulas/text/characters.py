@@ -110,7 +110,7 @@ def normalise_latex(latex: str) -> str:
     if "dot" in latex:
         latex = _CENTRE_DOTS.sub(r"\\cdots ", latex)
         latex = _DOTS.sub(lambda found: r"\cdots " if found[1] in _CENTRED else r"\ldots ", latex)
-    return latex + " " if _ESCAPE.search(latex) else latex
+    return latex + " " if latex.endswith("\\") and _ESCAPE.search(latex) else latex
 
 
 def _spelling(found: re.Match[str]) -> str:
