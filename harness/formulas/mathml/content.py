@@ -30,7 +30,9 @@ _QUALIFIERS = frozenset(
 )
 _LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!", "cs": "T!", "cbytes": "T!"}
 _TOKENS = frozenset(("mi", "mn", "mo", "ms"))  # presentation of a name
-_TEXTS = frozenset(("mtext", "mrow", "mpadded", "mstyle", "merror", "math", *_TOKENS))  # ignored in a name by Tangent-S
+_STRUCTURES = frozenset(
+    ("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mfrac", "msqrt", "mroot", "mtable")
+)
 # Content dictionaries whose symbols are those of elements: `plus` of `arith1` is `<plus/>`.
 _DICTIONARIES = frozenset(
     (
@@ -150,7 +152,7 @@ def _operator(element: Element[Operator], above: list[Element[Operator]]) -> Ope
         return Operator(_operator_name(name))
     if not any(around.name in _LEAVES for around in above):
         element.reason = element.reason or f"unknown element {name[:20]}"
-    elif name not in _TEXTS:
+    elif name in _STRUCTURES:
         element.reason = element.reason or "a name with scripts or other structure"
     return Operator(ERROR, parts)
 
