@@ -45,14 +45,59 @@ _BRACKETS = {"\\(": ("\\)", False), "\\[": ("\\]", True)}
 _OPENING = re.compile(rf"\\begin\{{({'|'.join(_ENVIRONMENTS)})(\*?)\}}|\\[(\[]|\\.|\$\$?", re.DOTALL)
 _TOKEN = re.compile(r"\\.|[{}]|\$", re.DOTALL)
 _NESTING = re.compile(r"\\(?:[{}\\])|(\{|\\begin\b|\\left\b)|(\}|\\end\b|\\right\b)")
-_NUMBERED = re.compile(rf"(\\(?:begin|end)\{{(?:{'|'.join(_ENVIRONMENTS)}))\}}")
-_NO_PART = re.compile(r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])")
+# Commands that are not shown; colours are dropped here since the converter ends a table at one.
+_NO_PART = re.compile(
+    r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:text)?color\s*+(?:\[[A-Za-z]*\]\s*+)?\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])"
+)
+_ENVIRONMENT = re.compile(r"\\(begin|end)\s*+\{([A-Za-z]+)\*?\}")
+_OPTION = re.compile(r"\s*+\[[^\[\]{}]*+\]")
+_COLUMNS = re.compile(r"\s*+\{((?:[^{}]|\{[^{}]*+\})*+)\}")
+_NO_COLUMN = re.compile(r"[@!<>*]\{[^{}]*\}|\{[^{}]*\}|[^lcr|]")
+_BRACES, _SPLIT, _CENTRED = (
+    ("{", "}"),
+    (r"\begin{split}", r"\end{split}"),
+    (r"\begin{displaylines}", r"\end{displaylines}"),
+)
+_ARRAY = (r"\begin{array}", r"\end{array}")
+# Environments that the converter lacks, numbers or draws without brackets, and what stands for them.
+_REPLACED = {
+    **dict.fromkeys(("align", "aligned", "alignat", "alignedat", "flalign", "xalignat", "xxalignat"), _SPLIT),
+    **dict.fromkeys(("gather", "gathered", "multline", "multlined"), _CENTRED),
+    **dict.fromkeys(("equation", "displaymath", "math", "dmath"), _BRACES),
+    **dict.fromkeys(("array", "darray", "tabular", "subarray", "eqnarray", "IEEEeqnarray"), _ARRAY),
+    **dict.fromkeys(("cases", "dcases"), (r"\begin{cases}", r"\end{cases}")),
+    **dict.fromkeys(("rcases", "drcases"), (r"\left.\begin{matrix}", r"\end{matrix}\right\}")),
+    **{
+        f"{kind}matrix": (rf"\begin{{{kind}matrix}}", rf"\end{{{kind}matrix}}")
+        for kind in ("", "p", "b", "B", "v", "V")
+    },
+    **{
+        f"{kind}smallmatrix": (rf"\left{left}\begin{{smallmatrix}}", rf"\end{{smallmatrix}}\right{right}")
+        for kind, left, right in (("p", "(", ")"), ("b", "[", "]"), ("v", "|", "|"))
+    },
+}
+_WITH_COLUMNS = (
+    "alignat",
+    "alignedat",
+    "xalignat",
+    "xxalignat",
+    "array",
+    "darray",
+    "tabular",
+    "subarray",
+    "IEEEeqnarray",
+)
+_WITH_OPTION = ("aligned", "alignedat", "gathered", "multlined", "array", "darray", "tabular")
+_BRACKET = r"\s*+(?:\{(\\?[^{}\\A-Za-z\s]|\\[{}])?\}|(\\?[^{}\\A-Za-z\s]|\\[{}]))"
+_GENERAL_FRACTION = re.compile(rf"\\genfrac{_BRACKET}{_BRACKET}\s*+\{{([^{{}}]*)\}}\s*+\{{([0-3]?)\}}")
+_NO_LINE = re.compile(r"0*\.?0*\s*[a-z]*")
 _SCRIPTS = ("msub", "msup", "msubsup", "munder", "mover", "munderover")
 _BARS = ("|", "\u2016")
 _CLOSING = (")", "]", "}")
 _FUNCTION = re.compile(r"[A-Za-z][a-z]+", re.ASCII)
 _THIN = "0.167em"
-_AS_IT_IS = re.compile(r"[ !#-%'-;=?-~\u00a0-\ud7ff]*")  # texts without characters that XML escapes or forbids
+_AS_IT_IS = re.compile(r"[ !#-%'-;=?-~\u00a0-\ud7ff]*")  # attributes without characters that XML escapes or forbids
+_PLAIN = re.compile(r"(?:[ -%'-~\u00a0-\ud7ff]|&#x[0-9A-Fa-f]{2,5};)*+")  # texts of characters, some by their codes
 _CODE = re.compile(r"&#x([0-9A-Fa-f]{2,5});")
 _ROWS = ("math", "mrow", "mtd", "mstyle", "mpadded", "msqrt", "menclose", "mphantom")
 _LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s*_)")
@@ -150,7 +195,7 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
     if len(latex) > LONGEST or (openings > DEEPEST and _depth(latex) > DEEPEST):
         return None
     try:
-        source = _NO_PART.sub(" ", _NUMBERED.sub(r"\1*}", visible(latex)))
+        source = _convertible(_NO_PART.sub(" ", visible(latex)), display)
         limits = _LIMITS.sub(r"\1\\limits", source) if display else source
         element = _read(convert_to_element(limits, display="block" if display else "inline"))
     except Exception:
@@ -160,6 +205,37 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
         return None
     element.attrib = {}
     return element
+
+
+def _convertible(latex: str, display: bool) -> str:
+    """Replaces environments and fractions that the converter does not know by others that look the same."""
+    out: list[str] = []
+    at = 0
+    for found in _ENVIRONMENT.finditer(latex):
+        kind, name = found[1], found[2]
+        if name not in _REPLACED or found.start() < at:
+            continue
+        out.append(latex[at : found.start()])
+        at = found.end()
+        begin, end = _REPLACED[name]
+        out.append(begin if kind == "begin" else end)
+        if kind == "end":
+            continue
+        if (name in _WITH_OPTION or found[0].endswith("*}")) and (option := _OPTION.match(latex, at)):
+            at = option.end()
+        columns = _COLUMNS.match(latex, at) if name in _WITH_COLUMNS else None
+        at = columns.end() if columns else at
+        if begin == _ARRAY[0]:
+            named = _NO_COLUMN.sub("", columns[1].lower().replace("p", "l")) if columns else "rcl"
+            out.append(f"{{{named or 'c'}}}")
+    return _GENERAL_FRACTION.sub(lambda found: _fraction(found, display), "".join((*out, latex[at:])))
+
+
+def _fraction(found: re.Match[str], display: bool) -> str:
+    """Writes the brackets, thickness and style of a general fraction as the converter reads them."""
+    left, right = found[1] or found[2] or ".", found[3] or found[4] or "."
+    line = "0" if found[5] and _NO_LINE.fullmatch(found[5]) else "1pt"
+    return rf"\genfrac{left}{right}{{{line}}}{{{found[6] or int(not display)}}}"
 
 
 def _read(made: Element) -> Element | None:
@@ -192,12 +268,11 @@ def _read(made: Element) -> Element | None:
 @lru_cache(maxsize=2_000)
 def _as_read(text: str) -> str | None:
     """Returns a text of the converter as XML reads it; None for texts that need a parser."""
-    found = _CODE.fullmatch(text)
-    code = int(found[1], 16) if found else 0
+    codes = [int(code, 16) for code in _CODE.findall(text)]
     # XML may refuse other codes.
-    if 0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000:
-        return chr(code)
-    return text if _AS_IT_IS.fullmatch(text) else None
+    if not _PLAIN.fullmatch(text) or not all(0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000 for code in codes):
+        return None
+    return _CODE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def _depth(latex: str) -> int:

@@ -92,9 +92,10 @@ def test_our_reader_gives_tangents_own_trees(pages: list[tuple[str, str]], tange
 
 
 def layouts(pairs: list[Pair]) -> Iterator[tuple[Tree, Tree]]:
+    """Our trees and the official ones, in which characters beyond ASCII are variables, unlike here."""
     for pair in pairs:
         tree = truth(pair, "SLT")
-        if tree is not None:
+        if tree is not None and pair.latex.isascii():
             yield read_latex(pair.latex).tree, tree
 
 
@@ -103,7 +104,7 @@ def test_latex_gives_the_official_layout_trees(
     official: dict[int, list[Pair]], year: int, identical: float, f1: float
 ) -> None:
     pairs = list(layouts(official[year]))
-    assert len(pairs) == {2021: 838, 2022: 1_046}[year]
+    assert len(pairs) == {2021: 829, 2022: 1_038}[year]
     assert sum(ours == theirs for ours, theirs in pairs) / len(pairs) >= identical
     assert sum(tuple_f1(ours, theirs) for ours, theirs in pairs) / len(pairs) >= f1
 

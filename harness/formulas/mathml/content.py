@@ -25,8 +25,30 @@ _FUNCTIONS = frozenset(
 )
 _UNORDERED = frozenset(("approx", "eq", "neq", "equivalent", "union", "intersect", "plus", "times", "and", "or"))
 _CONSTANTS = frozenset(("infinity", "emptyset", "imaginaryi"))
-_QUALIFIERS = frozenset(("degree", "bvar", "lowlimit", "uplimit"))
-_LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!"}
+_QUALIFIERS = frozenset(
+    ("degree", "bvar", "lowlimit", "uplimit", "condition", "domainofapplication", "momentabout", "logbase")
+)
+_LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!", "cs": "T!", "cbytes": "T!"}
+_TOKENS = frozenset(("mi", "mn", "mo", "ms"))  # presentation of a name
+_STRUCTURES = frozenset(
+    ("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mfrac", "msqrt", "mroot", "mtable")
+)
+# Content dictionaries whose symbols are those of elements: `plus` of `arith1` is `<plus/>`.
+_DICTIONARIES = frozenset(
+    (
+        "arith1",
+        "relation1",
+        "set1",
+        "logic1",
+        "quant1",
+        "transc1",
+        "nums1",
+        "integer1",
+        "calculus1",
+        "linalg1",
+        "minmax1",
+    )
+)
 _COLLECTIONS = {"set": "S", "list": "L", "vector": "V"}
 _CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
 _NAMES = {
@@ -72,14 +94,35 @@ def operator_tree(root: Operator, most: int) -> Tree | None:
     return Tree(tuple(labels), tuple(parents), tuple(edges))
 
 
-def operator(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
-    """Converts an element of Content MathML to a node; `above` are the enclosing elements."""
+class Operators:
+    """Converts the elements of one formula in Content MathML to nodes.
+
+    Attributes
+    ----------
+    known : the nodes of the elements with an id so far, to which `share` refers.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, Operator] = {}
+
+    def __call__(self, element: Element[Operator], above: list[Element[Operator]]) -> Operator:
+        """Converts an element; `above` are the enclosing elements."""
+        node = _shared(element, above, self.known) if element.name == "share" else _operator(element, above)
+        if "id" in element.attributes and (name := element.attribute("id") or element.attribute("xml:id")):
+            self.known.setdefault(name, Operator(node.label, node.parts))
+        return node
+
+
+def _operator(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
     name, parts = element.name, element.parts
+    if name == "cn":
+        return _number(element)
     if name in _LEAVES:
-        text = clean(element.text)
-        # Only the element's own text is its name; Tangent-S ignores elements inside identifiers.
+        text = _name(element)
         return Operator(_LEAVES[name] + text if text else BLANK)
-    if name == "apply":
+    if above and above[-1].name in _LEAVES and name in _TOKENS:
+        return Operator(clean(element.text))
+    if name in ("apply", "bind"):
         return _applied(element)
     if name == "csymbol":
         return Operator(_symbol(clean(element.text).lower(), element.attribute("cd")))
@@ -99,20 +142,56 @@ def operator(element: Element[Operator], above: list[Element[Operator]]) -> Oper
         return Operator(f"$!{name}", parts)
     if name == "cerror":
         return _halved(Operator(ERROR, _words(parts)))
-    if name == "share":
-        return _shared(above)
     if name == "math":
         return _whole(element)
     if name == "semantics":
         return _meant(element)
     if name == "annotation-xml":
-        return parts[0] if parts else Operator(BLANK)
+        return _annotation(element, above)
     if not parts and not clean(element.text):
         return Operator(_operator_name(name))
-    # Presentation elements within an identifier are ignored together with their text.
     if not any(around.name in _LEAVES for around in above):
         element.reason = element.reason or f"unknown element {name[:20]}"
+    elif name in _STRUCTURES:
+        element.reason = element.reason or "a name with scripts or other structure"
     return Operator(ERROR, parts)
+
+
+def _name(element: Element[Operator]) -> str:
+    """Returns the name of a leaf: its own text or that of its only token; Tangent-S ignores other elements in it."""
+    only = element.parts[0].label if len(element.names) == 1 and element.names[0] in _TOKENS else ""
+    return clean(element.text) or only
+
+
+def _number(element: Element[Operator]) -> Operator:
+    """Converts a number; one whose parts are separated by `sep` to the expression that it stands for."""
+    kind = "type " + element.attribute("type", "real").strip().lower()
+    first = _name(element)
+    others = [clean(text) for name, text in zip(element.names, element.after, strict=True) if name == "sep"]
+    base = element.attribute("base", "10").strip()
+    if not first and not others:
+        return Operator(BLANK)
+    try:
+        if base != "10":
+            first, *others = [str(int(text, int(base))) for text in (first, *others)]
+    except ValueError:
+        kind = f"base {base}"
+    if not others and not kind.startswith(("type hexdouble", "base")):
+        return Operator("N!" + first)
+    numbers = [Operator("N!" + text) for text in (first, *others)]
+    if len(numbers) == 2 and all((first, *others)):
+        one, other = numbers
+        if kind == "type rational":
+            return Operator("O!divide", [one, other])
+        if kind == "type e-notation" and base == "10":
+            return Operator("U!times", [one, Operator("O!SUP", [Operator("N!10"), other])])
+        if kind == "type complex-cartesian":
+            return Operator("U!plus", [one, Operator("U!times", [other, Operator("C!imaginaryi")])])
+        if kind == "type complex-polar":
+            angle = Operator("U!times", [Operator("C!imaginaryi"), other])
+            return Operator("U!times", [one, Operator("O!SUP", [Operator("O!exponentiale"), angle])])
+    element.reason = element.reason or f"a number of {kind[:30]} that is not understood"
+    return Operator(ERROR, numbers)
 
 
 def _operator_name(name: str) -> str:
@@ -129,6 +208,8 @@ def _symbol(name: str, dictionary: str) -> str:
     if name.startswith("delimited-"):
         # Tangent-S removes the first character of the delimiter after it was escaped as `&lsqb;`.
         return "M!D-" + (name[10:].replace("[", "lsqb;", 1) if name[10:11] == "[" else name[11:])
+    if dictionary in _DICTIONARIES:
+        return _operator_name(name)
     if dictionary not in ("latexml", "ambiguous"):
         return f"-!{name}"
     return _NAMES.get(name, f"O!{name}")
@@ -185,20 +266,34 @@ def _halved(node: Operator) -> Operator:
     return node
 
 
-def _shared(above: list[Element[Operator]]) -> Operator:
-    """Resolves a shared operand in a chain of relations: the last argument of the previous relation."""
-    if len(above) > 1 and len(above[-2].parts) > 1 and above[-2].parts[-1].parts:
+def _shared(element: Element[Operator], above: list[Element[Operator]], known: dict[str, Operator]) -> Operator:
+    """Resolves a reference to an element before it.
+
+    In formulas without ids, as in the official ones of ARQMath, it is a shared operand in a chain of relations: the
+    last argument of the previous relation.
+    """
+    document, _, name = element.attribute("href").strip().partition("#")
+    if not document and name in known:
+        return Operator(known[name].label, known[name].parts)
+    if not known and len(above) > 1 and len(above[-2].parts) > 1 and above[-2].parts[-1].parts:
         return above[-2].parts[-1].parts[-1]
-    if above:
-        above[-1].reason = above[-1].reason or "a reference to nothing"
+    element.reason = element.reason or "a reference to nothing"
     return Operator(ERROR)
+
+
+def _annotation(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
+    """Returns the content of an annotation in XML; one in Presentation MathML is no meaning."""
+    if "presentation" in element.attribute("encoding").lower():
+        element.name, element.reason = "annotation", ""
+    elif above:
+        above[-1].reason = ""  # of the presentation before it
+    return element.parts[0] if element.parts else Operator(BLANK)
 
 
 def _meant(element: Element[Operator]) -> Operator:
     """Selects the part with the meaning: the first annotation in XML, or else the first part."""
     for name, part in zip(element.names, element.parts, strict=True):
         if name == "annotation-xml":
-            element.reason = ""
             return part
     return element.parts[0] if element.parts else Operator(BLANK)
 

@@ -6,7 +6,7 @@ that Tangent-S drops (scripts of closing brackets and of adjacent matrices) are 
 
 from __future__ import annotations
 
-from harness.formulas.mathml.content import operator, operator_tree
+from harness.formulas.mathml.content import Operators, operator_tree
 from harness.formulas.mathml.walk import Element, Fault, walk
 from harness.formulas.slt import rows
 from harness.formulas.slt.rows import BLANK, Row, Symbol
@@ -34,7 +34,7 @@ def read_presentation(markup: str) -> Reading:
 def read_content(markup: str) -> Reading:
     """Parses Content MathML to an operator tree; never raises an exception."""
     try:
-        root, reason = walk(markup, operator)
+        root, reason = walk(markup, Operators())
     except Fault as fault:
         return failed(str(fault))
     tree = operator_tree(root, len(markup))

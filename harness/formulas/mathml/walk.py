@@ -35,16 +35,18 @@ class Element(Generic[Value]):
     Attributes
     ----------
     text : text before the first child.
+    after : text after each child.
     names, parts : names of the children, and the values made from them.
     reason : why one of the children could not be parsed, or "".
     """
 
-    __slots__ = ("attributes", "name", "names", "parts", "reason", "text")
+    __slots__ = ("after", "attributes", "name", "names", "parts", "reason", "text")
 
     def __init__(self, name: str, attributes: str) -> None:
         self.name = name
         self.attributes = attributes
         self.text = ""
+        self.after: list[str] = []
         self.names: list[str] = []
         self.parts: list[Value] = []
         self.reason = ""
@@ -70,8 +72,12 @@ def walk(text: str, make: Callable[[Element[Value], list[Element[Value]]], Value
     open_: list[Element[Value]] = []
     at = 0
     while match := _TAG.search(text, at):
-        if open_ and not open_[-1].parts:
-            open_[-1].text += text[at : match.start()]
+        if open_:
+            between = text[at : match.start()]
+            if not open_[-1].parts:
+                open_[-1].text += between
+            elif between:
+                open_[-1].after[-1] += between
         at = match.end()
         if match["comment"]:
             at = text.find("-->", at) + 3
@@ -97,5 +103,6 @@ def walk(text: str, make: Callable[[Element[Value], list[Element[Value]]], Value
         above = open_[-1]
         above.names.append(element.name)
         above.parts.append(value)
+        above.after.append("")
         above.reason = above.reason or element.reason
     raise Fault(UNREADABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.formulas.opt.bars import matching_bars
 from harness.formulas.opt.grammar import Grammar, read, without_end
 from harness.formulas.opt.nodes import ABSENT, error
 from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
@@ -91,9 +92,16 @@ def _arguments(items: Rows) -> tuple[list[Node], str]:
 
 def _conditional_set(items: Rows) -> tuple[Node, str] | None:
     """Parses a set builder, with a condition after the first bar or colon; returns None if there is neither."""
-    bars = items[0][0] != Role.BAR
+    pairs = matching_bars(items)
+    # The pair of `x|f(x)|n` holds a condition, that of `2|x|` does not.
+    paired = {
+        place
+        for begin, end in pairs.items()
+        if begin == 0 or items[begin - 1][0] >= Role.BAR or end + 1 == len(items) or items[end + 1][0] >= Role.BAR
+        for place in (begin, end)
+    }
     for place, item in enumerate(items):
-        if (item[0] == Role.META and item[1][0] == "V!:") or (bars and item[0] == Role.BAR):
+        if (item[0] == Role.META and item[1][0] == "V!:") or (item[0] == Role.BAR and place not in paired):
             if place == 0 or place == len(items) - 1:
                 return None
             left, reason = read(items[:place])

@@ -6,12 +6,13 @@ and the current alphabet.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens
 from harness.formulas.opt.brackets import UNMATCHED
-from harness.formulas.opt.nodes import ABSENT, error, sequence
+from harness.formulas.opt.nodes import ABSENT, error, scripted, sequence
 from harness.formulas.opt.reader import Command, Reader
 from harness.formulas.opt.tables import ACCENTS, NEGATED, STYLES, SWITCHES, Node, Role, Rows, leaf
 from harness.formulas.trees.reading import ERROR
@@ -19,7 +20,7 @@ from harness.formulas.trees.reading import ERROR
 _ATOM = Role.ATOM.value
 _STACKED = {"\\stackrel": "O!SUP", "\\overset": "O!SUP", "\\underset": "O!SUB"}
 _ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xRightarrow": "⇒", "\\xLeftarrow": "⇐", "\\xmapsto": "↦"}
-_MODULI = {"\\pmod": "F!pmod", "\\mod": "O!rem", "\\pod": "F!pod"}
+_MODULI = {"\\pmod": "F!pmod", "\\pod": "F!pod"}
 _MATRICES = {
     **dict.fromkeys(("matrix", "pmatrix", "bmatrix", "Bmatrix", "smallmatrix"), "O!matrix"),
     "vmatrix": "F!det",
@@ -27,6 +28,12 @@ _MATRICES = {
 }
 _ARRAYS = frozenset(("array", "tabular", "subarray", "darray"))
 _CASES = frozenset(("cases", "dcases", "rcases", "cases*", "dcases*"))
+_TABLES = {
+    **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "subarray"},
+    **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
+}
+_UNITS = frozenset(("pt", "em", "ex", "cm", "mm", "in", "mu", "bp", "pc", "sp", "dd", "cc"))
+_NO_LINE = re.compile(r"0*\.?0*\s*[a-z]*")  # the thickness of a fraction without a line
 _WITH_COLUMNS = _ARRAYS | {"alignat", "alignat*", "alignedat"}
 
 
@@ -37,6 +44,23 @@ def _add(row: Rows, node: Node, role: int = _ATOM) -> None:
 def _fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     above = reader.argument(depth, style)
     _add(row, ("O!binomial" if unit.endswith("binom") else "O!divide", [above, reader.argument(depth, style)]))
+
+
+def _general_fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
+    opening, closing, thickness, _ = (reader.skip() for _ in range(4))
+    above = reader.argument(depth, style)
+    stacked = "O!binomial" if opening + closing == "()" else "F!FRACOP"
+    label = stacked if thickness and _NO_LINE.fullmatch(thickness) else "O!divide"
+    _add(row, (label, [above, reader.argument(depth, style)]))
+
+
+def _side_scripts(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\sideset`: scripts before an operator, scripts after it, and the operator."""
+    before, after = reader.items(depth, style), reader.items(depth, style)
+    scripts = [node for role, node in before[::-1] + after if role == Role.FLOAT]
+    base = reader.argument(depth, style)
+    _add(row, scripted(base, [(label, arguments[0]) for label, arguments in scripts]))
 
 
 def _continued(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -70,6 +94,24 @@ def _named(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None
 def _kept(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     _add(row, reader.argument(depth, style))
+
+
+def _operator(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\mathop`: a single symbol keeps its role."""
+    items = reader.items(depth, style)
+    if len(items) == 1:
+        row += items
+    else:
+        _add(row, reader.read(items) if items else ABSENT)
+
+
+def _space(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Drops a space with its width in braces or as a dimension of TeX, such as `-3pt`."""
+    while reader.at < len(reader.tokens) and reader.tokens[reader.at] in ("-", "+"):
+        reader.at += 1
+    width = reader.skip()
+    if tokens.is_number(width or " ") and "".join(reader.tokens[reader.at : reader.at + 2]) in _UNITS:
+        reader.at += 2
 
 
 def _second(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -112,6 +154,12 @@ def _modulo(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> Non
     _add(row, (_MODULI[unit], [reader.argument(depth, style)]), Role.MODIFIER.value)
 
 
+def _negation(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses `\\neg`: like LaTeXML, as a function only of what is in brackets."""
+    called = reader.tokens[reader.at : reader.at + 1] in (["("], ["["], ["\\left"])
+    _add(row, leaf("O!not"), (Role.FUNCTION if called else Role.ATOM).value)
+
+
 def _related(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
     role = Role.RELATION if unit == "\\mathrel" else Role.MULTIPLY
     _add(row, reader.argument(depth, style), role.value)
@@ -141,19 +189,17 @@ def _environment(reader: Reader, unit: str, row: Rows, depth: int, style: str) -
     lines, closed = _lines(reader, "\\end", depth, style)
     if closed:
         reader.skip()
-    if name in _MATRICES or name in _ARRAYS or name in _CASES:
-        _add(row, _table(reader, name, lines))
-    else:
-        _add(row, aligned(reader, [[item for cell in line for item in cell] for line in lines]))
+    _add(row, _table(reader, name, lines))
 
 
-def _substack(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _plain_table(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Parses a command with rows of cells in braces, such as `\\matrix{a & b \\cr c & d}`."""
     if reader.at >= len(reader.tokens) or reader.tokens[reader.at] != "{":
         row += reader.items(depth, style)
         return
     reader.at += 1
     lines, _ = _lines(reader, "}", depth, style)
-    _add(row, _table(reader, "subarray", lines))
+    _add(row, _table(reader, _TABLES[unit], lines))
 
 
 def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
@@ -184,7 +230,9 @@ def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list
 
 
 def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
-    """Returns a matrix, or cases as alternating values and conditions."""
+    """Returns a matrix, cases as alternating values and conditions, or the formulas of an alignment."""
+    if not (name in _MATRICES or name in _ARRAYS or name in _CASES):
+        return aligned(reader, [[item for cell in line for item in cell] for line in lines])
     cells = [[reader.read(cell) if cell else ABSENT for cell in line] for line in lines]
     if name in _CASES:
         return ("O!cases", [node for line in cells for node in (line if len(line) > 1 else [*line, ABSENT])])
@@ -214,15 +262,20 @@ _PLAIN: Mapping[Command, str] = {
     _root: r"\sqrt",
     _old_root: r"\root",
     _named: r"\operatorname \operatorname*",
-    _kept: r"\boxed \fbox \mathop \cancel \bcancel \xcancel \sout \bbox",
+    _kept: r"\boxed \fbox \cancel \bcancel \xcancel \sout \bbox",
     _second: r"\textcolor \colorbox \href \cssId \style \class \raise",
     _dropped: r"""\tag \tag* \label \ref \eqref \color \phantom \hphantom \vphantom \cline \require
-        \hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mkern \kern""",
+        \noalign""",
+    _operator: r"\mathop",
+    _space: r"\hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mskip \mkern \kern",
     _definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
     _related: r"\mathrel \mathbin",
     _not: r"\not",
+    _negation: r"\neg \lnot",
     _environment: r"\begin",
-    _substack: r"\substack",
+    _plain_table: " ".join(_TABLES),
+    _general_fraction: r"\genfrac",
+    _side_scripts: r"\sideset",
 }
 COMMANDS: Mapping[str, Command] = {
     **{name: command for command, names in _PLAIN.items() for name in names.split()},

@@ -19,13 +19,13 @@ operators are merged into one with all arguments, and `a/bc` is `(a/b)c`.
 
 from __future__ import annotations
 
+from harness.formulas.opt.bars import divided
 from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
-from harness.formulas.opt.tables import TAKERS, TAKES, Item, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import TAKERS, TAKES, Node, Role, Rows, leaf
 
 _TIMES = leaf("U!" + "times")  # a separate object, to distinguish invisible products from dots and crosses
 _CONDITIONAL = leaf("O!" + "conditional")
 _DIFFERENTIALS = ("V!𝑑", "V!d")
-_BARS = 3  # maximum nesting of bars
 UNREAD = "a part that does not fit"
 
 
@@ -46,8 +46,10 @@ def read(items: Rows) -> tuple[Node, str]:
     items = without_end(items) if len(items) > 1 else items
     if not items:
         return ABSENT, ""
-    if len(items) == 1 and items[0][0] != Role.FLOAT:
-        return items[0][1], ""
+    if len(items) == 1:
+        only = items[0][1]
+        # As in LaTeXML, a script without a base is applied to nothing.
+        return (only if items[0][0] != Role.FLOAT else apply(only[1][0], [])), ""
     node = (row := Grammar(items)).anything()
     if row.at == row.end and node is not None:
         return node, row.reason
@@ -61,48 +63,17 @@ def read(items: Rows) -> tuple[Node, str]:
     return error(parts), row.reason or UNREAD
 
 
-def matching_bars(items: Rows) -> dict[int, int]:
-    """Returns, for each opening bar, the position of its closing bar.
-
-    A bar opens where an operand is missing. Any other bar closes the last open one; if none is open, it opens if more
-    bars follow. Pairs of bars do not span punctuation or relations.
-    """
-    pairs: dict[int, int] = {}
-    open_: list[int] = []
-    left = sum(item[0] == Role.BAR for item in items)
-    after = False  # an operand
-    for place, (role, node) in enumerate(items):
-        if role != Role.BAR:
-            after = role < Role.BAR
-            if role in (Role.RELATION, Role.META, Role.PUNCTUATION):
-                open_.clear()
-            continue
-        left -= 1
-        base, scripts = unscripted(node)
-        if not after:
-            open_.append(place)
-        elif open_ and items[open_[-1]][1][0] == base[0]:
-            pairs[open_.pop()] = place
-        elif left and not scripts and base[0] != "V!∣":
-            open_.append(place)
-            after = False
-        if len(open_) > _BARS:
-            open_.clear()
-    return pairs
-
-
 class Grammar:
     """A parser of one row: its position, and why a part of the row could not be parsed."""
 
-    __slots__ = ("at", "barred", "bars", "end", "items", "reason")
+    __slots__ = ("at", "barred", "bars", "end", "ends", "items", "reason")
 
     def __init__(self, items: Rows) -> None:
-        self.items: list[Item] = items
+        self.items, self.bars, self.ends = divided(items)
         self.at = 0
         self.end = len(items)
         self.reason = ""
         self.barred = False  # within a condition: no further bar
-        self.bars: dict[int, int] | None = None
 
     # ---- formulas -----------------------------------------------------------------------------------------------
 
@@ -145,6 +116,8 @@ class Grammar:
                 self.at += 1
         if len(found) == 1 and self.at < self.end:
             right = self._expression()
+            if found[0][0] == "V!′":
+                return found[0] if right is None else listed([found[0], right])
             return apply(found[0], [ABSENT, right]) if right is not None else found[0]
         if found and all(node[0].strip("′") == "V!" for node in found):
             return leaf("V!" + "".join(node[0][2:] for node in found))
@@ -272,7 +245,7 @@ class Grammar:
             if sum_ is None:
                 return self._lone_operator()
         label = ""  # label of the sum while it can take further terms
-        while self.at < end and items[self.at][0] == Role.ADD:
+        while self.at < end and items[self.at][0] == Role.ADD and not (self.barred and self.at in self.ends):
             operator = items[self.at][1]
             self.at += 1
             term = self._term()
@@ -350,12 +323,7 @@ class Grammar:
         if place >= self.end:
             return False
         role = self.items[place][0]
-        return role in TAKES[taker] and (role != Role.BAR or self._opens(place))
-
-    def _opens(self, place: int) -> bool:
-        if self.bars is None:
-            self.bars = matching_bars(self.items)
-        return place in self.bars
+        return role in TAKES[taker] and (role != Role.BAR or place in self.bars)
 
     def _is_called(self, role: int) -> bool:
         """Returns whether an item is a function with argument brackets after it."""
@@ -369,12 +337,22 @@ class Grammar:
             return self._between_bars(self.at - 1)
         if role == Role.FLOAT:
             return self._before_base(node)
+        if role == Role.NUMBER and node[0][2:].isdigit() and self._is_fraction(self.at):
+            self.at += 1
+            return ("U!plus", [node, self.items[self.at - 1][1]])  # a mixed number
         if taker == Role.INTEGRAL and node[0] in _DIFFERENTIALS and self.at < self.end:
             role, variable = self.items[self.at]
             if role == Role.ATOM:
                 self.at += 1
                 return ("F!d", [variable])
         return node
+
+    def _is_fraction(self, place: int) -> bool:
+        """Returns whether an item is a fraction of numbers."""
+        if place >= self.end or self.items[place][0] != Role.ATOM:
+            return False
+        label, parts = self.items[place][1]
+        return label == "O!divide" and len(parts) == 2 and all(part[0].startswith("N!") for part in parts)
 
     def _called(self, function: Node) -> Node:
         """Parses a function with its argument brackets; scripts of the brackets apply to the value."""
@@ -403,7 +381,7 @@ class Grammar:
 
     def _between_bars(self, place: int) -> Node:
         """Parses an absolute value, or between double bars a norm."""
-        bars = self.bars or {}
+        bars = self.bars
         close = bars[place]
         base, scripts = unscripted(self.items[close][1])
         norm = base[0] == "V!∥"

@@ -52,7 +52,7 @@ def relations(parts: list[Node]) -> Node:
     for place in range(1, len(parts) - 1, 2):
         relation = parts[place]
         sides = [parts[0], parts[2]] if place == 1 else [parts[place + 1]]
-        if relation[0] in REVERSED:
+        if relation[0] in REVERSED and len(parts) == 3:
             relation = leaf(REVERSED[relation[0]])
             sides.reverse()
         found.append(apply(relation, sides))

@@ -40,11 +40,11 @@ _WIDE = 10.0  # width in points from which a space separates like a comma
 _COMMA: Item = (Role.PUNCTUATION.value, leaf("V!,"))
 _BLANK: Item = (Role.ATOM.value, leaf("W!"))  # empty braces
 _TEXT: Item = (Role.ATOM.value, ABSENT)
-_ENDS = frozenset(("}", "&", "\\\\", "\\cr", "\\end", "\\tabularnewline", "\\of"))
+_ENDS = frozenset(("}", "&", "\\\\", "\\cr", "\\crcr", "\\end", "\\tabularnewline", "\\of"))
 _JOINED = {"O!ltU!eq": "O!leq", "O!gtU!eq": "O!geq", "O!ltO!lt": "O!much-less-than", "O!gtO!gt": "O!much-greater-than"}
 _ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
-_NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.PERIOD, Role.OVER))
-_JOINING = frozenset((Role.RELATION, Role.PUNCTUATION))
+_NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.OVER))
+_JOINING = frozenset((Role.RELATION, Role.META, Role.PUNCTUATION))
 _BRACKETS = frozenset((Role.OPEN, Role.CLOSE))
 _OF_ROWS = SWITCHES | OVERS.keys() | {"\\left", "\\right"}
 
@@ -170,7 +170,8 @@ class Reader:
                 self._close(row, node[0][2:], False)
         elif role == Role.POSTFIX and items and items[-1][0] <= Role.ARGUMENTS:
             before, operand = items[-1]
-            items[-1] = (before, (node[0], [operand]))
+            twice = self.tokens[self.at - 2] == unit and operand[0] == node[0]
+            items[-1] = (before, ("O!double-factorial", operand[1]) if twice else (node[0], [operand]))
         elif role == Role.ATOM and row.style:
             items.append(self._letters(unit, item, row.style))
         else:
@@ -403,12 +404,14 @@ class Reader:
 
 def separate(row: Rows) -> None:
     """Adds punctuation if the last item is an operand."""
-    if row and row[-1][0] <= Role.BAR:
+    if row and (row[-1][0] <= Role.BAR or row[-1][0] == Role.MODIFIER):
         row.append(_COMMA)
 
 
 def _joined(row: Rows, relation: Item) -> None:
     """Adds a relation or punctuation, merged with the previous item if they form one: `<=`, a comma after a space."""
+    if row and row[-1] is _COMMA and relation[0] != Role.PUNCTUATION:
+        row.pop()
     if row and row[-1][0] == relation[0] and not row[-1][1][1]:
         before = row[-1]
         if before is _COMMA:

@@ -7,7 +7,6 @@ The roles, and their assignment to symbols, follow LaTeXML's grammar of mathemat
 from __future__ import annotations
 
 import string
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TypeAlias
@@ -61,17 +60,18 @@ TAKES: Mapping[int, frozenset[int]] = {
 
 _SYMBOLS: Mapping[Role, str] = {
     Role.ATOM: """
-        Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
-        alpha 𝛼 beta 𝛽 gamma 𝛾 delta 𝛿 varepsilon 𝜀 zeta 𝜁 eta 𝜂 theta 𝜃 iota 𝜄 kappa 𝜅 lambda 𝜆 mu 𝜇 nu 𝜈 xi 𝜉
-        pi 𝜋 rho 𝜌 varsigma 𝜍 sigma 𝜎 tau 𝜏 upsilon 𝜐 varphi 𝜑 chi 𝜒 psi 𝜓 omega 𝜔 omicron 𝜊
-        epsilon italic-ϵ phi italic-ϕ vartheta italic-ϑ varrho italic-ϱ varpi italic-ϖ varkappa italic-ϰ
-        imath italic-ı jmath italic-ȷ digamma italic-ϝ
-        ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ complement ∁
-        infty C!infinity emptyset C!emptyset varnothing ∅ angle ∠ measuredangle ∡ sphericalangle ∢ triangle △ Box □
-        square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣ diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭
-        natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ degree °
-        \\& & \\$ $ \\# # \\% O!percent \\_ _ checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽
-        blacktriangle ▲ blacktriangledown ▼ blacklozenge ◆ Bbbk 𝕜 backprime ‵ copyright © pounds £ circledS Ⓢ circledR ®
+        Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω alpha 𝛼 beta 𝛽 gamma 𝛾
+        delta 𝛿 varepsilon 𝜀 zeta 𝜁 eta 𝜂 theta 𝜃 iota 𝜄 kappa 𝜅 lambda 𝜆 mu 𝜇 nu 𝜈 xi 𝜉 pi 𝜋 rho 𝜌 varsigma 𝜍
+        sigma 𝜎 tau 𝜏 upsilon 𝜐 varphi 𝜑 chi 𝜒 psi 𝜓 omega 𝜔 omicron 𝜊 epsilon italic-ϵ phi italic-ϕ vartheta
+        italic-ϑ varrho italic-ϱ varpi italic-ϖ varkappa italic-ϰ imath italic-ı jmath italic-ȷ digamma italic-ϝ
+        ell ℓ aleph ℵ beth ℶ gimel ℷ daleth ℸ hbar C!hbar hslash ℏ wp O!weierstrass-p mho ℧ eth ð Finv Ⅎ
+        complement O!complement infty C!infinity emptyset C!emptyset varnothing C!emptyset angle ∠ measuredangle
+        ∡ sphericalangle ∢ triangle △ Box □ square □ Diamond ◇ lozenge ◊ blacksquare ■ bigstar ★ clubsuit ♣
+        diamondsuit ♢ heartsuit ♡ spadesuit ♠ flat ♭ natural ♮ sharp ♯ ldots … dots … dotsc … dotso … cdots ⋯
+        dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ degree ° \\& & \\$ $ \\# # \\% O!percent \\_ _
+        checkmark ✓ dag † ddag ‡ S § P ¶ vartriangle △ triangledown ▽ varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda
+        𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺 blacktriangle ▲ blacktriangledown ▼
+        blacklozenge ◆ Bbbk 𝕜 backprime ‵ copyright © pounds £ circledS Ⓢ circledR ®
     """,
     Role.FUNCTION: """
         arccos F!arccos arcsin F!arcsin arctan F!arctan arg F!arg deg O!degree exp F!exp gcd F!gcd hom hom ker O!kernel
@@ -85,7 +85,7 @@ _SYMBOLS: Mapping[Role, str] = {
     Role.BIG: """
         sum O!sum prod O!product coprod O!coproduct bigcap U!intersect bigcup U!union bigsqcup O!square-union
         bigvee U!or bigwedge U!and bigodot ⨀ bigotimes O!tensor-product bigoplus O!direct-sum
-        biguplus O!symmetric-difference forall O!forall exists O!exists neg O!not lnot O!not
+        biguplus O!symmetric-difference forall O!forall exists O!exists
         lim O!limit liminf O!limit-infimum limsup O!limit-supremum inf O!infimum sup O!supremum
         det F!det dim O!dimension injlim O!injective-limit projlim O!projective-limit
         varlimsup O!limit-supremum varliminf O!limit-infimum varinjlim O!injective-limit
@@ -101,7 +101,7 @@ _SYMBOLS: Mapping[Role, str] = {
         sqcap O!square-intersection sqcup O!square-union vee U!or lor U!or wedge U!and land U!and setminus O!setdiff
         smallsetminus O!setdiff diamond ⋄ bigtriangleup △ bigtriangledown ▽ triangleleft ⊲ triangleright ⊳ oplus
         O!direct-sum ominus O!symmetric-difference top O!top bot O!bottom dotplus ∔ Cap O!double-intersection
-        Cup O!double-union barwedge O!not-and veebar O!exclusive-or boxminus ⊟ boxplus ⊞ curlywedge ⋏ curlyvee ⋎
+        Cup O!double-union barwedge O!not-and veebar O!exclusive-or boxminus ⊟ boxplus ⊞ curlywedge U!and curlyvee U!or
         circleddash ⊝ intercal ⊺ lhd O!subgroup-of rhd O!contains-as-subgroup unlhd O!subgroup-of-or-equals
         unrhd O!contains-as-subgroup-or-equals
     """,
@@ -110,7 +110,7 @@ _SYMBOLS: Mapping[Role, str] = {
         otimes O!tensor-product oslash ⊘ odot O!direct-product bigcirc ○ dagger † ddagger ‡ amalg O!coproduct
         backslash \\ boxtimes ⊠ boxdot ⊡ divideontimes ⋇ ltimes O!left-normal-factor-semidirect-product
         rtimes O!right-normal-factor-semidirect-product leftthreetimes O!left-semidirect-product
-        rightthreetimes O!right-semidirect-product circledast ⊛ circledcirc ⊚ centerdot ⊙
+        rightthreetimes O!right-semidirect-product circledast ⊛ circledcirc ⊚ centerdot ∙
     """,
     Role.RELATION: """
         = U!eq < O!lt > O!gt lt O!lt gt O!gt := O!assign le O!leq leq O!leq ge O!geq geq O!geq leqslant O!leq
@@ -130,7 +130,8 @@ _SYMBOLS: Mapping[Role, str] = {
         O!proportional-to lesssim O!less-than-or-similar-to gtrsim O!greater-than-or-equivalent-to
         lessapprox O!less-than-or-approximately-equals gtrapprox O!greater-than-or-approximately-equals
         lessgtr O!less-than-or-greater-than gtrless O!greater-than-or-less-than lll O!very-much-less-than
-        ggg O!very-much-greater-than triangleq ≜ eqcirc ≖ circeq ≗ coloneqq O!assign doteqdot O!geometrically-equals
+        ggg O!very-much-greater-than triangleq ≜ eqcirc ≖ circeq ≗ coloneqq O!assign eqqcolon ≕
+        doteqdot O!geometrically-equals
         vDash ⊨ Vdash O!forces Vvdash ⊪ between O!between pitchfork ⋔ bumpeq O!difference-between
         Bumpeq O!geometrically-equals multimap ⊸ lesseqgtr O!less-than-or-equals-or-greater-than
         varsubsetneqq O!prsubset
@@ -138,7 +139,7 @@ _SYMBOLS: Mapping[Role, str] = {
         trianglelefteq O!subgroup-of-or-equals vartriangleleft O!subgroup-of vartriangleright O!contains-as-subgroup
         trianglerighteq O!contains-as-subgroup-or-equals shortmid O!divides nmid O!not-divides nshortmid O!not-divides
         shortparallel O!parallel-to nparallel O!not-parallel-to nless O!not-less-than ngtr O!not-greater-than
-        nleq O!not-less-than-or-equals ngeq O!not-greater-than-or-equals nleqslant O!not-less-than-or-equals
+        nleq O!not-less-than-nor-greater-than ngeq O!not-greater-than-nor-equals nleqslant O!not-less-than-or-equals
         ngeqslant O!not-greater-than-or-equals lneq O!less-than-and-not-equals gneq O!greater-than-and-not-equals
         lneqq O!less-than-and-not-equals gneqq O!greater-than-and-not-equals nsim O!not-similar-to
         ncong O!not-approximately-equals nprec O!not-precedes nsucc O!not-succeeds nsubseteq O!not-subset-of-or-equals
@@ -148,8 +149,8 @@ _SYMBOLS: Mapping[Role, str] = {
         rightharpoonup ⇀ rightharpoondown ⇁ leftharpoonup ↼ leftharpoondown ↽ leadsto O!leads-to rightsquigarrow ⇝
         uparrow ↑ Uparrow ⇑ downarrow ↓ Downarrow ⇓ updownarrow ↕ Updownarrow ⇕ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖
         twoheadrightarrow ↠ twoheadleftarrow ↞ rightarrowtail ↣ rightrightarrows ⇉ rightleftarrows ⇄ dashrightarrow ⇢
-        upharpoonright ↾ restriction ↾ curvearrowright ↷ nrightarrow ↛ nRightarrow ⇏ implies O!implies
-        impliedby O!implied-by
+        upharpoonright ↾ restriction ↾ curvearrowright ↷ nleftarrow ↚ nLeftarrow ⇍ nrightarrow ↛ nRightarrow ⇏
+        implies O!implies impliedby O!implied-by
     """,
     Role.META: """
         : : colon : vdash O!proves dashv O!does-not-prove leftrightarrow ↔ Leftrightarrow ⇔ iff O!iff
@@ -158,15 +159,15 @@ _SYMBOLS: Mapping[Role, str] = {
     """,
     Role.PUNCTUATION: ", , ; ;",
     Role.PERIOD: ". .",
-    Role.MODIFY: "bmod O!rem",
-    Role.BAR: "| | vert | ‖ ∥ \\| ∥ Vert ∥ parallel ∥ mid ∣",
+    Role.MODIFY: "bmod O!rem mod O!rem",
+    Role.BAR: "| | vert | ∥ ∥ \\| ∥ Vert ∥ parallel ∥ mid ∣",
     Role.OPEN: """
         ( ( [ [ \\{ { lbrace { lbrack [ lparen ( lfloor ⌊ lceil ⌈ langle ⟨ lvert | lVert ∥ lgroup ⟮
-        ulcorner ⌜ llbracket ⟦
+        ulcorner ⌜ llcorner ⌞ lmoustache ⎰ llbracket ⟦
     """,
     Role.CLOSE: """
         ) ) ] ] \\} } rbrace } rbrack ] rparen ) rfloor ⌋ rceil ⌉ rangle ⟩ rvert | rVert ∥ rgroup ⟯
-        urcorner ⌝ rrbracket ⟧
+        urcorner ⌝ lrcorner ⌟ rmoustache ⎱ rrbracket ⟧
     """,
     Role.POSTFIX: "! O!factorial",
     Role.PRIME: "prime ′",
@@ -279,28 +280,11 @@ def _items() -> dict[str, Item]:
             command = "\\" + name if name.isalpha() and name.isascii() else name
             item = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
             found[command] = item
-            # The character has the meaning of the command.
-            if len(label) == 1 and not label.isascii():
-                found.setdefault(label, item)
     for letter in string.ascii_letters:
         found[letter] = (Role.ATOM.value, leaf("V!" + styled(letter, "italic")))
-    for character, name in _pairs(_CHARACTERS):
-        found[character] = found["\\" + name]
-    for letter in "αβγδεζηθικλμνξπρςστυφχψω":
-        italic = unicodedata.lookup(
-            unicodedata.name(letter).replace("GREEK", "MATHEMATICAL ITALIC").replace("LETTER ", "")
-        )
-        found[letter] = (Role.ATOM.value, leaf("V!" + italic))
     return found
 
 
-# Characters for which the labels of their commands are not characters.
-_CHARACTERS = """
-≤ le ≥ ge ≠ ne ⩽ le ⩾ ge ∈ in ∉ notin ⊂ subset ⊆ subseteq ⊃ supset ⊇ supseteq ∪ cup ∩ cap ∞ infty ∑ sum ∏ prod ∫ int
-± pm × times ÷ div ≡ equiv ≈ approx ∼ sim ≅ cong ∧ wedge ∨ vee ¬ neg ∀ forall ∃ exists ∂ partial ∘ circ · cdot
-⊕ oplus ⊗ otimes ∖ setminus ⟨ langle ⟩ rangle ⌊ lfloor ⌋ rfloor ⌈ lceil ⌉ rceil ↦ mapsto ⊥ perp ≪ ll ≫ gg ∝ propto
-⊢ vdash √ surd
-"""
 ITEMS: Mapping[str, Item] = _items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in _pairs(_ACCENTS)}
 

@@ -1,16 +1,17 @@
 """Tokenisation of LaTeX in linear time.
 
-A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three or more dots as `…`, or one
+A token is a command (`\\frac`), a number (`12.5`, `1\\,000`), a run of primes, `:=`, three dots as `\\ldots`, or one
 character. A text command without nested braces is one token (`\\text{if }`). White space and comments are dropped. A
 percent sign in the last line begins no comment, because line breaks become spaces when LaTeX is in an HTML attribute. A
 number is one token although TeX reads digits one by one; `first_digit` returns the part that an argument without braces
-takes (`\\frac12`, `x^10`). Entities such as `&lt;` are replaced by their characters.
+takes (`\\frac12`, `x^10`).
 """
 
 from __future__ import annotations
 
-import html
 import re
+
+from harness.formulas.text.characters import normalise_latex
 
 _TEXT = "text mbox hbox textrm textbf textit textsf texttt textnormal textup"
 TEXT = frozenset("\\" + name for name in _TEXT.split())
@@ -19,32 +20,11 @@ _TOKEN = re.compile(
     rf"((?:{'|'.join(re.escape(name) for name in sorted(TEXT))})(?![A-Za-z])\s*+\{{(?:[^{{}}\\]|\\.)*+\}}"
     r"|\\(?:operatorname|hspace|vspace|tag)\*"
     r"|\\(?:[A-Za-z]++|.)"
-    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2,}+|'++|:=|[^\s%])"
+    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2}|'++|:=|[^\s%])"
     r"|\s++|%",
     re.DOTALL,
 )
 _COMMENT = re.compile(r"(\\.)|%[^\n]*+\n", re.DOTALL)
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
-# Replacements for common variants of TeX's characters: equivalent signs, full-width forms, invisible characters.
-_SAME = str.maketrans(
-    {
-        "−": "-",
-        "–": "-",
-        "∗": "*",
-        "∣": "|",
-        "∥": "‖",
-        "’": "'",
-        "′": "'",
-        "，": ",",
-        "（": "(",
-        "）": ")",
-        "：": ":",
-        "\u00a0": " ",
-        "\u200b": " ",
-        "\u200e": " ",
-        "\ufeff": " ",
-    }
-)
 
 
 def tokens(latex: str) -> list[str]:
@@ -52,12 +32,8 @@ def tokens(latex: str) -> list[str]:
     above, end, last = latex.rpartition("\n")
     if "%" in above:
         latex = _COMMENT.sub(r"\1", above + end) + last
-    if "&" in latex:
-        latex = _ENTITY.sub(lambda match: html.unescape(match[0]), latex)
-    if not latex.isascii():
-        latex = latex.translate(_SAME)
-    found: list[str] = _TOKEN.findall(latex)
-    return ["…" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in found if unit]
+    found: list[str] = _TOKEN.findall(normalise_latex(latex))
+    return ["\\ldots" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in found if unit]
 
 
 def is_text(token: str) -> bool:

@@ -11,39 +11,8 @@ import unicodedata
 from functools import lru_cache
 
 from harness.formulas.slt.rows import Symbol
+from harness.formulas.text.characters import OPERATORS, VARIABLES, commands
 
-_VARIABLES = """
-alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ varkappa ϰ
-lambda λ mu μ nu ν xi ξ omicron o pi π varpi ϖ rho ρ varrho ϱ sigma σ varsigma ς tau τ upsilon υ phi ϕ varphi φ chi χ
-psi ψ omega ω digamma ϝ Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
-varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
-infty ∞ aleph ℵ beth ℶ gimel ℷ daleth ℸ ell ℓ hbar ℏ hslash ℏ wp ℘ Re ℜ Im ℑ imath ı jmath ȷ emptyset ∅ varnothing ∅
-ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ neg ¬ lnot ¬ triangle △
-vartriangle △ angle ∠ measuredangle ∡ sharp ♯ flat ♭ natural ♮ clubsuit ♣ spadesuit ♠ heartsuit ♡ diamondsuit ♢
-square □ Box □ blacksquare ■ blacktriangle ▲ checkmark ✓ complement ∁ degree ° nexists ∄ eth ð Bbbk 𝕜 mho ℧
-# # _ _ S § P ¶ textdegree °
-"""
-_OPERATORS = """
-times × cdot ⋅ centerdot ⋅ div ÷ pm ± mp ∓ ast ∗ star ⋆ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙
-cap ∩ cup ∪ sqcap ⊓ sqcup ⊔ uplus ⊎ vee ∨ lor ∨ wedge ∧ land ∧ setminus ∖ smallsetminus ∖ wr ≀ diamond ⋄ dagger †
-ddagger ‡ amalg ⨿ bigcirc ○ rtimes ⋊ ltimes ⋉ leq ≤ le ≤ geq ≥ ge ≥ leqslant ⩽ geqslant ⩾ ll ≪ gg ≫ lt < gt > neq ≠
-ne ≠ equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ propto ∝ varpropto ∝ asymp ≍ doteq ≐ triangleq ≜ prec ≺ succ ≻ preceq ⪯
-succeq ⪰ subset ⊂ supset ⊃ subseteq ⊆ supseteq ⊇ subsetneq ⊊ supsetneq ⊋ subsetneqq ⫋ sqsubseteq ⊑ sqsupseteq ⊒ in ∈
-ni ∋ owns ∋ notin ∉ mid ∣ nmid ∤ parallel ∥ nparallel ∦ perp ⟂ vdash ⊢ dashv ⊣ models ⊧ vDash ⊨ forall ∀ exists ∃
-prime ′ to → rightarrow → leftarrow ← gets ← leftrightarrow ↔ Rightarrow ⇒ Leftarrow ⇐ Leftrightarrow ⇔ longrightarrow ⟶
-longleftarrow ⟵ longleftrightarrow ⟷ Longrightarrow ⟹ Longleftarrow ⟸ Longleftrightarrow ⟺ implies ⟹ impliedby ⟸
-iff ⇔ mapsto ↦ longmapsto ⟼ hookrightarrow ↪ hookleftarrow ↩ uparrow ↑ downarrow ↓ updownarrow ↕ Uparrow ⇑
-Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ leadsto ↝ rightsquigarrow ⇝ twoheadrightarrow ↠
-rightleftharpoons ⇌ nrightarrow ↛ restriction ↾ upharpoonright ↾ partial ∂ nabla ∇ sum ∑ prod ∏ coprod ∐ int ∫ iint ∬
-iiint ∭ oint ∮ idotsint ∫⋯∫ bigcup ⋃ bigcap ⋂ bigoplus ⊕ bigotimes ⊗ bigodot ⊙ bigvee ⋁ bigwedge ⋀ bigsqcup ⊔ biguplus ⊎
-therefore ∴ because ∵ top ⊤ bot ⊥ surd √ colon : vdotswithin ⋮ bowtie ⋈ smile ⌣ frown ⌢ backslash \\ % % & & $ $
-langle ⟨ rangle ⟩ lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ lbrace { rbrace } lbrack [ rbrack ] vert | lvert | rvert | Vert ∥
-lVert ∥ rVert ∥ lparen ( rparen ) { { } } | ∥ unlhd ⊴ unrhd ⊵ lhd ⊲ rhd ⊳ triangleleft ◁ triangleright ▷
-trianglelefteq ⊴ trianglerighteq ⊵ nleq ≰ ngeq ≱ nless ≮ ngtr ≯ nsubseteq ⊈ nsupseteq ⊉ nsim ≁ ncong ≇ lesssim ≲
-gtrsim ≳ coloneqq ≔ coloneq ≔ eqqcolon ≕ vdots ⋮ qed ∎ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ barwedge ⊼
-lneq ⪇ gneq ⪈ lneqq ≨ gneqq ≩ Vdash ⊩ Vvdash ⊪ nvdash ⊬ nvDash ⊭ bigtriangleup △ bigtriangledown ▽ bigstar ★ ldotp .
-lgroup ⟮ rgroup ⟯ lmoustache ⎰ rmoustache ⎱ nLeftarrow ⇍ nRightarrow ⇏ nleftarrow ↚ nleftrightarrow ↮
-"""
 _NAMES = (
     *(
         "arccos",
@@ -84,22 +53,17 @@ _NAMES = (
 _NAMED_OPERATORS = {
     **{name: name for name in ("lim", "sup", "inf", "det", "dim", "mod")},
     **{"limsup": "lim sup", "liminf": "lim inf", "injlim": "inj lim", "projlim": "proj lim", "bmod": "mod"},
-    **{"varlimsup": "lim sup", "varliminf": "lim inf", "varinjlim": "inj lim", "varprojlim": "proj lim"},
 }
 
 
-def _pairs(table: str) -> dict[str, str]:
-    words = table.split()
-    return {"\\" + name: text for name, text in zip(words[::2], words[1::2], strict=True)}
-
-
-_CHARACTERS = {name: "V!" + text for name, text in _pairs(_VARIABLES).items()} | {
+_CHARACTERS = {name: "V!" + text for name, text in commands(VARIABLES).items()} | {
     **{"\\" + name: "V!" + name for name in _NAMES},
     **{"\\" + name: text for name, text in _NAMED_OPERATORS.items()},
 }
-SYMBOLS: dict[str, str] = _pairs(_OPERATORS) | _CHARACTERS
+SYMBOLS: dict[str, str] = commands(OPERATORS) | _CHARACTERS
 FUNCTIONS = frozenset("V!" + name for name in _NAMES) - {"V!max", "V!min", "V!gcd", "V!Pr"}
 INTEGRALS = frozenset("∫∬∭∮⨌")
+SUMS = frozenset("∑∏∐")
 # Sequences of characters that form one symbol.
 LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
 
@@ -119,10 +83,20 @@ ACCENTS = {
 }
 UNDER = {"\\underline": "¯", "\\underbar": "¯", "\\underbrace": "⏟", "\\underrightarrow": "→", "\\utilde": "~"}
 ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xmapsto": "↦", "\\xhookrightarrow": "↪", "\\xRightarrow": "⇒"}
+# Limits with a line or arrow: the edge and the sign.
+VARIED = {
+    **{"\\varlimsup": ("o", "¯"), "\\varliminf": ("u", "¯"), "\\varinjlim": ("u", "→"), "\\varprojlim": ("u", "←")}
+}
+# Commands with rows of cells in braces, and the environments that have the same layout.
+TABLES = {
+    **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "substack"},
+    **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
+}
 # Commands with arguments, and the number of arguments.
 ARGUMENTS = {
     **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
     **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
+    "\\sideset": 3,
     **dict.fromkeys(("\\sqrt", "\\boxed", "\\fbox", "\\phantom", "\\hphantom", "\\vphantom", "\\mathop", "\\pmod"), 1),
     **dict.fromkeys(("\\pod", "\\not", "\\smash", "\\mathbin", "\\mathrel", "\\mathord", "\\mathopen"), 1),
     **dict.fromkeys(
@@ -152,7 +126,21 @@ DROPPED = frozenset(
             "eqref",
             "cite",
         ),
-        *("bbox", "rule", "mspace", "mskip", "kern", "hskip", "raise", "lower", "style", "class", "cssId", "unicode"),
+        *(
+            "bbox",
+            "rule",
+            "mspace",
+            "mskip",
+            "kern",
+            "hskip",
+            "raise",
+            "lower",
+            "noalign",
+            "style",
+            "class",
+            "cssId",
+            "unicode",
+        ),
     )
 )
 NOTHING = frozenset(
@@ -175,7 +163,7 @@ NOTHING = frozenset(
             "break",
             "goodbreak",
         ),
-        *("newline", "\n", "\t", "cr", "\\"),
+        *("newline", "\n", "\t", "cr", "crcr", "\\"),
     )
 )
 FONTS = {
@@ -251,7 +239,8 @@ def label(piece: str) -> str | None:
     if piece in SYMBOLS:
         return SYMBOLS[piece]
     if len(piece) == 1:
-        return piece if piece in "+-*/=<>.,;:!()[]|`" else "V!" + piece
+        operator = piece in "+-*/=<>.,;:!()[]|`" or (not piece.isascii() and unicodedata.category(piece) == "Sm")
+        return piece if operator else "V!" + piece
     from latex2mathml.symbols_parser import convert_symbol
 
     found = convert_symbol(piece)

@@ -10,21 +10,32 @@ import unicodedata
 from itertools import pairwise
 
 from harness.formulas.slt import rows
-from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, UNDER
+from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, SUMS, UNDER
 from harness.formulas.slt.rows import BLANK, Row, Symbol
+from harness.formulas.slt.tokens import Tokens
 
 PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
 OPENING = frozenset(PAIRS.values())
 BARS = frozenset(("|", "∥", "||"))
 _POSTFIX = frozenset(("!", "!!", "′", "%", *PAIRS))
 _RELATIONS = frozenset("=<>≤≥≠≡≈≅≃⊂⊆⊃⊇⇔∝⩽⩾≪≫∈∉∼∣→⟶↦⟹⇒,;:.")
+# What no pair of bars encloses whose first one follows an operand.
+_SEPARATING = (_RELATIONS - {"∣", "."}) | frozenset("∧∨←↔⇐⟵⟷⟸⟺⟼↪↩⊊⊋⊑⊒∋≺≻⪯⪰≍≐≔∴∵⊢⊨")
 _BETWEEN = _RELATIONS | OPENING | frozenset("+-±∓")
+_DISPLAYS = frozenset(("align", "alignat", "gather", "eqnarray", "multline", "flalign"))
+_COLUMNS = 64  # maximum declared columns that are filled up
 _LONGEST = 100  # maximum characters of a joined name
 _FEW = 64  # maximum parts between two brackets of different kinds
 
 
 class Upright(Symbol):
     """A name in upright letters, which remains `d` as a differential."""
+
+    __slots__ = ()
+
+
+class Operator(Symbol):
+    """A name by `\\operatorname`, which is never a differential."""
 
     __slots__ = ()
 
@@ -47,6 +58,7 @@ class Frame:
     integral : whether the group contains an integral, or follows one in the enclosing group.
     infix : brackets and numerator of `\\over` and similar commands.
     cells, rows : cells of the current row of a matrix so far, and its previous rows.
+    columns : number of columns that an array declares.
     """
 
     __slots__ = (
@@ -56,6 +68,7 @@ class Frame:
             "brace",
             "carried",
             "cells",
+            "columns",
             "fences",
             "floating",
             "font",
@@ -78,7 +91,12 @@ class Frame:
         self.integral = False
         self.cells: list[Row] = []
         self.rows: list[list[Row]] = []
+        self.columns = 0
         self.clear()
+
+    def is_table(self) -> bool:
+        """Returns whether the group has rows of cells."""
+        return self.kind == "env" or (self.kind == "{" and bool(self.name))
 
     def clear(self) -> None:
         """Begins a new cell."""
@@ -121,6 +139,18 @@ def settle(frame: Frame) -> None:
     frame.below = frame.above = None
     frame.primes = frame.carried = False
     frame.word = -1
+
+
+def based(frame: Frame) -> None:
+    """Makes a base for the next script: `n!` is one base, a closing bracket without an opening one is none."""
+    items = frame.items
+    if len(items[-1]) != 1 or items[-1][0].below:
+        return
+    label = items[-1][0].label
+    if label in PAIRS:
+        items.append([Symbol(BLANK)])
+    elif label in ("!", "!!") and len(items) > 1 and _operand(items[-2]):
+        items[-2:] = [items[-2] + items[-1]]
 
 
 def splice(frame: Frame, group: Frame) -> None:
@@ -198,15 +228,16 @@ def _differentials(parts: list[Row], within: bool) -> None:
     The integrand ends at a sum or relation.
     """
     argument = False
-    label = ""
     for part, after in pairwise(parts):
-        before, label = label, part[0].label if part else ""
+        label = part[0].label if part else ""
         if label in INTEGRALS:
             within, argument = True, False
-        elif label in _RELATIONS or (label in ("+", "-") and before not in INTEGRALS):
+        elif label in _RELATIONS or label in ("+", "-"):
             within = False
         elif label in FUNCTIONS:
             argument = argument or not (after and after[0].label.startswith("M!"))
+        elif label in SUMS:
+            argument = True
         elif label == "V!d" and within and not argument and _is_differential(part, after):
             part[0].label = "d" if isinstance(part[0], Upright) else "𝑑"
 
@@ -221,7 +252,8 @@ def lengthen(frame: Frame, text: str) -> bool:
 
 
 def _is_differential(part: Row, after: Row) -> bool:
-    return len(part) == 1 and not part[0].below and bool(after) and after[0].label.startswith("V!")
+    plain = len(part) == 1 and not part[0].below and not isinstance(part[0], Operator)
+    return plain and bool(after) and after[0].label.startswith("V!")
 
 
 # ---- brackets and bars ------------------------------------------------------------------------------------------
@@ -269,18 +301,35 @@ def _enclose(frame: Frame, name: str) -> None:
     frame.items.append(fence(opening, parts, name))
 
 
-def bar(frame: Frame, name: str, side: str) -> None:
-    """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so."""
+def bar(frame: Frame, name: str, side: str, tokens: Tokens) -> None:
+    """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so.
+
+    Three bars of which the first closes one, as in `|a|||b||`, are one and two.
+    """
     settle(frame)
     operand = bool(frame.items) and _operand(frame.items[-1])
     top = frame.fences[-1][1] if frame.fences else ""
-    if name == "||" and top == "|" and operand:
+    if name == "|" and top == "||" and operand:
+        # The two bars of `||x| - |y||` open one after the other.
+        at, _ = frame.fences.pop()
+        frame.items[at : at + 1] = [[Symbol(name)], [Symbol(name)]]
+        frame.fences += [(at, name), (at + 1, name)]
+        _enclose(frame, name)
+    elif name == "||" and top == "|" and operand:
         _enclose(frame, "|")
-        bar(frame, "|", "")
+        bar(frame, "||" if tokens.take("|") else "|", "", tokens)
     elif top == name and side != "l" and (operand or side == "r" or frame.fences[-1][0] == len(frame.items) - 2):
         _enclose(frame, name)
     else:
         mark(frame, name)
+
+
+def separate(frame: Frame, name: str = ",") -> None:
+    """Ends the search for partners of bars that follow an operand: those of `r|a, s|b` are no absolute value."""
+    items, fences = frame.items, frame.fences
+    if name in _SEPARATING:
+        while fences and fences[-1][1] in BARS and (at := fences[-1][0]) and _operand(items[at - 1]):
+            fences.pop()
 
 
 def _operand(part: Row) -> bool:
@@ -332,10 +381,10 @@ def environment(frame: Frame) -> Row:
     brackets = FENCES.get(frame.name.removesuffix("*"))
     if brackets is None:
         return flat([cell for row in frame.rows for cell in row])
-    if brackets in ("{", "}"):
-        # LaTeXML gives each case a condition.
-        frame.rows = [row + [[]] * (2 - len(row)) for row in frame.rows]
-    if not brackets and len(frame.rows) == len(frame.rows[0]) == 1 and "array" not in frame.name:
+    # LaTeXML gives each case a condition, and each row of an array all declared columns.
+    columns = 2 if brackets in ("{", "}") else min(frame.columns, _COLUMNS)
+    frame.rows = [row + [[]] * (columns - len(row)) for row in frame.rows]
+    if not brackets and len(frame.rows) == len(frame.rows[0]) == 1 and frame.name.removesuffix("*") in _DISPLAYS:
         return frame.rows[0][0]
     table = rows.matrix(frame.rows)
     if brackets == "{":
@@ -350,20 +399,27 @@ def built(frame: Frame) -> Row:
     """Returns the row of a command with its arguments."""
     name, arguments = frame.name, frame.items
     last = arguments[-1]
+    filled = [argument or [Symbol(BLANK)] for argument in arguments[:2]]
     if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):
-        return [_over(arguments[0], last)]
+        return [_over(*filled)]
+    if name == "\\genfrac" and frame.option:
+        return fence(frame.option[0].label, [[_over(*filled)]], frame.option[1].label)
+    if name == "\\sideset":
+        before, after = (side[0].below or {} if side else {} for side in arguments[:2])
+        sides = [("d", before.get("b")), ("c", before.get("a")), ("b", after.get("b")), ("a", after.get("a"))]
+        return rows.hung(last, sides)
     if name in ("\\binom", "\\dbinom", "\\tbinom"):
-        return fence("(", [[_over(arguments[0], last)]], ")")
+        return fence("(", [[_over(*filled)]], ")")
     if name == "\\sqrt":
-        return [Symbol("O!root", {edge: row for edge, row in (("w", last), ("c", frame.option)) if row})]
+        return [Symbol("O!root", {edge: row for edge, row in (("w", filled[0]), ("c", frame.option)) if row})]
     if name in ACCENTS:
         return rows.hung(last, [("o", [Symbol(ACCENTS[name])])])
     if name in UNDER:
         return rows.hung(last, [("u", [Symbol(UNDER[name])])])
     if name in ("\\overset", "\\stackrel"):
-        return rows.hung(last, [("o", arguments[0])])
+        return rows.hung(last, [("o", filled[0])])
     if name == "\\underset":
-        return rows.hung(last, [("u", arguments[0])])
+        return rows.hung(last, [("u", filled[0])])
     if name in ARROWS:
         return rows.hung([Symbol(ARROWS[name])], [("o", last or [Symbol(BLANK)]), ("u", frame.option)])
     if name in ("\\boxed", "\\fbox"):

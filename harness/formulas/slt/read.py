@@ -3,6 +3,10 @@
 The parser makes one pass over the tokens with a stack of open groups, in linear time and without recursion. Groups can
 be nested `DEPTH` levels deep. It never raises an exception: parts that it does not understand become nodes `E!`, and
 the result has the reason.
+
+Known differences from LaTeXML: characters such as `≤` are equal to their commands (LaTeXML makes variables of them);
+bars, brackets and differentials are matched even where LaTeXML gives up the formula, as in `P(|X| \\ge 1)`; scripts of
+`\\max` are at its side, as in text style.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from harness.formulas.slt.commands import (
     NOTHING,
     OPTIONAL,
     SWITCHES,
+    TABLES,
     TEXTS,
+    VARIED,
     label,
     styled,
     symbol,
@@ -32,9 +38,11 @@ from harness.formulas.slt.groups import (
     OPENING,
     PAIRS,
     Frame,
+    Operator,
     Upright,
     append,
     bar,
+    based,
     bracket,
     built,
     environment,
@@ -44,6 +52,7 @@ from harness.formulas.slt.groups import (
     lengthen,
     mark,
     row_of,
+    separate,
     settle,
     settled,
     splice,
@@ -53,11 +62,13 @@ from harness.formulas.slt.tokens import Tokens
 from harness.formulas.trees.reading import ERROR, Reading, failed
 
 EMPTY = "no formula"
+MISSING = "a missing argument"
 UNMATCHED = "braces, brackets or environments that do not match"
 _FEW = 64  # maximum brackets that are examined
 _NESTED_TEXT = 3  # maximum nesting of formulas in text in formulas
 
 _DIGITS = frozenset("0123456789")
+_COLUMN = re.compile(r"\{[^{}]*\}|[lcr]")
 _ANGLES = {"<": "⟨", ">": "⟩"}
 _ESCAPED = re.compile(r"\\([^A-Za-z])|\\[A-Za-z]+\s*|[{}]|%[^\n]*\n?")
 
@@ -162,15 +173,15 @@ class _Reader:
             self._fault(UNMATCHED)
         if kind == "[":
             stack[-1].option = row_of(frame)
-        elif kind == "{" and not stack[-1].need and frame.infix is None and frame.name != "substack":
+        elif kind == "{" and not stack[-1].need and frame.infix is None and not frame.name:
             splice(stack[-1], frame)
         else:
-            self._deliver(environment(frame) if kind == "env" or frame.name == "substack" else row_of(frame))
+            self._deliver(environment(frame) if frame.is_table() else row_of(frame))
 
     def _abandon(self) -> None:
         """Ends the innermost group prematurely; enclosing commands continue to wait for arguments."""
         frame = self.stack.pop()
-        if frame.kind == "env":
+        if frame.is_table():
             self._deliver(environment(frame))
         elif frame.kind == "left":
             self._deliver([*([Symbol(frame.name)] if frame.name else []), *row_of(frame)])
@@ -210,6 +221,8 @@ class _Reader:
         if not frame.items:
             frame.items.append([])
         evaluate(frame)
+        if frame.below is None and frame.above is None:
+            based(frame)
         return frame
 
     def _script(self, kind: str, row: Row) -> None:
@@ -259,7 +272,8 @@ class _Reader:
         if font not in MERGED:
             self._deliver([Symbol("V!" + text)])
         elif not lengthen(frame, text):
-            self._deliver([Upright("V!" + text) if font == "rm" else Symbol("V!" + text)])
+            kind = Upright if font == "rm" else Operator if font == "op" else Symbol
+            self._deliver([kind("V!" + text)])
             if not frame.need:
                 frame.word = len(frame.items) - 1
 
@@ -285,8 +299,9 @@ class _Reader:
         elif name in PAIRS:
             bracket(frame, name)
         elif name in BARS:
-            bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "")
+            bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "", self.tokens)
         elif not join(frame, name):
+            separate(frame, name)
             append(frame, [Symbol(name)])
             frame.integral = frame.integral or name in INTEGRALS
 
@@ -295,8 +310,10 @@ class _Reader:
     def _command(self, piece: str) -> None:
         if piece in NOTHING:
             self.stack[-1].word = -1
-            if piece in ("\\\\", "\\cr", "\\newline"):
+            if piece in ("\\\\", "\\cr", "\\crcr", "\\newline"):
                 self._cell(piece)
+            elif piece in ("\\quad", "\\qquad"):
+                separate(self.stack[-1])
             return
         frame = self.stack[-1]
         if piece in ARGUMENTS:
@@ -321,16 +338,21 @@ class _Reader:
                 frame.clear()
         elif piece in DROPPED:
             self.tokens.skip_argument()
-        elif piece == "\\substack":
+        elif piece in TABLES:
             if self.tokens.take("{"):
-                self._open("{", "substack")
+                self._open("{", TABLES[piece])
+            else:
+                self._fault(MISSING)
+        elif piece == "\\genfrac":
+            self._fraction()
+        elif piece in VARIED:
+            edge, sign = VARIED[piece]
+            self._deliver([Symbol("V!lim", {edge: [Symbol(sign)]})])
         elif piece == "\\limits":
             # Scripts of the previous part are set over and under it, even where they would not be by default.
             if frame.items and not frame.need:
                 settle(frame)
                 frame.brace = len(frame.items) - 1
-        elif piece == "\\dots":
-            self._deliver([Symbol("V!⋯" if self._before_operator() else "V!…")])
         elif piece == "\\root":
             self._open("root")
         elif piece == "\\of":
@@ -341,12 +363,6 @@ class _Reader:
                 self.stack[-1].option = option
         else:
             self._character(piece)
-
-    def _before_operator(self) -> bool:
-        """Returns whether an operator with operands on both sides follows."""
-        next_ = self.tokens.peek()
-        name = label(next_) if next_ else None
-        return name is not None and rows.is_operator(name) and name not in {*PAIRS, *OPENING, *BARS, *",;."}
 
     def _text(self, font: str) -> None:
         raw = self.tokens.raw()
@@ -363,7 +379,16 @@ class _Reader:
                 text = "".join([styled(character, font) for character in text]) if font else text
                 leaf = rows.leaf("T!", text)
                 row += [leaf] if leaf.label != BLANK else []
+        separate(self.stack[-1])
         self._deliver(row or [Symbol(BLANK)])
+
+    def _fraction(self) -> None:
+        """Handles `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
+        brackets = [label(raw) if (raw := self.tokens.raw().strip()) else "" for _ in range(2)]
+        self.tokens.skip_argument()
+        self.tokens.skip_argument()
+        self._push(Frame("args", self.stack[-1].font, "\\genfrac", 2))
+        self.stack[-1].option = [Symbol(name or "") for name in brackets]
 
     def _delimiter(self, piece: str) -> None:
         next_ = self.tokens.peek()
@@ -389,21 +414,20 @@ class _Reader:
         if piece == "\\end":
             self._close("env", name)
             return
-        if name in COLUMNS:
-            self.tokens.skip_option()
-            self.tokens.raw()
-        elif self.tokens.peek() == "[":
-            self.tokens.skip_option()
+        self.tokens.skip_option()
+        columns = self.tokens.raw() if name in COLUMNS else ""
         self._open("env", name)
+        if name == "array":
+            self.stack[-1].columns = len(_COLUMN.findall(columns))
 
     def _cell(self, piece: str) -> None:
         """Ends a cell (`&`) or a row of cells."""
         self._fill()
-        while self.stack[-1].kind == "left" and any(frame.kind == "env" for frame in self.stack):
+        while self.stack[-1].kind == "left" and any(frame.is_table() for frame in self.stack):
             self._fault(UNMATCHED)
             self._abandon()
         frame = self.stack[-1]
-        if frame.kind == "env" or frame.name == "substack":
+        if frame.is_table():
             frame.cells.append(row_of(frame))
             frame.clear()
             frame.infix = None

@@ -16,6 +16,7 @@ INVISIBLE = frozenset("\u2061\u2062\u2063\u2064")
 _OPENING = frozenset("({|∥[")
 _CLOSING = frozenset(")}|∥]")
 _BEFORE = ("a", "b", "o", "u", "c", "d", "w")  # the order of the edges in a string, after `n`
+_SIDES = frozenset("abcd")
 _WHITE = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
@@ -56,8 +57,10 @@ def is_operator(label: str) -> bool:
 
 
 def scripted(base: Row, below: Row | None, above: Row | None) -> Row:
-    """Adds a subscript and a superscript to a base (None: no such script)."""
-    edges = ("u", "o") if base and is_operator(base[0].label) and not ignored(base) else ("b", "a")
+    """Adds a subscript and a superscript to a base (None: no such script); an operator with scripts at its side has
+    them there, any other one over and under it."""
+    over = base and is_operator(base[0].label) and not ignored(base) and not _SIDES & (base[0].below or {}).keys()
+    edges = ("u", "o") if over else ("b", "a")
     return hung(base, ((edges[0], below), (edges[1], above)))
 
 

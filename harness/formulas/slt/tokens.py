@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from harness.formulas.slt.commands import GAPS
+from harness.formulas.text.characters import normalise_latex
 
 _TOKEN = re.compile(
     r"\\(?:(?:operatorname|hspace|vspace|tag)\*|[A-Za-z]++|.)|[0-9]++(?:\.{1,2}[0-9]++)*+|(?:\.[0-9]++)++|\.\.\.|\|\||'++"
@@ -28,7 +29,7 @@ class Tokens:
     __slots__ = ("all", "at", "unclosed")
 
     def __init__(self, latex: str) -> None:
-        self.all: list[str] = _TOKEN.findall(latex)
+        self.all: list[str] = _TOKEN.findall(normalise_latex(latex))
         self.at = 0
         self.unclosed = False
 

@@ -123,10 +123,34 @@ def symbol(name: str, dictionary: str = "latexml") -> str:
         # Words of an error are put together, its numbers and operators are not.
         (f"<cerror>{symbol('fragments')}{symbol('d', 'unknown')}{symbol('X', 'unknown')}{ONE}<plus/></cerror>",
          "[E!,0[O!fragments],1[T!dx],2[N!1],3[U!plus]]"),
+        # Numbers in parts are the expressions that they stand for.
+        ("<cn type='rational'>1<sep/>2</cn>", "[O!divide,0[N!1],1[N!2]]"),
+        ("<cn type='rational'> 1 <!-- of --> <sep/> 2 </cn>", "[O!divide,0[N!1],1[N!2]]"),
+        ("<cn type='e-notation'>6.02<sep/>23</cn>", "[U!times,0[N!6.02],1[O!SUP,0[N!10],1[N!23]]]"),
+        ("<cn type='complex-cartesian'>1<sep/>-2</cn>", "[U!plus,0[N!1],1[U!times,0[N!-2],1[C!imaginaryi]]]"),
+        ("<cn type='complex-polar'>2<sep/>3</cn>",
+         "[U!times,0[N!2],1[O!SUP,0[O!exponentiale],1[U!times,0[C!imaginaryi],1[N!3]]]]"),
+        ("<cn base='16'>FF</cn>", "[N!255]"),
+        ("<cn type='rational' base='2'>-1<sep/>101</cn>", "[O!divide,0[N!-1],1[N!5]]"),
+        ("<cn><mn>5</mn></cn>", "[N!5]"),
+        ("<ci><mi>x</mi></ci>", "[V!x]"),
+        ("<cs>x+y</cs>", "[T!x+y]"),
+        (f"<bind>{symbol('forall', 'quant1')}<bvar>{A}</bvar>{A}</bind>", "[O!forall,0[$!bvar,0[V!a]],1[V!a]]"),
+        (f"<apply>{symbol('plus', 'arith1')}{A}{B}</apply>", "[U!plus,0[V!a],1[V!b]]"),
+        # References by id.
+        (f"<apply><and/><apply><eq/>{A}<ci id='b'>b</ci></apply><apply><lt/><ci>q</ci><ci>r</ci></apply>"
+         "<apply><eq/><share href='#b'/><ci>c</ci></apply></apply>",
+         "[U!and,0[U!eq,0[V!a],1[V!b]],1[O!lt,0[V!q],1[V!r]],2[U!eq,0[V!b],1[V!c]]]"),
+        (f"<apply><plus/><apply xml:id='s'><sin/>{A}</apply><share href='#s'/></apply>",
+         "[U!plus,0[F!sin,0[V!a]],1[F!sin,0[V!a]]]"),
+        ("<apply><plus/><apply><ci id='f'>f</ci><ci>x</ci></apply><share href='#f'/></apply>",
+         "[U!plus,0[F!f,0[V!x]],1[V!f]]"),
         # In a chain of relations an argument stands for the last one of the relation before.
         (f"<apply><and/><apply><eq/>{A}{B}</apply><apply><lt/><share href='#.cmml'/>{ONE}</apply></apply>",
          "[U!and,0[U!eq,0[V!a],1[V!b]],1[O!lt,0[V!b],1[N!1]]]"),
         (f"<semantics><mi>x</mi><annotation-xml encoding='MathML-Content'>{A}</annotation-xml></semantics>", "[V!a]"),
+        (f"<semantics>{A}<annotation-xml encoding='MathML-Presentation'><mi>x</mi></annotation-xml></semantics>",
+         "[V!a]"),
     ],
 )  # fmt: skip
 def test_content(markup: str, tree: str) -> None:
@@ -169,6 +193,27 @@ def test_faults_in_part_of_a_formula_keep_the_rest() -> None:
     assert read_content(f"<math>{A}{B}</math>").reason == "more than one formula"
     assert read_content("<math></math>").reason == "no formula"
     assert read_content("<math><apply></apply></math>").reason == "an application of nothing"
+
+
+@pytest.mark.parametrize(
+    ("markup", "reason"),
+    [
+        ("<cn type='e-notation'>1<sep/></cn>", "a number of type e-notation that is not understood"),
+        ("<cn type='real'>1<sep/>2</cn>", "a number of type real that is not understood"),
+        ("<cn type='rational'>1<sep/>2<sep/>3</cn>", "a number of type rational that is not understood"),
+        ("<cn type='hexdouble'>7FF0</cn>", "a number of type hexdouble that is not understood"),
+        ("<cn base='16'>F.8</cn>", "a number of base 16 that is not understood"),
+        ("<ci><msub><mi>x</mi><mn>1</mn></msub></ci>", "a name with scripts or other structure"),
+        (f"<apply><plus/>{A}<share href='#x'/></apply>", "a reference to nothing"),
+        (f"<apply id='x'><plus/>{A}<share href='#x'/></apply>", "a reference to nothing"),
+        ("<apply><plus/><ci id='x'>x</ci><share href='a.xml#x'/></apply>", "a reference to nothing"),
+        (f"<apply><and/><apply><eq/><ci id='x'>x</ci>{A}</apply><apply><eq/><share href='#y'/>{A}</apply></apply>",
+         "a reference to nothing"),
+        ("<semantics><mi>x</mi><annotation-xml encoding='MathML-Content'><foo/>x</annotation-xml></semantics>", ""),
+    ],
+)  # fmt: skip
+def test_content_that_is_not_understood_says_why(markup: str, reason: str) -> None:
+    assert read_content(f"<math>{markup}</math>").reason == reason
 
 
 def test_entities_of_html_are_characters_and_no_others_are_known() -> None:

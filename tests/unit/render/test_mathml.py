@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from xml.etree import ElementTree
 
@@ -131,10 +132,78 @@ def test_markup_in_a_formula_is_text_or_the_formula_is_not_converted(latex: str)
 
 @pytest.mark.parametrize(
     "latex",
-    [r"\text{</mtext><script>alert(1)</script>}", r"\unicode{x0}", r"\begin{cases} 0", " ", "^"],
+    [r"\unicode{x0}", r"\begin{cases} 0", " ", "^"],
 )
 def test_what_cannot_be_converted_gives_nothing(latex: str) -> None:
     assert to_mathml(latex) is None
+
+
+@pytest.mark.parametrize("text", ["</mtext><script>alert(1)</script>", "if $x<4$", 'a > "b"'])
+def test_text_in_a_formula_is_text(text: str) -> None:
+    element = to_mathml(rf"\text{{{text}}}")
+    assert element is not None
+    assert_harmless(element)
+    assert [part.tag for part in element.iter()] == ["math", "mtext"]
+    assert "".join(element.itertext()).replace("\u00a0", " ") == text
+
+
+CELLS = "a &= b \\\\ c &= d"
+SPLIT = shown(rf"\begin{{split}}{CELLS}\end{{split}}", display=True)
+ARRAY = shown(rf"\begin{{array}}{{rcl}}{CELLS}\end{{array}}", display=True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        *(
+            (name, SPLIT)
+            for name in ("aligned", "align", "align*", "flalign", "alignedat{1}", "alignat*{1}", "aligned[t]")
+        ),
+        *(
+            (name, ARRAY)
+            for name in ("eqnarray", "eqnarray*", "IEEEeqnarray{rCl}", "array[t]{@{}rcl@{}}", "darray{rcl}")
+        ),
+        *(
+            (name, shown(rf"\displaylines{{{CELLS}}}", display=True))
+            for name in ("gather", "gathered", "gather*", "multline", "multlined")
+        ),
+        ("pmatrix*[r]", shown(rf"\begin{{pmatrix}}{CELLS}\end{{pmatrix}}", display=True)),
+        ("dcases", shown(rf"\begin{{cases}}{CELLS}\end{{cases}}", display=True)),
+        ("rcases", shown(rf"\left.\begin{{matrix}}{CELLS}\end{{matrix}}\right\}}", display=True)),
+        ("psmallmatrix", shown(rf"\left(\begin{{smallmatrix}}{CELLS}\end{{smallmatrix}}\right)", display=True)),
+    ],
+)
+def test_environments_become_tables(environment: str, expected: str) -> None:
+    name = re.split(r"[\[{]", environment)[0]
+    made = shown(rf"\begin{{{name}}}{environment[len(name) :]}{CELLS}\end{{{name}}}", display=True)
+    assert made == expected
+    assert made is not None
+    assert (made.count("<mtr>"), made.count("<mtd")) == (2, 4)
+
+
+def test_environments_within_formulas_keep_what_is_around_them() -> None:
+    made = shown(
+        r"x=\left\{\begin{aligned}a&\color{red}{=}b\\c&=\begin{gathered}d\\e\end{gathered}\end{aligned}\right."
+    )
+    assert made is not None
+    assert [made.count(part) for part in ("<mtable", "<mtr>", "<mi>e</mi>", "<mi>x</mi>")] == [2, 4, 1, 1]
+    assert shown(r"\begin{equation}\label{a}x^2\end{equation}") == shown("x^2")
+
+
+@pytest.mark.parametrize(
+    ("latex", "expected"),
+    [
+        (r"\genfrac{(}{)}{0pt}{0}{n}{k}", r"\genfrac(){0}{0}{n}{k}"),
+        (r"\genfrac{(}{)}{0pt}{}{n}{k}", r"\genfrac(){0}{1}{n}{k}"),
+        (r"\genfrac{}{}{0pt}{1}{n}{k}", r"\genfrac..{0}{1}{n}{k}"),
+        (r"\genfrac\{\}{}{1}{n}{k}", r"\genfrac\{\}{1pt}{1}{n}{k}"),
+    ],
+)
+def test_general_fractions_have_brackets_and_a_line_or_none(latex: str, expected: str) -> None:
+    made = shown(latex)
+    assert made == shown(expected)
+    assert made is not None
+    assert ('linethickness="0"' in made) == ("0pt" in latex)
 
 
 def test_characters_that_hide_or_turn_text_are_shown_by_their_codes() -> None:

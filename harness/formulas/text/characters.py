@@ -1,0 +1,139 @@
+r"""Normalises LaTeX for both parsers; above all, spells characters beyond ASCII as the commands that they stand for.
+
+`a ≤ b` then has the trees of `a \leq b`. The table of commands is also that of the layout parser.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from functools import lru_cache
+
+# Commands and their characters; of several commands for a character, the first spells it.
+VARIABLES = """
+alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ varkappa ϰ
+lambda λ mu μ nu ν xi ξ omicron o pi π varpi ϖ rho ρ varrho ϱ sigma σ varsigma ς tau τ upsilon υ phi ϕ varphi φ chi χ
+psi ψ omega ω digamma ϝ Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
+varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
+infty ∞ aleph ℵ beth ℶ gimel ℷ daleth ℸ ell ℓ hbar ℏ hslash ℏ wp ℘ Re ℜ Im ℑ imath ı jmath ȷ emptyset ∅ varnothing ∅
+ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ neg ¬ lnot ¬ triangle △
+vartriangle △ angle ∠ measuredangle ∡ sharp ♯ flat ♭ natural ♮ clubsuit ♣ spadesuit ♠ heartsuit ♡ diamondsuit ♢
+square □ Box □ blacksquare ■ blacktriangle ▲ checkmark ✓ complement ∁ degree ° nexists ∄ eth ð Bbbk 𝕜 mho ℧
+# # _ _ S § P ¶ textdegree °
+"""
+OPERATORS = """
+times × cdot ⋅ centerdot ⋅ div ÷ pm ± mp ∓ ast ∗ star ⋆ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙
+cap ∩ cup ∪ sqcap ⊓ sqcup ⊔ uplus ⊎ vee ∨ lor ∨ wedge ∧ land ∧ setminus ∖ smallsetminus ∖ wr ≀ diamond ⋄ dagger †
+ddagger ‡ amalg ⨿ bigcirc ○ rtimes ⋊ ltimes ⋉ leq ≤ le ≤ geq ≥ ge ≥ leqslant ⩽ geqslant ⩾ ll ≪ gg ≫ lt < gt > neq ≠
+ne ≠ equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ propto ∝ varpropto ∝ asymp ≍ doteq ≐ triangleq ≜ prec ≺ succ ≻ preceq ⪯
+succeq ⪰ subset ⊂ supset ⊃ subseteq ⊆ supseteq ⊇ subsetneq ⊊ supsetneq ⊋ subsetneqq ⫋ sqsubseteq ⊑ sqsupseteq ⊒ in ∈
+ni ∋ owns ∋ notin ∉ mid ∣ nmid ∤ parallel ∥ nparallel ∦ perp ⟂ vdash ⊢ dashv ⊣ models ⊧ vDash ⊨ forall ∀ exists ∃
+prime ′ to → rightarrow → leftarrow ← gets ← leftrightarrow ↔ Rightarrow ⇒ Leftarrow ⇐ Leftrightarrow ⇔ longrightarrow ⟶
+longleftarrow ⟵ longleftrightarrow ⟷ Longrightarrow ⟹ Longleftarrow ⟸ Longleftrightarrow ⟺ implies ⟹ impliedby ⟸
+iff ⇔ mapsto ↦ longmapsto ⟼ hookrightarrow ↪ hookleftarrow ↩ uparrow ↑ downarrow ↓ updownarrow ↕ Uparrow ⇑
+Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ leadsto ↝ rightsquigarrow ⇝ twoheadrightarrow ↠
+rightleftharpoons ⇌ nrightarrow ↛ restriction ↾ upharpoonright ↾ partial ∂ nabla ∇ sum ∑ prod ∏ coprod ∐ int ∫ iint ∬
+iiint ∭ oint ∮ idotsint ∫⋯∫ bigcup ⋃ bigcap ⋂ bigoplus ⊕ bigotimes ⊗ bigodot ⊙ bigvee ⋁ bigwedge ⋀ bigsqcup ⊔ biguplus ⊎
+therefore ∴ because ∵ top ⊤ bot ⊥ surd √ colon : vdotswithin ⋮ bowtie ⋈ smile ⌣ frown ⌢ backslash \\ % % & & $ $
+langle ⟨ rangle ⟩ lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ lbrace { rbrace } lbrack [ rbrack ] vert | lvert | rvert | Vert ∥
+lVert ∥ rVert ∥ lparen ( rparen ) { { } } | ∥ unlhd ⊴ unrhd ⊵ lhd ⊲ rhd ⊳ triangleleft ◁ triangleright ▷
+trianglelefteq ⊴ trianglerighteq ⊵ nleq ≰ ngeq ≱ nless ≮ ngtr ≯ nsubseteq ⊈ nsupseteq ⊉ nsim ≁ ncong ≇ lesssim ≲
+gtrsim ≳ coloneqq ≔ coloneq ≔ eqqcolon ≕ vdots ⋮ qed ∎ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ barwedge ⊼
+lneq ⪇ gneq ⪈ lneqq ≨ gneqq ≩ Vdash ⊩ Vvdash ⊪ nvdash ⊬ nvDash ⊭ bigtriangleup △ bigtriangledown ▽ bigstar ★ ldotp .
+lgroup ⟮ rgroup ⟯ lmoustache ⎰ rmoustache ⎱ nLeftarrow ⇍ nRightarrow ⇏ nleftarrow ↚ nleftrightarrow ↮
+"""
+# Characters that people type in place of those above.
+_VARIANTS = {
+    **{"−": "-", "–": "-", "‐": "-", "‑": "-", "⁄": "/", "∕": "/", "∶": ":", "′": "'", "″": "''", "‴": "'''", "’": "'"},
+    **{"\u200b": " ", "\u200e": " ", "\ufeff": " ", "·": r"\cdot ", "•": r"\bullet ", "◦": r"\circ ", "∆": r"\Delta "},
+    **{"⊥": r"\perp ", "‖": r"\| ", "〈": r"\langle ", "〉": r"\rangle "},
+}
+_ALPHABETS = (
+    *(("DOUBLE-STRUCK ITALIC", ""), ("DOUBLE-STRUCK", r"\mathbb"), ("SCRIPT", r"\mathcal")),
+    *(("BOLD SCRIPT", r"\mathcal"), ("BOLD FRAKTUR", r"\mathfrak"), ("BOLD ITALIC", r"\boldsymbol")),
+    *(("BLACK-LETTER", r"\mathfrak"), ("FRAKTUR", r"\mathfrak"), ("BOLD", r"\mathbf")),
+    *(("SANS-SERIF", r"\mathsf"), ("MONOSPACE", r"\mathtt")),
+)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
+# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts.
+_BEYOND = re.compile(
+    r"\\(?:text(?:rm|bf|it|sf|tt|sl|sc|md|up|normal)?|[mh]box|emph)\s*+\{(?:[^{}\\]|\\.|\{[^{}]*+\})*+\}"
+    r"|([⁰¹²³⁴-⁾ⁿⁱ]+)|([₀-₎]+)|[^\x00-\x7f]",
+    re.DOTALL,
+)
+_CENTRE_DOTS = re.compile(r"(?:\\cdot(?![A-Za-z])\s*+){3}")
+_DOTS = re.compile(r"\\dots(?![A-Za-z])\s*+(?=(\\[A-Za-z]++|.)?)", re.DOTALL)
+_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\\Z")
+# Operators and relations, before which amsmath's dots are centred.
+_CENTRED_COMMANDS = """
+    times cdot centerdot div pm mp ast star circ bullet oplus ominus otimes oslash odot cap cup sqcap sqcup uplus
+    vee lor wedge land setminus smallsetminus wr diamond dagger ddagger amalg bigcirc rtimes ltimes leq le geq ge
+    leqslant geqslant ll gg neq ne equiv sim simeq approx cong propto varpropto asymp doteq triangleq prec succ
+    preceq succeq subset supset subseteq supseteq subsetneq supsetneq subsetneqq sqsubseteq sqsupseteq in ni owns
+    notin nmid nparallel perp models vDash top bot bowtie smile frown backslash unlhd unrhd lhd rhd triangleleft
+    triangleright nleq ngeq nless ngtr nsubseteq nsupseteq nsim ncong lesssim gtrsim barwedge lneq gneq lneqq gneqq
+    Vdash Vvdash nvdash nvDash bigtriangleup bigtriangledown
+"""
+_CENTRED = frozenset((*"+-*/=<>", *(f"\\{name}" for name in _CENTRED_COMMANDS.split())))
+
+
+def commands(table: str) -> dict[str, str]:
+    """Returns the characters of a table by command."""
+    words = table.split()
+    return {"\\" + name: text for name, text in zip(words[::2], words[1::2], strict=True)}
+
+
+_SPELLINGS = {
+    character: command + " "
+    for command, character in reversed(commands(VARIABLES + OPERATORS).items())
+    if len(character) == 1 and not character.isascii()
+} | _VARIANTS
+
+
+def normalise_latex(latex: str) -> str:
+    r"""Returns LaTeX in which equal symbols are spelled equally, as LaTeXML reads them.
+
+    - Characters beyond ASCII become commands, except in text. Characters without a command are kept.
+    - `\dots` becomes `\cdots` before an operator or relation, and `\ldots` elsewhere; three `\cdot` become `\cdots`.
+    - Entities that HTML leaves in LaTeX, such as `&lt;`, become characters, and a backslash at the end a `\ `.
+
+    Examples
+    --------
+    >>> normalise_latex("x² ≤ ½α, 𝐀 ∈ ℝ")
+    'x^{2} \\leq  \\frac{1}{2}\\alpha , \\mathbf{A} \\in  \\mathbb{R}'
+    """
+    if "&" in latex:
+        latex = _ENTITY.sub(lambda found: html.unescape(found[0]), latex)
+    if not latex.isascii():
+        latex = _BEYOND.sub(_spelling, latex)
+    if "dot" in latex:
+        latex = _CENTRE_DOTS.sub(r"\\cdots ", latex)
+        latex = _DOTS.sub(lambda found: r"\cdots " if found[1] in _CENTRED else r"\ldots ", latex)
+    return latex + " " if latex.endswith("\\") and _ESCAPE.search(latex) else latex
+
+
+def _spelling(found: re.Match[str]) -> str:
+    if script := found[1] or found[2]:
+        plain = unicodedata.normalize("NFKC", script).replace("−", "-")
+        return f"{'^' if found[1] else '_'}{{{plain}}}"
+    return found[0] if found[0][0] == "\\" else _character(found[0])
+
+
+@lru_cache(1 << 12)
+def _character(character: str) -> str:
+    if character in _SPELLINGS:
+        return _SPELLINGS[character]
+    kind, _, _ = unicodedata.decomposition(character).rpartition(">")
+    plain = unicodedata.normalize("NFKC", character)
+    if not kind or (" " in plain and kind != "<noBreak") or any(unicodedata.combining(part) for part in plain):
+        return character
+    if kind == "<fraction":
+        above, _, below = plain.partition("⁄")
+        return f"\\frac{{{above}}}{{{below}}}"
+    whole = "".join([_character(part) if not part.isascii() else part for part in plain])
+    if kind != "<font":
+        return whole
+    name = unicodedata.name(character).removeprefix("MATHEMATICAL ")
+    command = next((command for start, command in _ALPHABETS if name.startswith(start + " ")), "")
+    return f"{command}{{{whole.strip()}}}" if command else whole
