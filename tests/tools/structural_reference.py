@@ -30,6 +30,7 @@ def index(trees: Forest, height: int) -> dict[str, Array]:
     path = sorted(lists)
     often = np.array([len(lists[key]) for key in path])
     weight = [0.0] * len(trees)
+    frequent: list[tuple[int, int]] = []  # number of a posting, and its occurrences
     for key, value in zip(path, np.sqrt(np.log1p(len(trees) / often)).tolist(), strict=True):
         for number, count in sorted(lists[key].items()):
             weight[number] += value * factors[key] * count
@@ -40,6 +41,7 @@ def index(trees: Forest, height: int) -> dict[str, Array]:
         numbers = [number // RANGE for number, _ in entries]
         blocks += [(each, numbers.count(each) - 1) for each in sorted(set(numbers))]
         postings += [number % RANGE * 16 + min(count, 15) for number, count in entries]
+        frequent += [(len(postings) - len(entries) + n, count) for n, (_, count) in enumerate(entries) if count > 15]
         ends.append((len(postings), len(blocks)))
     return {
         "path": np.array(path, np.uint64),
@@ -48,5 +50,7 @@ def index(trees: Forest, height: int) -> dict[str, Array]:
         "range": np.array([each for each, _ in blocks], np.uint16),
         "size": np.array([size for _, size in blocks], np.uint16),
         "posting": np.array(postings, np.uint16),
+        "frequent": np.array([number for number, _ in frequent], np.int64),
+        "frequency": np.array([count for _, count in frequent], np.uint32),
         "weight": np.array(weight).astype(np.float32),
     }

@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis_tools import examples
 from lexical_tools import message
-from structural_tools import encode, indexed
+from structural_tools import encode, indexed, repeating_trees
 
 from harness.collections.corpora import load_corpus, reader
 from harness.collections.corpus import Corpus, Document
@@ -26,6 +27,7 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, place, sizes
+from harness.io import kernels
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
@@ -59,6 +61,13 @@ def some_trees(number: int, seed: int) -> list[Tree]:
 
 
 seeds = st.integers(0, 10**6)
+
+
+@pytest.fixture(params=["compiled", "plain"], scope="module")
+def side(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.VARIABLE, "on" if request.param == "compiled" else "off")
+        yield
 
 
 def part_of(tree: Tree, node: int) -> Tree:
@@ -279,22 +288,80 @@ def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not an index of paths" in message(lambda: Index.load(tmp_path, trees, 2))
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99), min_size=1, max_size=9), min_size=1))
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99) | st.integers(1, 2**17), min_size=1, max_size=9),
+        min_size=1,
+    )
+)
 def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]]) -> None:
     wanted = [sorted(each.items()) for each in entries]
     flat = [pair for each in wanted for pair in each]
-    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint16)
+    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint32)
     end = np.cumsum([len(each) for each in wanted])
     at, sizes, postings = structural.encoded(tree, count, end)
+    frequent = np.flatnonzero(count > 15)
     nothing = forest.pack([parse("[V!x]")])
     numbers = np.arange(len(wanted))
     blocks, of_block = np.searchsorted(at, end), (tree[at] // RANGE).astype(np.uint16)
     some = np.zeros(1, np.float32)
-    index = Index(nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, some)
-    assert list(lists(index).values()) == [[(t, min(c, 15)) for t, c in each] for each in wanted]
+    index = Index(
+        nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, frequent, count[frequent], some
+    )
+    assert list(lists(index).values()) == wanted
     order = numbers[::-1]  # lists are read in any order
     which, trees, _ = index.read(order)
     assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
+
+
+def sums(terms: int, name: str = "V!x") -> Tree:
+    return Tree(("U!plus", *[name] * terms), (-1, *[0] * terms), ("", *["0"] * terms))
+
+
+def plain_dice(queries: Sequence[Tree], trees: Sequence[Tree], height: int) -> list[list[float]]:
+    """Dice coefficient of each query with each tree; 0 if they share nothing."""
+    bags = [plain_short(tree, height) for tree in trees]
+    often = Counter(path for bag in bags for path in bag)
+
+    def mass(bag: Counter[tuple[str, ...]]) -> float:
+        return sum(math.sqrt(math.log(1 + len(trees) / max(1, often[path]))) * count for path, count in bag.items())
+
+    masses = [mass(bag) for bag in bags]
+    asked = [plain_short(query, height) for query in queries]
+    return [[2 * mass(bag & a) / (all_ + mass(a)) for bag, all_ in zip(bags, masses, strict=True)] for a in asked]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("side")
+@given(seed=seeds, height=st.integers(0, 3), limit=st.integers(1, 30))
+@settings(max_examples=examples(20))
+def test_candidates_of_formulas_that_repeat_symbols_are_the_best(seed: int, height: int, limit: int) -> None:
+    trees = repeating_trees(25, seed) + [sums(terms) for terms in (1, 15, 16, 17, 60, 300)]
+    index = indexed(forest.pack(trees), height)
+    asked = [*trees[:3], trees[-2], *repeating_trees(2, seed + 1)]
+    for query, dice in zip(asked, plain_dice(asked, trees, height), strict=True):
+        found = index.candidates(Query(query, index).terms, limit, WHOLE).tolist()
+        assert len(found) == min(limit, sum(each > 0 for each in dice))
+        least = min(dice[number] for number in found)  # weights of trees are rounded to float32
+        assert all(number in found for number, each in enumerate(dice) if each > least * (1 + 1e-6))
+
+
+@pytest.mark.usefixtures("side")
+def test_a_long_sum_is_found_among_more_formulas_of_the_same_symbols_than_candidates() -> None:
+    trees = [sums(terms) for terms in range(16, 136)]
+    index = indexed(forest.pack(trees), 2)
+    for terms in (16, 60, 135):
+        numbers, scores = Structural(candidates=100).search(Query(sums(terms), index))
+        assert len(numbers) == 100
+        assert [trees[number] for number in numbers[scores == 1].tolist()] == [sums(terms)]
+
+
+# Both forms of a path that begins with V!* are one path.
+@pytest.mark.parametrize(("label", "most", "few"), [("V!x", 65_535, 3), ("V!*", 131_070, 6)])
+def test_counts_of_the_largest_trees_are_exact(label: str, most: int, few: int) -> None:
+    index = indexed(forest.pack([sums(forest.WIDEST - 1, label), sums(3, label)]), 0)
+    counts = {tuple(count for _, count in entries) for entries in lists(index).values()}
+    assert counts == {(1, 1), (most, few)}
 
 
 def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
