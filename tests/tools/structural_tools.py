@@ -27,6 +27,11 @@ def indexed(trees: Forest, height: int, limit: int | None = None) -> Index:
         return Index.load(Path(folder), trees, height)
 
 
+def sums(terms: int, label: str = "V!x") -> Tree:
+    """The sum of a symbol with itself."""
+    return Tree(("U!plus", *[label] * terms), (-1, *[0] * terms), ("", *["0"] * terms))
+
+
 def repeating_trees(number: int, seed: int, most: int = 200) -> list[Tree]:
     """Distinct trees of few symbols, each of which occurs up to `most` times below an operator."""
     rng = random.Random(seed)

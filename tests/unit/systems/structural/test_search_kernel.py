@@ -18,7 +18,7 @@ from formula_tools import random_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
-from structural_tools import encode, indexed, repeating_trees
+from structural_tools import encode, indexed, repeating_trees, sums
 
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
@@ -108,10 +108,6 @@ def test_ranges_and_pruning() -> None:
 
 
 def test_a_path_more_often_than_the_index_counts() -> None:
-    def sums(terms: int) -> Tree:
-        labels = ("U!plus", *(f"V!{name}" for name in "x" * terms))
-        return Tree(labels, (-1, *[0] * terms), ("", *["0"] * terms))
-
     index = indexed(forest.pack([sums(n) for n in (2, 14, 15, 16, 17, 40)]), 2)
     for terms in (1, 15, 16, 39, 40, 41):
         same(*both(Structural(), sums(terms), index))

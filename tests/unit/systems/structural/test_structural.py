@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import random
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis_tools import examples
 from lexical_tools import message
-from structural_tools import encode, indexed, repeating_trees
+from structural_reference import plain_score, plain_short
+from structural_tools import encode, indexed
 
 from harness.collections.corpora import load_corpus, reader
 from harness.collections.corpus import Corpus, Document
@@ -27,7 +25,6 @@ from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, place, sizes
-from harness.io import kernels
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
@@ -63,13 +60,6 @@ def some_trees(number: int, seed: int) -> list[Tree]:
 seeds = st.integers(0, 10**6)
 
 
-@pytest.fixture(params=["compiled", "plain"], scope="module")
-def side(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(kernels.VARIABLE, "on" if request.param == "compiled" else "off")
-        yield
-
-
 def part_of(tree: Tree, node: int) -> Tree:
     """The subtree below a node."""
     end = node + sizes(tree)[node]
@@ -88,65 +78,6 @@ def shuffled(tree: Tree, rng: random.Random, kind: str = "U!") -> Tree:
         return tree.labels[node], [(place(n), nested(child)) for n, child in enumerate(order)]
 
     return build(nested(0))
-
-
-# ---- a plain implementation: paths as tuples of words --------------------------------------------------------------
-
-
-def plain_paths(tree: Tree, height: int) -> list[tuple[int, int, int, tuple[str, ...], tuple[str, ...]]]:
-    """Of each path: begin, end, edges, with wildcard, with symbol."""
-    below, out = children(tree), []
-    for node, label in enumerate(tree.labels):
-        leaf = not below[node]
-        wildcard = f"{label.split('!')[0]}!*" if leaf else f"inner {label}"
-        symbol = label if leaf else f"inner {label}"
-        walked: tuple[str, ...] = ()
-        at, edges = node, 0
-        while True:
-            if leaf or edges <= height:
-                out.append((node, at, edges, (wildcard, *walked), (symbol, *walked)))
-            if at == 0:
-                break
-            above = tree.parents[at]
-            walked += (tree.labels[above], "" if tree.labels[above].startswith("U!") else tree.edges[at])
-            at, edges = above, edges + 1
-    return out
-
-
-def plain_short(tree: Tree, height: int) -> Counter[tuple[str, ...]]:
-    found: Counter[tuple[str, ...]] = Counter()
-    leaf = [not below for below in children(tree)]
-    for node, _, edges, wildcard, symbol in plain_paths(tree, height):
-        if edges <= height:
-            found[wildcard] += 1 if leaf[node] else 2
-            found[symbol] += leaf[node]
-    return +found
-
-
-def plain_score(query: Tree, tree: Tree, trees: Sequence[Tree], system: Structural) -> float:
-    often = Counter(path for each in trees for path in plain_short(each, system.height))
-
-    def weight(path: tuple[str, ...]) -> float:
-        return math.sqrt(math.log(1 + len(trees) / max(1, often[path])))
-
-    ours, theirs = plain_short(query, system.height), plain_short(tree, system.height)
-    shared = sum(weight(path) * count for path, count in (ours & theirs).items())
-    total = sum(weight(path) * count for bag in (ours, theirs) for path, count in bag.items())
-    leaves = sum(not below for below in children(query))
-    bags: list[dict[tuple[int, bool], Counter[tuple[str, ...]]]] = [{}, {}]
-    for bag, each in zip(bags, (query, tree), strict=True):
-        leaf = [not below for below in children(each)]
-        for node, top, _, wildcard, symbol in plain_paths(each, 0):
-            if leaf[node]:
-                bag.setdefault((top, True), Counter())[wildcard] += 1
-                bag.setdefault((top, False), Counter())[symbol] += 1
-    best = max(
-        (1 - system.credit) * (bags[0][a, True] & bags[1][b, True]).total()
-        + system.credit * (bags[0][a, False] & bags[1][b, False]).total()
-        for a in range(len(query))
-        for b in range(len(tree))
-    )
-    return system.share * best / leaves + (1 - system.share) * 2 * shared / total
 
 
 @pytest.mark.slow
@@ -312,68 +243,6 @@ def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]
     order = numbers[::-1]  # lists are read in any order
     which, trees, _ = index.read(order)
     assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
-
-
-def sums(terms: int, name: str = "V!x") -> Tree:
-    return Tree(("U!plus", *[name] * terms), (-1, *[0] * terms), ("", *["0"] * terms))
-
-
-def plain_dice(queries: Sequence[Tree], trees: Sequence[Tree], height: int) -> list[list[float]]:
-    """Dice coefficient of each query with each tree; 0 if they share nothing."""
-    bags = [plain_short(tree, height) for tree in trees]
-    often = Counter(path for bag in bags for path in bag)
-
-    def mass(bag: Counter[tuple[str, ...]]) -> float:
-        return sum(math.sqrt(math.log(1 + len(trees) / max(1, often[path]))) * count for path, count in bag.items())
-
-    masses = [mass(bag) for bag in bags]
-    asked = [plain_short(query, height) for query in queries]
-    return [[2 * mass(bag & a) / (all_ + mass(a)) for bag, all_ in zip(bags, masses, strict=True)] for a in asked]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("side")
-@given(seed=seeds, height=st.integers(0, 3), limit=st.integers(1, 30))
-@settings(max_examples=examples(20))
-def test_candidates_of_formulas_that_repeat_symbols_are_the_best(seed: int, height: int, limit: int) -> None:
-    trees = repeating_trees(25, seed) + [sums(terms) for terms in (1, 15, 16, 17, 60, 300)]
-    index = indexed(forest.pack(trees), height)
-    asked = [*trees[:3], trees[-2], *repeating_trees(2, seed + 1)]
-    for query, dice in zip(asked, plain_dice(asked, trees, height), strict=True):
-        found = index.candidates(Query(query, index).terms, limit, WHOLE).tolist()
-        assert len(found) == min(limit, sum(each > 0 for each in dice))
-        least = min(dice[number] for number in found)  # weights of trees are rounded to float32
-        assert all(number in found for number, each in enumerate(dice) if each > least * (1 + 1e-6))
-
-
-@pytest.mark.usefixtures("side")
-def test_a_long_sum_is_found_among_more_formulas_of_the_same_symbols_than_candidates() -> None:
-    trees = [sums(terms) for terms in range(16, 136)]
-    index = indexed(forest.pack(trees), 2)
-    for terms in (16, 60, 135):
-        numbers, scores = Structural(candidates=100).search(Query(sums(terms), index))
-        assert len(numbers) == 100
-        assert [trees[number] for number in numbers[scores == 1].tolist()] == [sums(terms)]
-
-
-# Both forms of a path that begins with V!* are one path.
-@pytest.mark.parametrize(("label", "most", "few"), [("V!x", 65_535, 3), ("V!*", 131_070, 6)])
-def test_counts_of_the_largest_trees_are_exact(label: str, most: int, few: int) -> None:
-    index = indexed(forest.pack([sums(forest.WIDEST - 1, label), sums(3, label)]), 0)
-    counts = {tuple(count for _, count in entries) for entries in lists(index).values()}
-    assert counts == {(1, 1), (most, few)}
-
-
-def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
-    trees = [parse(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
-    index = indexed(forest.pack(trees), 2)
-    query = Query(trees[2], index)
-    # What only the formula itself has comes first; a list is read as a whole.
-    assert index.candidates(query.terms, 10, 1).tolist() == [2]
-    assert index.candidates(query.terms, 10, WHOLE).tolist() == list(range(8))
-    # The others tie: the first of them.
-    assert index.candidates(query.terms, 3, WHOLE).tolist() == [0, 1, 2]
-    assert index.candidates(Query(parse("[O!minus,0[N!1]]"), index).terms, 10, WHOLE).tolist() == []
 
 
 # ---- formulas of corpora and topics --------------------------------------------------------------------------------
