@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from harness.collections.corpus import Document
 from harness.formulas.trees.forest import Forest
+from harness.formulas.trees.tree import Nested, Tree, build, place
 from harness.systems.structural import formulas, index
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.index import Index
@@ -23,3 +25,30 @@ def indexed(trees: Forest, height: int, limit: int | None = None) -> Index:
     with tempfile.TemporaryDirectory() as folder:
         index.write(trees, height, Path(folder), limit=limit)
         return Index.load(Path(folder), trees, height)
+
+
+def sums(terms: int, label: str = "V!x") -> Tree:
+    """The sum of a symbol with itself."""
+    return Tree(("U!plus", *[label] * terms), (-1, *[0] * terms), ("", *["0"] * terms))
+
+
+def repeating_trees(number: int, seed: int, most: int = 200) -> list[Tree]:
+    """Distinct trees of few symbols, each of which occurs up to `most` times below an operator."""
+    rng = random.Random(seed)
+
+    def nested(deep: int) -> Nested:
+        parts: list[Nested] = [
+            (label, [])
+            for label in ("V!x", "V!y", "N!2")
+            for _ in range(rng.choice((0, 1, 14, 15, 16, rng.randint(1, most))))
+        ]
+        parts += [nested(deep - 1) for _ in range(rng.randint(0, 3) if deep else 0)]
+        parts = parts or [("V!z", [])]
+        rng.shuffle(parts)
+        name = rng.choice(("U!plus", "U!times", "O!minus"))
+        return name, [(place(n % 9), part) for n, part in enumerate(parts)]
+
+    found: dict[Tree, None] = {}
+    while len(found) < number:
+        found[build(nested(rng.randint(0, 2)))] = None
+    return list(found)

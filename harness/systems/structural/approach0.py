@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from harness.collections.corpus import Corpus
-from harness.data.columns import Floats
+from harness.data import columns
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks, staged
@@ -38,7 +38,7 @@ from harness.io.console import progress, say
 from harness.store import artefacts, code
 from harness.store.cost import answered, phase
 from harness.systems.base import Request
-from harness.systems.ranking import rank
+from harness.systems.ranking import Scored, rank
 from harness.systems.structural.formulas import POST
 
 IDS = "ids.json"
@@ -49,7 +49,7 @@ _ROOM = 8 << 30  # bytes that must be free in that folder; an index takes about 
 _RESTARTS = 20  # maximum number of documents at which the engine may crash while indexing
 _SECONDS = 60  # time limit to parse a formula, add a document or search a topic
 _LAST = 3600  # time limit in seconds to finish an index
-_HIT = re.compile(r'\{"docid": (\d+), "rank": \d+, "score": ([\d.]+)')
+_HIT = re.compile(r'\{"docid": (\d+), "rank": \d+, "score": ([^"]*), "')  # quotes of the documents are escaped
 _TAGS = re.compile(r"\[/?imath\]|\0")
 
 
@@ -87,7 +87,7 @@ class Approach0:
             self.name,
             request,
             names,
-            lambda topic: (scores.get(topic.id, nothing), 0.0),
+            lambda topic: scores.get(topic.id, (nothing, 0.0)),
             self.depth,
             "a path of a formula",
         )
@@ -144,8 +144,8 @@ def build(corpus: Corpus, folder: Path) -> None:
 
 def search(
     folder: Path, topics: Mapping[str, Sequence[str]], documents: int, depth: int | None = None
-) -> dict[str, Floats]:
-    """Returns document scores, shape (documents,), for each topic with a parsed formula; 0 for documents not found.
+) -> dict[str, Scored]:
+    """Returns the documents' scores for each topic with a parsed formula, see `scored`.
 
     Parameters
     ----------
@@ -153,13 +153,18 @@ def search(
     topics : topic -> LaTeX of its formulas.
     documents : number of documents in the index.
     depth : number of top documents that get a score, where the engine decides ties at the cutoff; None for all.
+
+    Raises
+    ------
+    HarnessError
+        The engine does not start, or gives a score that is not a number.
     """
     asked = {name: list(dict.fromkeys(map(_plain, formulas))) for name, formulas in topics.items()}
     state = _parsed([latex for formulas in asked.values() for latex in formulas])
     queries = {name: [latex for latex in formulas if not state[latex]] for name, formulas in asked.items()}
     queries = {name: formulas for name, formulas in queries.items() if formulas}
     _say(f"topics: {len(state):,} distinct formulas, {len(asked) - len(queries)} topics without any", state.values())
-    out: dict[str, Floats] = {}
+    out: dict[str, Scored] = {}
     with _folder() as work:
         with tarfile.open(folder / INDEX) as archive:
             archive.extractall(work, filter="data")
@@ -170,11 +175,43 @@ def search(
                 continue
             seconds, hits = answer
             answered({name: seconds})
-            scores = np.zeros(documents)
-            for number, score in hits:
-                scores[number - 1] = score
-            out[name] = scores
+            out[name] = scored(name, hits, documents)
     return out
+
+
+def scored(topic: str, hits: Sequence[tuple[str, str]], documents: int) -> Scored:
+    """Returns each document's score minus that of a document that was not found, and the latter score.
+
+    The engine gives negative scores for paths that most documents have. The score of a document that was not found is
+    0, or 1 less than the lowest score if that is not above 0.
+
+    Parameters
+    ----------
+    hits : number of each document, from 1, and its score, both as the engine prints them.
+
+    Raises
+    ------
+    HarnessError
+        A score is not a finite number.
+
+    Examples
+    --------
+    >>> scored("T", [("3", "0.500"), ("1", "-0.250")], 3)
+    (array([1.  , 0.  , 1.75]), -1.25)
+    """
+    out: dict[int, float] = {}
+    for number, text in hits:
+        score = columns.number(text.encode())
+        if score is None:
+            raise HarnessError(
+                f"Approach0 gives document {number} of topic {topic} the score {text!r}, expected a number"
+            )
+        out[int(number) - 1] = score
+    lowest = min(out.values(), default=1.0)
+    floor = 0.0 if lowest > 0 else lowest - 1
+    above = np.zeros(documents)
+    above[list(out)] = np.array(list(out.values())) - floor
+    return above, floor
 
 
 def _plain(latex: str) -> str:
@@ -276,7 +313,7 @@ def _main(command: str, *arguments: str) -> None:
             begin = time.perf_counter()
             text = engine.search(index, keywords, topk=int(arguments[1]), verbose=False, log=None)
             seconds = time.perf_counter() - begin
-            found = [seconds, [[int(number), float(score)] for number, score in _HIT.findall(text)]]
+            found = [seconds, _HIT.findall(text)]
         answer.write(json.dumps(found) + "\n")
 
 

@@ -48,16 +48,28 @@ static int64_t best(int64_t *found, double *dice, double *room, int64_t length, 
 	return taken;
 }
 
+/* The first posting of more than OFTEN occurrences that is not before a posting. */
+static int64_t first_frequent(const int64_t *frequent, int64_t length, int64_t at) {
+	int64_t low = 0, high = length;
+	while (low < high) {
+		const int64_t middle = low + (high - low) / 2;
+		if (frequent[middle] < at) low = middle + 1;
+		else high = middle;
+	}
+	return low;
+}
+
 /* Finds the trees with the highest Dice coefficients in posting lists; trees are counted range by range.
  *
- * range, size, posting: see Index in index.py. block, block_end: blocks of each list; at, end: its postings; they are moved. The
- * rarest path comes first. value, count: weight of its path, and occurrences in the query. weight: of each tree; least:
- * the least of them. found: room for `limit` trees.
+ * range, size, posting, frequent, frequency: see Index in index.py; frequents: length of the last two. block, block_end:
+ * blocks of each list; at, end: its postings; they are moved. The rarest path comes first. value, count: weight of its
+ * path, and occurrences in the query. weight: of each tree; least: the least of them. found: room for `limit` trees.
  * Returns the number of trees found, ascending by number; -1 if the lists are damaged, -2 without memory.
  *
  * Pruning (MaxScore): if all that the last lists can give does not reach the best `limit` of the ranges before, a tree
  * of these lists only is not counted, and their blocks are left out where no other tree is. */
-EXPORT int64_t harness_candidates(const uint16_t *range, const uint16_t *size, const uint16_t *posting, int64_t *block,
+EXPORT int64_t harness_candidates(const uint16_t *range, const uint16_t *size, const uint16_t *posting,
+                                  const int64_t *frequent, const uint32_t *frequency, int64_t frequents, int64_t *block,
                                   const int64_t *block_end, int64_t *at, const int64_t *end, const double *value,
                                   const int64_t *count, int64_t lists, const float *weight, double asked, double least,
                                   int64_t trees, int64_t limit, int64_t *found_, double *dice_) {
@@ -91,6 +103,21 @@ EXPORT int64_t harness_candidates(const uint16_t *range, const uint16_t *size, c
 			/* A little above the bound, for what rounding may take from it. */
 			const int closed = left[i] * (1 + 1e-6) < threshold * (asked + least);
 			if (closed && !any) continue;
+			if (count[i] > OFTEN) { /* the only lists whose postings need the table */
+				const int64_t before = at[i] - length_;
+				int64_t next = first_frequent(frequent, frequents, before);
+				for (int64_t n = 0; n < length_; n++) {
+					double *sum = total + (its[n] >> 4);
+					int64_t often = its[n] & OFTEN;
+					while (next < frequents && frequent[next] < before + n) next++;
+					if (next < frequents && frequent[next] == before + n) often = frequency[next];
+					if (closed && *sum <= 0) continue;
+					*sum += value[i] * (double)smaller(often, count[i]);
+					seen.tree[its[n] >> 4] = 1;
+				}
+				any |= !closed;
+				continue;
+			}
 			for (int64_t times = 0; times <= OFTEN; times++) each[times] = value[i] * (double)smaller(times, count[i]);
 			if (closed) {
 				for (int64_t n = 0; n < length_; n++) {

@@ -2,7 +2,7 @@
 
 The postings of a path are its trees, ascending, in blocks: one for each range of 4,096 trees that has any. A posting is
 16 bits, 12 for the tree in its range and 4 for the number of occurrences, so that neither reading nor leaving out takes
-decoding. `candidates.c` finds the same trees range by range.
+decoding; a table holds the numbers above 15. `candidates.c` finds the same trees range by range.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness.systems.structural.paths import Codes, Hashes, Paths, Places, count
 KIND = "opt"
 BLOCK = 1 << 15  # trees whose paths are computed at a time
 RANGE = 1 << 12  # trees of a block of postings
-OFTEN = 15  # maximum count of a path in a tree
+OFTEN = 15  # maximum occurrences in a posting; larger numbers are in the table `frequent`
 _INNER = 2  # weight of a path from an inner node, which has one form instead of two
 _NODE = 1000  # bytes of memory that the paths of a node take
 _POSTING = 200  # bytes of memory that merging takes for a posting
@@ -45,6 +45,8 @@ _ARRAYS = {
     "range": np.uint16,
     "size": np.uint16,
     "posting": np.uint16,
+    "frequent": np.int64,
+    "frequency": np.uint32,
     "weight": np.float32,
 }
 
@@ -79,6 +81,8 @@ class Index:
     end, blocks : int64, shape (paths,). Where each path's postings and its blocks end.
     range, size : uint16, shape (blocks,). Range of a block, ascending for each path; number of its postings, less 1.
     posting : uint16. Postings: tree in its range times 16, plus the path's occurrences in it, at most 15.
+    frequent : int64, ascending. Numbers of the postings of more than 15 occurrences.
+    frequency : uint32, of the same shape. Occurrences in these.
     weight : float32, shape (trees,). Sum of the weights of a tree's paths.
     """
 
@@ -90,6 +94,8 @@ class Index:
     range: npt.NDArray[np.uint16]
     size: npt.NDArray[np.uint16]
     posting: npt.NDArray[np.uint16]
+    frequent: Places
+    frequency: npt.NDArray[np.uint32]
     weight: npt.NDArray[np.float32]
 
     @property
@@ -118,8 +124,17 @@ class Index:
             len(index.end),
             len(index.blocks),
             len(index.size),
+            len(index.frequency),
             len(index.weight),
-        ] != [len(index.posting), len(index.range), len(index.path), len(index.path), len(index.range), len(trees)]:
+        ] != [
+            len(index.posting),
+            len(index.range),
+            len(index.path),
+            len(index.path),
+            len(index.range),
+            len(index.frequent),
+            len(trees),
+        ]:
             raise HarnessError(f"{folder}: not an index of these trees")
         return index
 
@@ -138,12 +153,20 @@ class Index:
     def read(self, places: Places) -> tuple[Places, Places, Places]:
         """Reads the postings of some paths: index into `places`, tree, and occurrences of the path in the tree."""
         begin, end = _bounds(self.end, places)
-        posting = np.concatenate([self.posting[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
+        spans = list(zip(begin.tolist(), end.tolist(), strict=True))
+        posting = np.concatenate([self.posting[a:b] for a, b in spans])
+        often = np.concatenate([self._occurrences(a, b) for a, b in spans])
         pairs = list(zip(*(array.tolist() for array in _bounds(self.blocks, places)), strict=True))
         sizes = np.concatenate([self.size[a:b] for a, b in pairs]).astype(np.int64) + 1
         first = np.concatenate([self.range[a:b] for a, b in pairs]).astype(np.int64) * RANGE
         tree = np.repeat(first, sizes) + (posting >> 4)
-        return np.repeat(np.arange(len(places)), end - begin), tree, (posting & OFTEN).astype(np.int64)
+        return np.repeat(np.arange(len(places)), end - begin), tree, often
+
+    def _occurrences(self, begin: int, end: int) -> Places:
+        out = (self.posting[begin:end] & OFTEN).astype(np.int64)
+        some = slice(*np.searchsorted(self.frequent, (begin, end)).tolist())
+        out[self.frequent[some] - begin] = self.frequency[some]
+        return out
 
     def candidates(self, terms: Terms, limit: int, budget: int) -> Places:
         """Returns the trees with the highest Dice coefficient with a query, ascending by number.
@@ -186,7 +209,8 @@ class Index:
                 raise HarnessError(DAMAGED)
         lists = (*blocks, *postings, terms.value, terms.count)
         number = kernel(_SEARCH)(  # type: ignore[misc]
-            *(self.range, self.size, self.posting, *lists, len(terms.place)),
+            *(self.range, self.size, self.posting, self.frequent, self.frequency, len(self.frequent)),
+            *(*lists, len(terms.place)),
             *(self.weight, float(terms.weight), self._least, len(self.trees), len(found), found, 0),
         )
         if number == -1:
@@ -209,10 +233,12 @@ class Index:
         trees, codes = self.trees, self.codes
         arrays = (
             *(self.path, self.end, self.blocks, self.range, self.size, self.posting, self.weight, self._idf),
+            *(self.frequent, self.frequency),
             *(trees.offsets, trees.labels, trees.parents, trees.edges),
             *(codes.label, codes.inner, codes.wildcard, codes.edge, codes.ordered),
         )
         lengths = [len(self.path), len(self.range), len(self.posting), len(trees), min(self.height, WIDEST)]
+        lengths.append(len(self.frequent))
         weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
         return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths, np.int64), np.array(weights)
 
@@ -260,13 +286,12 @@ def write(trees: Forest, height: int, folder: Path, *, limit: int | None = None)
     codes = Codes.of(trees)
     weight = np.zeros(len(trees))
     with ExitStack() as files:
-        blocks = files.enter_context(Blocks(folder / "entries", 1 << 64, (np.uint32, np.uint16, np.uint8)))
+        blocks = files.enter_context(Blocks(folder / "entries", 1 << 64, (np.uint32, np.uint32, np.uint8)))
         for some in track(_blocks(trees, limit // _NODE), f"indexing paths, blocks of {BLOCK:,} formulas"):
             hashes, tree, factor = short(paths(trees, codes, some, height), height)
             known, at, number = np.unique(hashes, return_index=True, return_inverse=True)
             path, tree, count = counted(number, tree, len(some))
-            counts = np.minimum(count, np.iinfo(np.uint16).max)
-            blocks.add(known, np.bincount(path, minlength=len(known)), tree + some[0], counts, factor[at][path])
+            blocks.add(known, np.bincount(path, minlength=len(known)), tree + some[0], count, factor[at][path])
             release(trees.labels, trees.parents, trees.edges)
         columns = [
             files.enter_context(Column(folder / f"{name}.npy", kind)) for name, kind in list(_ARRAYS.items())[:-1]
@@ -277,10 +302,11 @@ def write(trees: Forest, height: int, folder: Path, *, limit: int | None = None)
             np.add.at(weight, trees_.astype(np.int64), of_path * count)  # one after the other, by ascending path
             end = np.cumsum(lists.often)
             at, sizes, posting = encoded(trees_, count, end)
-            done, before = len(columns[-1]), len(columns[3])
+            done, before = len(columns[5]), len(columns[3])
             blocks_end = np.searchsorted(at, end) + before
+            frequent = np.flatnonzero(count > OFTEN)
             values = (lists.key, end + done, blocks_end, trees_[at] // RANGE, sizes, posting)
-            for column, value in zip(columns, values, strict=True):
+            for column, value in zip(columns, (*values, frequent + done, count[frequent]), strict=True):
                 column.add(np.asarray(value))
     np.save(folder / "weight.npy", weight.astype(np.float32))
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define OFTEN 15 /* see index.py */
 
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* candidates.c */
-int64_t harness_candidates(const uint16_t *range, const uint16_t *size, const uint16_t *posting, int64_t *block,
+int64_t harness_candidates(const uint16_t *range, const uint16_t *size, const uint16_t *posting,
+                           const int64_t *frequent, const uint32_t *frequency, int64_t frequents, int64_t *block,
                            const int64_t *block_end, int64_t *at, const int64_t *end, const double *value,
                            const int64_t *count, int64_t lists, const float *weight, double asked, double least,
                            int64_t trees, int64_t limit, int64_t *found, double *dice);
@@ -96,13 +96,15 @@ typedef struct {
 	const uint16_t *range, *size, *posting;
 	const float *weight;
 	const double *idf;
+	const int64_t *frequent;
+	const uint32_t *frequency;
 	const int64_t *offsets;
 	const uint32_t *labels;
 	const uint16_t *parents;
 	const uint8_t *edges;
 	const uint64_t *label, *inner, *wildcard, *edge;
 	const uint8_t *ordered;
-	int64_t paths, range_length, posting_length, trees, height;
+	int64_t paths, range_length, posting_length, trees, height, frequents;
 	double least, unknown; /* the least weight of a tree; the weight of a path that no tree has */
 } Index;
 
@@ -422,7 +424,7 @@ static int by_often(const void *a, const void *b) {
 }
 
 /* The candidates of a query and their Dice coefficients. rest: the weight of the paths of the query that may be shared
- * but were not read, or not to their full count. Returns their number, or an error as harness_candidates does. */
+ * but were not read. Returns their number, or an error as harness_candidates does. */
 static int64_t candidates(const Query *query, const Index *index, const int64_t *at, int64_t limit, int64_t budget,
                           int64_t *found, double *dice, double *rest) {
 	const int64_t length = query->shorts.length;
@@ -449,7 +451,6 @@ static int64_t candidates(const Query *query, const Index *index, const int64_t 
 			*rest += query->value[of] * (double)count;
 			continue;
 		}
-		if (count > OFTEN) *rest += query->value[of] * (double)(count - OFTEN);
 		room[i] = path ? index->blocks[path - 1] : 0, room[read + i] = index->blocks[path];
 		room[2 * read + i] = path ? index->end[path - 1] : 0, room[3 * read + i] = index->end[path];
 		room[4 * read + i] = count;
@@ -459,9 +460,10 @@ static int64_t candidates(const Query *query, const Index *index, const int64_t 
 			goto end;
 		}
 	}
-	out = read ? harness_candidates(index->range, index->size, index->posting, room, room + read, room + 2 * read,
-	                                room + 3 * read, value, room + 4 * read, read, index->weight, query->weight,
-	                                index->least, index->trees, limit, found, dice)
+	out = read ? harness_candidates(index->range, index->size, index->posting, index->frequent, index->frequency,
+	                                index->frequents, room, room + read, room + 2 * read, room + 3 * read, value,
+	                                room + 4 * read, read, index->weight, query->weight, index->least, index->trees,
+	                                limit, found, dice)
 	           : 0;
 end:
 	free(lists), free(room), free(value);
@@ -480,9 +482,10 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
                               const uint64_t *label, const uint64_t *inner, const uint64_t *wildcard,
                               const uint64_t *edge, const uint8_t *ordered, int64_t limit, int64_t budget,
                               int64_t first, double share, double credit, int64_t *found, double *score) {
-	const Index index = {arrays[0],  arrays[1],  arrays[2],  arrays[3],  arrays[4],  arrays[5],  arrays[6],  arrays[7],
-	                     arrays[8],  arrays[9],  arrays[10], arrays[11], arrays[12], arrays[13], arrays[14], arrays[15],
-	                     arrays[16], numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], weights[0], weights[1]};
+	const Index index = {arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], arrays[5], arrays[6], arrays[7],
+	                     arrays[8], arrays[9], arrays[10], arrays[11], arrays[12], arrays[13], arrays[14], arrays[15],
+	                     arrays[16], arrays[17], arrays[18], numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
+	                     numbers[5], weights[0], weights[1]};
 	Query query = {0};
 	Steps own = {0};
 	Room room = {0};

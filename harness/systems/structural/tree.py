@@ -8,8 +8,9 @@ overlap
     Dice coefficient over the short paths of both trees, each path weighted by the square root of its logarithmic IDF.
     Paths of the candidate that the query lacks lower it, which acts as a length penalty.
 subtree
-    the share of the query's leaf-to-root paths found below a node of the candidate, for the best pair of nodes. Paths
-    are compared with wildcards, and for the component `symbols` with their symbols.
+    the share of the query's leaf-to-root paths found below a node of the candidate, for the best pair of this node and
+    the root of one of the query's 16 largest subtrees. Paths are compared with wildcards, and for the component
+    `symbols` with their symbols.
 
 Document scores are aggregated from formula scores. For a topic with several formulas they are averaged, weighted by the
 paths of each formula.

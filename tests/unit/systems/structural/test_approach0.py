@@ -19,7 +19,8 @@ from harness.systems.build import load_system
 from harness.systems.structural import approach0
 from harness.systems.structural.approach0 import Approach0
 
-# Stands in the engine's place: a document scores by how many of the query's formulas stand in it.
+# Stands in the engine's place: a document scores by how many of the query's formulas stand in it, and less than 0 if it
+# has the formula `often`.
 FAKE = """
 import os, pathlib
 def parse(latex):
@@ -44,9 +45,10 @@ def search(folder, keywords, topk, verbose, log):
     hits = []
     for path in folder.iterdir():
         text = path.read_text()
-        score = sum("[imath]" + each["str"] + "[/imath]" in text for each in keywords)
+        found = sum("[imath]" + each["str"] + "[/imath]" in text for each in keywords)
+        score = found - 2 * ("[imath]often[/imath]" in text)
         if any(each["str"] == "breaksearch" for each in keywords): os._exit(139)
-        if score: hits.append((score, int(path.name)))
+        if found: hits.append((score, int(path.name)))
     hits.sort(reverse=True)
     rows = ['{"docid": %d, "rank": %d, "score": %.3f, "field_url": "","field_content": "\\\\q"}' % (n, at, s)
             for at, (s, n) in enumerate(hits[:topk], 1)]
@@ -111,6 +113,41 @@ def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     pool = {"t1": frozenset(("d2", "d3", "elsewhere"))}
     assert found(Approach0(), topics, corpus, tmp_path, pool) == {"t1": {"d2": 1.0, "d3": 0.0}}
     assert found(Approach0(depth=1), topics, corpus, tmp_path) == {"t1": {"d1": 2.0}}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+def test_hits_whose_score_is_not_above_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = {"d1": ("a", "often"), "d2": ("a", "b", "often"), "d3": ("a",), "d4": ("c",)}
+    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    topics = topics_of(t1=("a", "b"), t2=("c",))
+    hits = {"t1": {"d3": 1.0, "d2": 0.0, "d1": -1.0}, "t2": {"d4": 1.0}}
+    assert found(Approach0(), topics, corpus, tmp_path) == hits
+    pool = {"t1": frozenset(("d1", "d2", "d4")), "t2": frozenset(("d1",))}
+    assert found(Approach0(), topics, corpus, tmp_path, pool) == {
+        "t1": {"d2": 0.0, "d1": -1.0, "d4": -2.0},
+        "t2": {"d1": 0.0},
+    }
+
+
+@pytest.mark.parametrize("text", ["nan", "-nan", "inf", "-inf", "31,404", "", "1 2"])
+def test_scores_that_are_no_numbers(text: str) -> None:
+    line = f'{{"hits": [{{"docid": 1, "rank": 1, "score": {text}, "field_url": ""}}]}}'
+    said = message(lambda: approach0.scored("T.1", approach0._HIT.findall(line), 1))
+    assert said == f"Approach0 gives document 1 of topic T.1 the score {text!r}, expected a number"
+
+
+# Of pya0 0.3.7, for a corpus of which most documents have x.
+ANSWER = r"""{"ret_code": 0, "ret_str": "Successful", "tot_pages": 1, "hits": [
+{"docid": 9, "rank": 1, "score": 0.071, "field_content": "{\"docid\": 7, \"rank\": 1, \"score\": 99.0, \"b ... "},
+{"docid": 12, "rank": 2, "score": -0.182, "field_content": "<em>\q</em>","field_extern_id": ""}]}"""
+
+
+def test_hits_are_read_from_what_the_engine_prints() -> None:
+    hits = approach0._HIT.findall(ANSWER.replace("\n", ""))
+    assert hits == [("9", "0.071"), ("12", "-0.182")]
+    above, floor = approach0.scored("T", [("1", "1e-05"), ("2", "-2.5E+1"), ("3", "+.5"), ("4", "7.")], 5)
+    assert (above + floor).tolist() == pytest.approx([1e-05, -25, 0.5, 7, -26])
 
 
 @pytest.mark.slow
@@ -242,3 +279,18 @@ def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: py
     run = found(Approach0(), topics_of(t=(r"\sqrt{y^2+1}", "e^{i t}")), corpus, tmp_path)
     assert list(run["t"]) == ["both", "one"]
     assert np.all(np.diff(list(run["t"].values())) < 0)
+
+
+@pytest.mark.slow
+@needs_pya0
+def test_real_engine_returns_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which many have negative scores, since most documents have the paths of x."""
+    documents = {"d1": ("x^2",), "d2": (r"\frac{a}{b}",), "d3": ("x", "x+y"), "none": ()}
+    documents |= {f"d{n}": ("x",) for n in range(4, 10)}
+    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    topics = topics_of(t=("x", "x^2"))
+    run = found(Approach0(), topics, corpus, tmp_path)["t"]
+    assert set(run) == set(documents) - {"none"}
+    assert sum(score < 0 for score in run.values()) == 8
+    pooled = found(Approach0(), topics, corpus, tmp_path, {"t": frozenset(documents)})["t"]
+    assert pooled == {**run, "none": pytest.approx(min(run.values()) - 1)}

@@ -15,6 +15,7 @@ import structural_reference as reference
 from formula_tools import random_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structural_tools import repeating_trees
 
 from harness.collections.corpus import Document
 from harness.data.topics import Formula
@@ -100,7 +101,7 @@ def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
 @given(seed=st.integers(0, 10**6), height=st.integers(0, 3))
 @settings(max_examples=8)
 def test_every_limit_gives_the_index_of_the_plain_way(seed: int, height: int) -> None:
-    trees = forest.pack(random_trees(random.Random(seed).randint(1, 25), seed))
+    trees = forest.pack(random_trees(random.Random(seed).randint(1, 25), seed) + repeating_trees(3, seed))
     expected = reference.index(trees, height)
     for limit in LIMITS:
         with tempfile.TemporaryDirectory() as name:

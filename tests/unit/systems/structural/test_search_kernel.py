@@ -18,7 +18,7 @@ from formula_tools import random_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
-from structural_tools import encode, indexed
+from structural_tools import encode, indexed, repeating_trees, sums
 
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
@@ -64,10 +64,13 @@ def best(found: Found, first: int) -> list[tuple[int, float]]:
     limit=st.integers(1, 70),
     budget=st.sampled_from((1, 50, 400, 10**9)),
     credit=st.sampled_from((0.0, 0.3, 1.0)),
+    repeating=st.booleans(),
 )
 @settings(max_examples=examples(60))
-def test_all_candidates(seed: int, trees: int, height: int, limit: int, budget: int, credit: float) -> None:
-    some = random_trees(trees + 3, seed)
+def test_all_candidates(
+    seed: int, trees: int, height: int, limit: int, budget: int, credit: float, repeating: bool
+) -> None:
+    some = (repeating_trees if repeating else random_trees)(trees + 3, seed)
     index = indexed(forest.pack(some[3:]), height)
     system = Structural(height=height, candidates=limit, budget=budget, credit=credit)
     for tree in some[:6]:
@@ -105,10 +108,6 @@ def test_ranges_and_pruning() -> None:
 
 
 def test_a_path_more_often_than_the_index_counts() -> None:
-    def sums(terms: int) -> Tree:
-        labels = ("U!plus", *(f"V!{name}" for name in "x" * terms))
-        return Tree(labels, (-1, *[0] * terms), ("", *["0"] * terms))
-
     index = indexed(forest.pack([sums(n) for n in (2, 14, 15, 16, 17, 40)]), 2)
     for terms in (1, 15, 16, 39, 40, 41):
         same(*both(Structural(), sums(terms), index))
@@ -136,10 +135,10 @@ def test_a_budget_and_a_height_above_64_bits(number: int) -> None:
     assert len(compiled[0]) > 1
 
 
-@pytest.mark.parametrize("name", ["path", "end", "blocks", "range", "size", "posting", "weight"])
+@pytest.mark.parametrize("name", ["path", "end", "blocks", "range", "size", "posting", "frequency", "weight"])
 def test_arrays_of_several_dimensions_are_refused(tmp_path: Path, name: str) -> None:
     """The length of an array with two dimensions says nothing of its memory."""
-    trees = forest.pack(random_trees(9))
+    trees = forest.pack(repeating_trees(9, 0))
     write(trees, 2, tmp_path)
     array = np.load(tmp_path / f"{name}.npy")
     np.save(tmp_path / f"{name}.npy", array[:, None][:, :0])
@@ -180,11 +179,14 @@ def test_documents_with_several_formulas(seed: int, first: int) -> None:
 
 
 @pytest.mark.slow
-@given(seed=st.integers(0, 10**6), name=st.sampled_from(("range", "size", "posting", "blocks", "end")))
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(("range", "size", "posting", "blocks", "end", "frequent", "frequency")),
+)
 @settings(max_examples=examples(100))
 def test_damaged_postings_are_refused_or_give_trees_of_the_index(seed: int, name: str) -> None:
     rng = random.Random(seed)
-    index = indexed(forest.pack(random_trees(40, seed % 7)), 2)
+    index = indexed(forest.pack(random_trees(30, seed % 7) + repeating_trees(10, seed % 7)), 2)
     array: Any = getattr(index, name).copy()
     largest = np.iinfo(array.dtype).max
     for _ in range(rng.randint(1, 5)):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -16,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import message
+from structural_reference import plain_score, plain_short
 from structural_tools import encode, indexed
 
 from harness.collections.corpora import load_corpus, reader
@@ -79,65 +78,6 @@ def shuffled(tree: Tree, rng: random.Random, kind: str = "U!") -> Tree:
         return tree.labels[node], [(place(n), nested(child)) for n, child in enumerate(order)]
 
     return build(nested(0))
-
-
-# ---- a plain implementation: paths as tuples of words --------------------------------------------------------------
-
-
-def plain_paths(tree: Tree, height: int) -> list[tuple[int, int, int, tuple[str, ...], tuple[str, ...]]]:
-    """Of each path: begin, end, edges, with wildcard, with symbol."""
-    below, out = children(tree), []
-    for node, label in enumerate(tree.labels):
-        leaf = not below[node]
-        wildcard = f"{label.split('!')[0]}!*" if leaf else f"inner {label}"
-        symbol = label if leaf else f"inner {label}"
-        walked: tuple[str, ...] = ()
-        at, edges = node, 0
-        while True:
-            if leaf or edges <= height:
-                out.append((node, at, edges, (wildcard, *walked), (symbol, *walked)))
-            if at == 0:
-                break
-            above = tree.parents[at]
-            walked += (tree.labels[above], "" if tree.labels[above].startswith("U!") else tree.edges[at])
-            at, edges = above, edges + 1
-    return out
-
-
-def plain_short(tree: Tree, height: int) -> Counter[tuple[str, ...]]:
-    found: Counter[tuple[str, ...]] = Counter()
-    leaf = [not below for below in children(tree)]
-    for node, _, edges, wildcard, symbol in plain_paths(tree, height):
-        if edges <= height:
-            found[wildcard] += 1 if leaf[node] else 2
-            found[symbol] += leaf[node]
-    return +found
-
-
-def plain_score(query: Tree, tree: Tree, trees: Sequence[Tree], system: Structural) -> float:
-    often = Counter(path for each in trees for path in plain_short(each, system.height))
-
-    def weight(path: tuple[str, ...]) -> float:
-        return math.sqrt(math.log(1 + len(trees) / max(1, often[path])))
-
-    ours, theirs = plain_short(query, system.height), plain_short(tree, system.height)
-    shared = sum(weight(path) * count for path, count in (ours & theirs).items())
-    total = sum(weight(path) * count for bag in (ours, theirs) for path, count in bag.items())
-    leaves = sum(not below for below in children(query))
-    bags: list[dict[tuple[int, bool], Counter[tuple[str, ...]]]] = [{}, {}]
-    for bag, each in zip(bags, (query, tree), strict=True):
-        leaf = [not below for below in children(each)]
-        for node, top, _, wildcard, symbol in plain_paths(each, 0):
-            if leaf[node]:
-                bag.setdefault((top, True), Counter())[wildcard] += 1
-                bag.setdefault((top, False), Counter())[symbol] += 1
-    best = max(
-        (1 - system.credit) * (bags[0][a, True] & bags[1][b, True]).total()
-        + system.credit * (bags[0][a, False] & bags[1][b, False]).total()
-        for a in range(len(query))
-        for b in range(len(tree))
-    )
-    return system.share * best / leaves + (1 - system.share) * 2 * shared / total
 
 
 @pytest.mark.slow
@@ -279,34 +219,30 @@ def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not an index of paths" in message(lambda: Index.load(tmp_path, trees, 2))
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99), min_size=1, max_size=9), min_size=1))
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99) | st.integers(1, 2**17), min_size=1, max_size=9),
+        min_size=1,
+    )
+)
 def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]]) -> None:
     wanted = [sorted(each.items()) for each in entries]
     flat = [pair for each in wanted for pair in each]
-    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint16)
+    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint32)
     end = np.cumsum([len(each) for each in wanted])
     at, sizes, postings = structural.encoded(tree, count, end)
+    frequent = np.flatnonzero(count > 15)
     nothing = forest.pack([parse("[V!x]")])
     numbers = np.arange(len(wanted))
     blocks, of_block = np.searchsorted(at, end), (tree[at] // RANGE).astype(np.uint16)
     some = np.zeros(1, np.float32)
-    index = Index(nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, some)
-    assert list(lists(index).values()) == [[(t, min(c, 15)) for t, c in each] for each in wanted]
+    index = Index(
+        nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, frequent, count[frequent], some
+    )
+    assert list(lists(index).values()) == wanted
     order = numbers[::-1]  # lists are read in any order
     which, trees, _ = index.read(order)
     assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
-
-
-def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
-    trees = [parse(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
-    index = indexed(forest.pack(trees), 2)
-    query = Query(trees[2], index)
-    # What only the formula itself has comes first; a list is read as a whole.
-    assert index.candidates(query.terms, 10, 1).tolist() == [2]
-    assert index.candidates(query.terms, 10, WHOLE).tolist() == list(range(8))
-    # The others tie: the first of them.
-    assert index.candidates(query.terms, 3, WHOLE).tolist() == [0, 1, 2]
-    assert index.candidates(Query(parse("[O!minus,0[N!1]]"), index).terms, 10, WHOLE).tolist() == []
 
 
 # ---- formulas of corpora and topics --------------------------------------------------------------------------------
