@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.cli.options import to_path
 from harness.errors import HarnessError, counted
 from harness.io.console import hide_progress, out, say
+from harness.io.names import check_name
 
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
@@ -119,8 +120,6 @@ def find_readers(collection: Collection, corpus: str | None) -> None:
 
 def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
     """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`."""
-    from harness.data.trec import TAG, TAG_RULE
-
     names: list[str] = []
     paths: list[Path] = []
     for text in texts:
@@ -129,10 +128,10 @@ def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
             name, file = "", text
         elif not exists(file):
             raise HarnessError(f"{text}: no such file, nor {file or 'an empty name'!r} (as NAME=FILE)")
-        elif not TAG.fullmatch(name):
-            raise HarnessError(f"{text}: run name {name!r} does not fit a file name: {TAG_RULE}")
         elif name in names:
             raise HarnessError(f"{text}: another run is named {name!r} already")
+        else:
+            check_name(name, text)
         names.append(name)
         paths.append(to_path(file))
     return names, paths

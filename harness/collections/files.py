@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.collections import foreign
 from harness.collections.readers import leansearch, mathlib, ntcir, saber, stacks
-from harness.collections.readers.streams import json_items
 from harness.data import topic_files
+from harness.data.records import json_items
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, parse_qrels
 from harness.errors import HarnessError, format_error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.data.frames import frame, joined
-from harness.data.trec import TAG, TAG_RULE, Run, read_run
+from harness.data.trec import Run, read_run
 from harness.errors import FormatError, HarnessError, Problem, counted, several
 from harness.experiments.task import Task
 from harness.io.arguments import checked_arguments
@@ -141,10 +141,7 @@ def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path]) -> 
         for stem in unnamed:
             if unnamed.count(stem) > 1:
                 raise HarnessError(f"{stem}: two run files share this name and a tag; rename one of them")
-        runs = [
-            run if name else _renamed(run, stem, path)
-            for run, name, stem, path in zip(runs, names, stems, paths, strict=True)
-        ]
+        runs = [run if name else replace(run, name=stem) for run, name, stem in zip(runs, names, stems, strict=True)]
     check_names(runs)
     return list(runs)
 
@@ -154,12 +151,6 @@ def check_names(runs: Iterable[Run]) -> None:
     for name, times in Counter(run.name for run in runs).items():
         if times > 1:
             raise HarnessError(f"{name}: {times} runs have this name; give each its own, as NAME=FILE")
-
-
-def _renamed(run: Run, name: str, path: Path) -> Run:
-    if not TAG.fullmatch(name):
-        raise HarnessError(f"{path}: run name {name!r} does not fit a file name: {TAG_RULE}")
-    return replace(run, name=name)
 
 
 @checked_arguments

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from harness.collections.readers.streams import json_items
 from harness.data import markup, topic_files
+from harness.data.records import json_items
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import counted, format_error
