@@ -50,7 +50,7 @@ def note_unless(quiet: bool) -> Callable[[str], None]:
 def evaluate(asked: Asked) -> Evaluation:
     """Reads, checks and scores the runs; prints coverage and warnings."""
     from harness.collections.corpora import load_corpus
-    from harness.collections.keys import read_keys
+    from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection, local_collection
     from harness.experiments.evaluate import cautions, evaluate_files
     from harness.experiments.task import task
@@ -71,7 +71,7 @@ def evaluate(asked: Asked) -> Evaluation:
     wanted = () if asked.measures is None else measure_list(asked.measures)
     mapping = None
     if asked.keys not in (None, "none"):
-        mapping = read_keys(Path(str(asked.keys)), *key_columns(Path(str(asked.keys))))
+        mapping = read_key_pairs(Path(str(asked.keys)))
     if asked.corpus is None:
         made = [made_on(beside(path)) for path in paths]
         for name in dict.fromkeys(made):
@@ -150,16 +150,6 @@ def measure_list(text: str) -> tuple[str, ...]:
     if not wanted:
         raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
     return tuple(str(measure) for measure in parse_measures(wanted))
-
-
-def key_columns(path: Path) -> tuple[str, str]:
-    """Returns the names of the two columns of a file of keys."""
-    from harness.io.files import read_bytes
-
-    header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
-    if len(header) != 2:
-        raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
-    return header[0], header[1]
 
 
 def say_private(asked: Asked, evaluation: Evaluation) -> None:

@@ -105,7 +105,7 @@ def _topics_form(data: bytes, path: Path) -> str:
         return "jsonl"
     if text.startswith("["):
         _, first = next(json_items(data, str(path)), (1, {}))
-        return "leansearch" if "queries" in first else "mathlib-qr"
+        return "leansearch" if "queries" in first else "mathlib-qr" if "full_name" in first else "jsonl"
     columns = text.partition("\n")[0].rstrip("\r").split("\t")
     if set(mathlib.NAMES) <= set(columns):
         return "mathlib-names"

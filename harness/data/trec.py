@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.archives import is_packed, run_content
+from harness.data.archives import RUNS, is_packed, run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, encoded, flat, frame, library
 from harness.data.judgment_forms import judgment_table
@@ -431,7 +431,7 @@ def read_run(
 def run_bytes(path: Path) -> bytes:
     """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`."""
     rehearsal.refuse(path)
-    return run_content(path) if is_packed(path) else read_bytes(path)
+    return run_content(path) if is_packed(path) else read_bytes(path, members=RUNS)
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str) -> Qrels:
