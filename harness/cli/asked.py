@@ -93,7 +93,7 @@ def evaluate(asked: Asked) -> Evaluation:
     if (said := evaluation.coverage_sentence()) and not asked.json:
         out(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.
-    for caution in evaluation.warnings if asked.redact else cautions(evaluation):
+    for caution in evaluation.run_warnings if asked.redact else cautions(evaluation):
         asked.note(f"warning: {caution}")
     if asked.qrels is not None and asked.topics is None and not asked.redact:
         for scores in evaluation.scores:

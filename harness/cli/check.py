@@ -141,7 +141,7 @@ def _against(
     find_readers(found, corpus)
     protocol = load_protocol(found.protocol)
     chosen = found.edition(edition)
-    judgments = None if chosen.private else found.qrels(chosen.name)
+    judgments = None if chosen.private else found.qrels(chosen.name).judged()
     if judgments is None and not quiet:
         say(f"edition {chosen.name} is private: nothing is checked against its judgments")
     known = found.known_topics()
