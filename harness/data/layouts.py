@@ -159,6 +159,12 @@ def without_comments(data: bytes) -> bytes:
     return _COMMENT.sub(b"", body)
 
 
+def line_numbers(data: bytes) -> list[int]:
+    """Returns the number of each line that is neither blank nor a comment, from 1."""
+    content = without_comments(data).removeprefix(BOM).split(b"\n")
+    return [number for number, line in enumerate(content, 1) if line.strip()]
+
+
 def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False) -> Columns:
     """Reads the columns of a run or of judgments with these names; faults of lines are added to `faults`."""
     blocks = list(pieces(data, WIDE))  # which counts their lines
