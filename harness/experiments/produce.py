@@ -18,7 +18,7 @@ from harness.experiments.task import Task, judged_pool, present, training_judgme
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256, sha256_file, write_all
-from harness.io.names import file_name
+from harness.io.names import NAME_RULE, file_name, is_tag
 from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
@@ -147,6 +147,8 @@ def make(
         run = _without(run, excluded, meter, say)
     # The configured name, by which an earlier run is found; a system without one names its runs itself.
     name = _name(work, work.named or run.name, marked=run.name.endswith(MARK))
+    if not is_tag(name):
+        raise HarnessError(f"system {built.name}: run name {name!r} is no tag: expected {NAME_RULE}, and no blanks")
     path = runs / collection / f"{file_name(name)}.run"
     layout = "trec" if run.context is None else "arqmath-task2"
     if not work.named and (replaced := _replaced(work, path)):
