@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.cli.options import to_path
 from harness.errors import HarnessError, counted
 from harness.io.console import hide_progress, out, say
+from harness.io.names import check_name
 
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
@@ -49,7 +50,7 @@ def note_unless(quiet: bool) -> Callable[[str], None]:
 def evaluate(asked: Asked) -> Evaluation:
     """Reads, checks and scores the runs; prints coverage and warnings."""
     from harness.collections.corpora import load_corpus
-    from harness.collections.keys import read_keys
+    from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection, local_collection
     from harness.experiments.evaluate import cautions, evaluate_files
     from harness.experiments.task import task
@@ -70,7 +71,7 @@ def evaluate(asked: Asked) -> Evaluation:
     wanted = () if asked.measures is None else measure_list(asked.measures)
     mapping = None
     if asked.keys not in (None, "none"):
-        mapping = read_keys(Path(str(asked.keys)), *key_columns(Path(str(asked.keys))))
+        mapping = read_key_pairs(Path(str(asked.keys)))
     if asked.corpus is None:
         made = [made_on(beside(path)) for path in paths]
         for name in dict.fromkeys(made):
@@ -92,7 +93,7 @@ def evaluate(asked: Asked) -> Evaluation:
     if (said := evaluation.coverage_sentence()) and not asked.json:
         out(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.
-    for caution in evaluation.warnings if asked.redact else cautions(evaluation):
+    for caution in evaluation.run_warnings if asked.redact else cautions(evaluation):
         asked.note(f"warning: {caution}")
     if asked.qrels is not None and asked.topics is None and not asked.redact:
         for scores in evaluation.scores:
@@ -119,8 +120,6 @@ def find_readers(collection: Collection, corpus: str | None) -> None:
 
 def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
     """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`."""
-    from harness.data.trec import TAG, TAG_RULE
-
     names: list[str] = []
     paths: list[Path] = []
     for text in texts:
@@ -129,10 +128,10 @@ def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
             name, file = "", text
         elif not exists(file):
             raise HarnessError(f"{text}: no such file, nor {file or 'an empty name'!r} (as NAME=FILE)")
-        elif not TAG.fullmatch(name):
-            raise HarnessError(f"{text}: run name {name!r} does not fit a file name: {TAG_RULE}")
         elif name in names:
             raise HarnessError(f"{text}: another run is named {name!r} already")
+        else:
+            check_name(name, text)
         names.append(name)
         paths.append(to_path(file))
     return names, paths
@@ -151,16 +150,6 @@ def measure_list(text: str) -> tuple[str, ...]:
     if not wanted:
         raise HarnessError(f"--measures {text!r}: names no measure; expected a list such as nDCG@10,AP")
     return tuple(str(measure) for measure in parse_measures(wanted))
-
-
-def key_columns(path: Path) -> tuple[str, str]:
-    """Returns the names of the two columns of a file of keys."""
-    from harness.io.files import read_bytes
-
-    header = read_bytes(path).partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r").split("\t")
-    if len(header) != 2:
-        raise HarnessError(f"{path}:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'")
-    return header[0], header[1]
 
 
 def say_private(asked: Asked, evaluation: Evaluation) -> None:

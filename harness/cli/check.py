@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.asked import exists, labelled
 from harness.cli.options import CollectionName, Edition, Judgments, Quiet, TopicFile, to_path
 from harness.errors import FormatError, HarnessError, printable, suggestion
 from harness.io.console import out, say
@@ -24,7 +25,8 @@ Place = tuple[str, int, "Finding"]  # file, line (0: the whole file), finding
 
 def check(
     runs: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Run files (TREC or ARQMath; plain, gzip, xz or zstd).")
+        list[str],
+        typer.Argument(metavar="[NAME=]FILE", help="Run files (TREC or ARQMath; plain, gzip, xz or zstd)."),
     ],
     collection: CollectionName = None,
     qrels: Judgments = None,
@@ -42,7 +44,11 @@ def check(
         typer.Option("--output", "-o", parser=to_path, metavar="FILE", help="Write the report here, and print text."),
     ] = None,
     fail_on: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Exit with code 1 from this level on: error, warning, note or never.")
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Exit with code 1 from this level on: error, warning, note, never; with 2 for what scoring refuses.",
+        ),
     ] = "error",
     quiet: Quiet = False,
 ) -> None:
@@ -53,43 +59,47 @@ def check(
     for option, given, known in (("--format", form, _FORMS), ("--fail-on", fail_on, _LEVELS)):
         if given not in known:
             raise HarnessError(f"{option} {given}: unknown; {suggestion(given, known)}")
-    paths = [to_path(text) for text in runs]
     if run_format is not None and run_format not in FORMATS:
         raise HarnessError(f"--run-format {run_format}: no such format; {suggestion(run_format, FORMATS)}")
+    names, paths = labelled(runs)
     for path in paths:
-        if not path.exists():
+        if not exists(str(path)):
             raise HarnessError(f"{path}: no such file")
     against = _against(collection, qrels, topics, edition, corpus, quiet)
-    found = [place for path in paths for place in checked(path, against, run_format)]
+    found = [
+        place
+        for name, path in zip(names, paths, strict=True)
+        for place in checked(path, against, run_format, name=name or None)
+    ]
     lines = _text(found, len(paths))
     report = "\n".join(lines) if form == "text" else json.dumps(_sarif(found), indent=1)
     if output is not None:
         write_atomic(output, f"{report}\n")
     for line in lines if form == "text" or output is not None else [report]:
         out(line)
+    if fail_on != "never" and any(finding.rule.refused for _, _, finding in found):
+        raise typer.Exit(2)
     fails = _LEVELS[: _LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
     if any(finding.rule.level in fails for _, _, finding in found):
         raise typer.Exit(1)
 
 
-def checked(path: Path, against: Against, run_format: str | None = None) -> list[Place]:
+def checked(path: Path, against: Against, run_format: str | None = None, *, name: str | None = None) -> list[Place]:
     """Returns the findings on one file with their lines; a file that is no valid run has the rule `format`."""
+    from harness.data.layouts import line_numbers
     from harness.data.trec import parse_run, run_bytes
     from harness.scoring.inspection import RULES, Finding, inspect
 
     try:
         data = run_bytes(path)
-        run = parse_run(data, str(path), format=run_format)
+        run = parse_run(data, str(path), name=name, format=run_format)
     except FormatError as error:
         return [(str(path), each.line, Finding(RULES["format"], each.reason)) for each in error.problems]
     except HarnessError as error:  # a damaged archive
         reasons = [line.removeprefix(f"{path}: ") for line in error.lines]
         return [(str(path), 0, Finding(RULES["format"], reason)) for reason in reasons]
     found = inspect(run, against)
-    lines: list[int] = []
-    if any(finding.row is not None for finding in found):  # the lines of results, without blank ones
-        content = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        lines = [number for number, line in enumerate(content, 1) if line.strip()]
+    lines = line_numbers(data) if any(finding.row is not None for finding in found) else []
     return [(str(path), finding.line if finding.row is None else lines[finding.row], finding) for finding in found]
 
 
@@ -125,6 +135,7 @@ def _against(
     from harness.cli.asked import find_readers
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection, local_collection
+    from harness.experiments.task import task
     from harness.scoring.inspection import Against
     from harness.scoring.protocol import load_protocol
 
@@ -141,21 +152,23 @@ def _against(
     find_readers(found, corpus)
     protocol = load_protocol(found.protocol)
     chosen = found.edition(edition)
-    judgments = None if chosen.private else found.qrels(chosen.name)
-    if judgments is None and not quiet:
+    if chosen.private and not quiet:
         say(f"edition {chosen.name} is private: nothing is checked against its judgments")
     known = found.known_topics()
     keys = None
     if protocol.deduplicate and not (documents is not None and documents.ids_are_keys):
         keys = (documents.keys() if documents is not None else None) or found.keys()
-    expected = known if judgments is None else frozenset(judgments.topics)
-    if protocol.deduplicate and keys is None and not (documents is not None and documents.ids_are_keys):
-        judgments = None  # of keys, to which nothing maps the documents
+    ids_are_keys = documents is not None and documents.ids_are_keys
+    scorer = None
+    # Judgments are of keys, to which something must map the documents.
+    if not chosen.private and (not protocol.deduplicate or keys is not None or ids_are_keys):
+        scorer = task(found, edition=chosen.name, keys=keys, ids_are_keys=ids_are_keys).scorer
     return Against(
         known,
-        expected,
+        known if chosen.private else frozenset(found.qrels(chosen.name).topics),
         None if documents is None else frozenset(documents.ids()),
-        judgments,
+        None if scorer is None else scorer.qrels.judged(),
         keys,
         protocol.depth,
+        scorer,
     )

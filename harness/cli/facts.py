@@ -19,6 +19,7 @@ from harness.errors import HarnessError
 from harness.experiments.overrides import OVERRIDE, key_of
 from harness.io import config
 from harness.io.console import out, out_left, out_wrapped
+from harness.io.names import file_name
 
 if TYPE_CHECKING:
     from harness.papers.estimate import Estimate
@@ -280,7 +281,7 @@ def _of_system(name: str, mapping: Mapping[str, Any]) -> Facts:
             )
     if "paper" in mapping:
         found["paper"] = f"{config.load('paper', mapping['paper'])[0].get('title', '')} ({mapping['paper']})"
-    runs = sorted(Path("runs").glob(f"*/{name}.run"))
+    runs = sorted(Path("runs").glob(f"*/{file_name(name)}.run"))
     return found | ({"runs here": ", ".join(map(str, runs))} if runs else {})
 
 

@@ -30,6 +30,7 @@ from harness.cli.site import site_app
 from harness.cli.store import store_app
 from harness.errors import DryRunError, HarnessError, SystemRaisedError, lacks_memory, out_of_memory
 from harness.io import interrupt
+from harness.io.compression import keep_pipes
 from harness.io.console import leave_pipe, out, say, tell
 from harness.version import __version__
 
@@ -101,6 +102,7 @@ def main() -> None:
     What a system raises is shown with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
     """
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"  # Hydra's commands set it
+    keep_pipes()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that lacks a character (such as the prime of nDCG′) gets its escape, not a traceback.

@@ -54,9 +54,7 @@ Format = Annotated[str | None, typer.Option(help="Format of the run files: trec,
 Measures = Annotated[str | None, typer.Option(help="Measures instead of the protocol's, such as nDCG@10,AP.")]
 Keys = Annotated[
     str | None,
-    typer.Option(
-        help="Tab-separated file 'id key' with a header (formula to visual id); 'none': ids are keys already."
-    ),
+    typer.Option(help="File of two columns, id and key (formula to visual id); 'none': ids are keys already."),
 ]
 CorpusName = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.added import Group
-from harness.cli.asked import find_readers, key_columns, labelled, measure_list, note_unless
+from harness.cli.asked import find_readers, labelled, measure_list, note_unless
 from harness.cli.leaderboard import LAB
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
 from harness.cli.tables import print_table
@@ -77,6 +77,7 @@ def pool(
 ) -> None:
     """Make a pool: the first results of all runs, in an order that reveals nothing about them."""
     from harness.collections.files import read_topics
+    from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection
     from harness.data.trec import read_qrels
     from harness.io.files import sha256_file, write_atomic
@@ -103,7 +104,7 @@ def pool(
         excluded = task.scorer.exclusions
     else:
         chosen = load_protocol(protocol or ("trec_eval" if found is None else found.protocol))
-        mapping = None if keys in (None, "none") else _keys(str(keys))
+        mapping = None if keys in (None, "none") else read_key_pairs(Path(str(keys)))
         if chosen.deduplicate and mapping is None and keys != "none":
             mapping = None if found is None else found.keys()
             if mapping is None:
@@ -116,7 +117,7 @@ def pool(
         rankings[name], lacking = pools.first_results(entry.run, chosen, mapping, depths[name], excluded)
         if lacking:
             note(f"{entry.run.name}: {counted(lacking, 'result has', 'results have')} no key, passed over")
-    before = [read_qrels(path) for path in judged or []]
+    before = [read_qrels(path).judged() for path in judged or []]
     pairs = (
         (part.topics[at], doc.decode())
         for part in before
@@ -162,6 +163,7 @@ def analyse(
     quiet: Quiet = False,
 ) -> None:
     """Analysis of variance, difficulty of topics, correlations of measures and, with --depth, pool bias."""
+    from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import cautions, evaluate
     from harness.experiments.task import task as make_task
@@ -172,7 +174,7 @@ def analyse(
     task = None
     if collection is not None:
         wanted = () if measures is None else measure_list(measures)
-        mapping = None if keys in (None, "none") else _keys(str(keys))
+        mapping = None if keys in (None, "none") else read_key_pairs(Path(str(keys)))
         find_readers(load_collection(collection), None)
         task = make_task(
             collection, edition=edition, protocol=protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none"
@@ -256,7 +258,7 @@ def kappa_(
     shown = [name or path.stem for name, path in zip(names, paths, strict=True)]
     if shown[0] == shown[1]:
         raise HarnessError(f"{shown[0]}: two files have this name; give each its own, as NAME=FILE")
-    first, second = (read_qrels(path, edition=name) for name, path in zip(shown, paths, strict=True))
+    first, second = (read_qrels(path, edition=name).judged() for name, path in zip(shown, paths, strict=True))
     made = provenance({str(path): qrels.sha256 for path, qrels in zip(paths, (first, second), strict=True)})
     _show(kappa_report(first, second, relevant_from, (shown[0], shown[1]), made), output)
 
@@ -329,12 +331,6 @@ def _of_lab(folder: Path, output: Path | None) -> tuple[list[Entry], Task]:
             entries.append(Entry(each.team, stored_run(each), each.primary))
     refuse(faults)
     return entries, lab.task()
-
-
-def _keys(file: str) -> dict[str, str]:
-    from harness.collections.keys import read_keys
-
-    return read_keys(Path(file), *key_columns(Path(file)))
 
 
 def _depths(entries: Sequence[Entry], depth: int, primary_depth: int | None, primary: Sequence[str]) -> dict[str, int]:

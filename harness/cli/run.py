@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from harness.cli.settings import RunSettings, checked, fixed, import_from_here, sweep_folder, swept, unvaried
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.data.trec import TAG
 from harness.errors import HarnessError, counted, suggestion
 from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
@@ -26,6 +25,7 @@ from harness.experiments.task import Task, task, unjudged
 from harness.experiments.trackers import Finished, Record, record
 from harness.io import checks, config
 from harness.io.console import out, say
+from harness.io.names import PLAIN_NAME, file_name
 from harness.render.write import first_page
 from harness.reports.comparison import headline
 from harness.reports.comparison import report as comparison_report
@@ -162,7 +162,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
         say(f"warning: {caution}")
     out(headline(evaluation))
     out(f"run: {produced.path}")
-    folder = Path(settings.output) / found.collection.name / produced.run.name
+    folder = Path(settings.output) / found.collection.name / file_name(produced.run.name)
     shown = first_page(write_changed(page, folder, settings.formats, say))
     out(f"report: {shown}")
     scores = evaluation.scores[0]
@@ -284,12 +284,11 @@ def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
         if name.startswith(f"system.{RESOURCES}"):  # a run is the same whatever it was given
             continue
         if "." in name or name not in {*fixed, "system", "collection"}:
-            plain = value if TAG.fullmatch(f"x{value}") else key({"value": value})[:8]
+            plain = value if PLAIN_NAME.fullmatch(f"x{value}") else key({"value": value})[:8]
             parts.append(f"-{name.rpartition('.')[2]}={plain}")
     suffix = "".join(parts)
-    return (
-        suffix if TAG.fullmatch(f"{'x' * 60}{suffix}") or not suffix else f"-{key({'overrides': dict(overrides)})[:12]}"
-    )
+    fits = not suffix or PLAIN_NAME.fullmatch(f"{'x' * 60}{suffix}")
+    return suffix if fits else f"-{key({'overrides': dict(overrides)})[:12]}"
 
 
 def summarise(folder: Path, formats: Sequence[str]) -> None:

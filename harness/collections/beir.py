@@ -146,10 +146,10 @@ class BeirCollection(Collection):
         """Returns the judgments; checks the numbers of topics and judgments against the configuration."""
         chosen = self.edition(edition)
         found = beir.qrels(self.data.files(), chosen.name)
-        declared = (chosen.topics or len(found.topics), chosen.judgments or len(found))
-        if (len(found.topics), len(found)) != declared:
+        numbers = len(found.topics), len(found.judged())
+        if numbers != (chosen.topics or numbers[0], chosen.judgments or numbers[1]):
             raise HarnessError(
-                f"{self.data.called}: {counted(len(found.topics), 'topic')} and {counted(len(found), 'judgment')}; "
+                f"{self.data.called}: {counted(numbers[0], 'topic')} and {counted(numbers[1], 'judgment')}; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
         return found
@@ -380,4 +380,4 @@ def survey(data: DataSet) -> Survey:
     if unknown:
         many = f"{len(unknown):,} such documents"
         raise HarnessError(f"{files.qrels[0]}: document {min(unknown)!r} is not in the corpus ({many})")
-    return Survey(count, len(found.topics), len(found), sum(map(len, listed.values())), texts)
+    return Survey(count, len(found.topics), len(found.judged()), sum(map(len, listed.values())), texts)

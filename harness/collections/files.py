@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.collections import foreign
 from harness.collections.readers import leansearch, mathlib, ntcir, saber, stacks
-from harness.collections.readers.streams import json_items
 from harness.data import topic_files
+from harness.data.records import json_items
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, parse_qrels
 from harness.errors import HarnessError, format_error
@@ -113,7 +113,7 @@ def _topics_form(data: bytes, path: Path) -> str:
         return "jsonl"
     if text.startswith("["):
         _, first = next(json_items(data, str(path)), (1, {}))
-        return "leansearch" if "queries" in first else "mathlib-qr"
+        return "leansearch" if "queries" in first else "mathlib-qr" if "full_name" in first else "jsonl"
     columns = text.partition("\n")[0].rstrip("\r").split("\t")
     if set(mathlib.NAMES) <= set(columns):
         return "mathlib-names"

@@ -41,19 +41,15 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class generated
     return found
 
 
-def files(name: str) -> tuple[Path, Path | None, int]:
-    """Returns files of judgments (TREC) and of topics (JSON lines, or None), and the number of negative grades.
-
-    Judgments with a grade below 0 are dropped: such a document counts as not judged, as in trec_eval.
-    """
+def files(name: str) -> tuple[Path, Path | None]:
+    """Returns files of judgments (TREC) and of topics (JSON lines, or None)."""
     found = dataset(name, "qrels")
-    judged = list(_read(name, found.qrels_iter()))
-    lines = [f"{row.query_id}\t0\t{row.doc_id}\t{row.relevance}\n" for row in judged if row.relevance >= 0]
+    lines = (f"{row.query_id}\t0\t{row.doc_id}\t{row.relevance}\n" for row in _read(name, found.qrels_iter()))
     topics = None
     if found.has_queries():
         queries = ({"id": row.query_id, "title": _text(row)} for row in _read(name, found.queries_iter()))
         topics = _kept(name, "topics.jsonl", (json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
-    return _kept(name, "qrels.txt", lines), topics, sum(row.relevance < 0 for row in judged)
+    return _kept(name, "qrels.txt", lines), topics
 
 
 def corpus(name: str) -> Corpus:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from harness.collections import beir, excluded, foreign, irds
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
 from harness.collections.files import JUDGMENTS, OF_FOLDERS, TOPICS
-from harness.errors import HarnessError, counted, gather, refuse, suggestion
+from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io import config
 from harness.io.arguments import checked_arguments
@@ -264,16 +264,8 @@ def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
 
 
 def _of_ir_datasets(name: str) -> Collection:
-    qrels, topics, below = irds.files(name)
-    note = (
-        (
-            f"{counted(below, 'judgment has', 'judgments have')} a grade below 0 and {'is' if below == 1 else 'are'} "
-            "left out: such documents count as not judged.",
-        )
-        if below
-        else ()
-    )
-    return replace(local_collection(qrels, topics, "pandoc"), name=irds.label(name), title=name, notes=note, where=name)
+    qrels, topics = irds.files(name)
+    return replace(local_collection(qrels, topics, "pandoc"), name=irds.label(name), title=name, where=name)
 
 
 def _files(mapping: Mapping[str, Any]) -> Iterator[tuple[str, object, _Kind]]:

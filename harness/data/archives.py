@@ -32,7 +32,7 @@ def is_packed(path: Path) -> bool:
     >>> is_packed(Path("bm25.zip")), is_packed(Path("bm25.run.gz"))
     (True, False)
     """
-    return path.name.lower().endswith(_ENDINGS) or path.is_dir()
+    return path.is_dir() or (path.name.lower().endswith(_ENDINGS) and not path.is_fifo())
 
 
 def run_content(path: Path) -> bytes:

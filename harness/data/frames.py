@@ -106,6 +106,13 @@ def check_ids(columns: Iterable[Iterable[object]]) -> None:
                 raise ValueError(f"an id is {field!r}, expected text or a whole number")
 
 
+def encoded(lines: Sequence[str]) -> bytes:
+    """Returns lines of a table as UTF-8; raises ValueError for a topic that a file could not hold."""
+    if any(line.startswith("#") for line in lines):
+        raise ValueError("a topic id begins with '#', which begins a comment in files of runs and judgments")
+    return "\n".join(lines).encode()
+
+
 def checked(what: str, make: Callable[[], T]) -> T:
     """Calls `make`; converts its errors for invalid values to a HarnessError that begins with `what`."""
     try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
 
 from harness.data.columns import (
+    BOM,
     WIDE,
-    Bools,
     Floats,
     Text,
     integers,
@@ -32,6 +33,7 @@ JUDGMENTS = ("topic", "iteration", "document", "grade")
 LARGEST_GRADE = 1 << 53  # whole numbers are exact up to here, and no sum of gains is infinite
 ITERATIONS = (b"Q0", b"0", b"_")  # valid values of column 2 in a TREC run
 FORMAT_SAMPLE = 1 << 14  # bytes
+_COMMENT = re.compile(rb"^#[^\n]*", re.MULTILINE)
 
 
 def run_format(data: bytes, asked: str | None, path: str) -> str:
@@ -74,13 +76,12 @@ class Columns:
 
     Parameters
     ----------
-    names : the file's columns, those of `FORMATS` or `JUDGMENTS`.
+    names : the file's columns, those of `FORMATS` or `JUDGMENTS`, or of a header.
     strict : column 2 of a TREC run is validated.
-    whole : grades must be whole numbers.
     """
 
-    def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool = False, whole: bool = False) -> None:
-        self.names, self.strict, self.whole = names, strict, whole
+    def __init__(self, lines: int, names: tuple[str, ...], *, strict: bool = False) -> None:
+        self.names, self.strict = names, strict
         self.topic, self.doc = Groups(lines), IdColumn(lines)
         self.context = IdColumn(lines) if "formula" in names else None
         self.value: Floats = np.empty(lines)  # scores or grades
@@ -94,7 +95,7 @@ class Columns:
         at, scratch, tag = self.rows, self._scratch, self.tag.encode()
         columns = (self.doc, self.context, self.value, self.rank)
         rows = plain_rows(source, at, self._roles, *columns, tag if self.rows else b"", scratch)
-        if not rows or ("grade" in self.names and _wrong_grades(self.value[at : at + rows], self.whole).any()):
+        if not rows or ("grade" in self.names and (self.value[at : at + rows] > LARGEST_GRADE).any()):
             return False
         if not at and "tag" in self.names:
             self.tag = tag_of(source, scratch)
@@ -107,14 +108,15 @@ class Columns:
         """Adds the columns of one block; faults are added to those of the table."""
         names, at = self.names, slice(self.rows, self.rows + len(table.line))
         self.line.put(self.rows, table.line)
-        doc_column = 2 if "document" in names else 1
-        self.topic.put(self.rows, table.ids(0, "topic"))
-        self.doc.put(self.rows, table.ids(doc_column, names[doc_column]))
+        doc = next(name for name in ("document", "formula", "post") if name in names)
+        self.topic.put(self.rows, table.ids(names.index("topic"), "topic"))
+        self.doc.put(self.rows, table.ids(names.index(doc), doc))
         if self.context is not None:
             self.context.put(self.rows, table.ids(2, "post"))
         if "grade" in names:
-            self.value[at] = table.numbers(names.index("grade"), "grade")
-            _check_grades(table, self.value[at], self.whole)
+            column = names.index("grade")
+            self.value[at] = grade = table.numbers(column, "grade")
+            table.each(grade > LARGEST_GRADE, lambda row: f"grade {table.text(row, column)} is above {LARGEST_GRADE:,}")
         else:
             self.value[at] = table.numbers(names.index("score"), "score")
             self._put_rank(table, at)
@@ -143,31 +145,31 @@ class Columns:
         )
 
 
-def _check_grades(table: Table, grade: Floats, whole: bool) -> None:
-    table.each(grade > LARGEST_GRADE, lambda row: f"grade {table.text(row, 3)} is above {LARGEST_GRADE:,}")
-    table.each(grade < 0, lambda row: f"grade {table.text(row, 3)} is negative, expected 0 or more")
-    if whole:
-        table.each(_broken(grade), lambda row: f"grade {table.text(row, 3)} is not a whole number")
+def without_comments(data: bytes) -> bytes:
+    """Returns a file with blank lines in place of comments, lines that begin with `#`, as trec_eval 10 reads it.
+
+    Examples
+    --------
+    >>> without_comments(b"# topic iteration document grade\\n1 0 d1 2\\n")
+    b'\\n1 0 d1 2\\n'
+    """
+    body = data.removeprefix(BOM)
+    if not body.startswith(b"#") and b"\n#" not in body:
+        return data
+    return _COMMENT.sub(b"", body)
 
 
-def _wrong_grades(grade: Floats, whole: bool) -> Bools:
-    """Returns which grades `_check_grades` reports."""
-    wrong: Bools = (grade > LARGEST_GRADE) | (grade < 0)
-    return wrong | _broken(grade) if whole else wrong
+def line_numbers(data: bytes) -> list[int]:
+    """Returns the number of each line that is neither blank nor a comment, from 1."""
+    content = without_comments(data).removeprefix(BOM).split(b"\n")
+    return [number for number, line in enumerate(content, 1) if line.strip()]
 
 
-def _broken(grade: Floats) -> Bools:
-    broken: Bools = np.isfinite(grade) & (grade != np.floor(grade))
-    return broken
-
-
-def read_columns(
-    data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False, whole: bool = False
-) -> Columns:
+def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False) -> Columns:
     """Reads the columns of a run or of judgments with these names; faults of lines are added to `faults`."""
     blocks = list(pieces(data, WIDE))  # which counts their lines
     lines = blocks[-1].line_of(blocks[-1].size)
-    columns = Columns(lines, names, strict=strict, whole=whole)
+    columns = Columns(lines, names, strict=strict)
     for wide in blocks:
         if columns.put_plain(wide):
             continue

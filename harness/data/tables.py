@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +29,9 @@ from harness.data.columns import (
 from harness.errors import FormatError, Problem, counted, format_error
 from harness.io.ids import LONGEST_ID
 
-PROBLEM_LIMIT = 20
+PROBLEM_LIMIT = 20  # problems of a file that are shown
+MOST_ALIKE = 5  # problems of one kind that are shown one by one
+_DETAILS = re.compile(r"'[^']*'|\"[^\"]*\"|-?[0-9][0-9.,e+-]*")  # parts of messages that differ within a kind
 
 
 class Faults:
@@ -35,28 +39,40 @@ class Faults:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.problems: list[Problem] = []
-        self.hidden = 0  # faults counted but not shown
+        self._kinds: dict[str, list[Problem]] = {}
+        self._counts: Counter[str] = Counter()
 
     def add(self, line: int, reason: str) -> None:
         """Records one fault of one line."""
-        self.problems.append(Problem(self.path, line, reason))
+        self._take([Problem(self.path, line, reason)], 1)
 
     def each(self, rows: Bools, lines: Index, reason: Callable[[int], str]) -> None:
-        """Records a problem for every marked row; all are counted, the first ones shown."""
+        """Records one kind of problem for every marked row; all are counted, the first ones kept."""
         marked = np.flatnonzero(rows)
-        self.problems += [Problem(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
-        self.hidden += max(0, marked.size - PROBLEM_LIMIT)
+        first = [Problem(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
+        if first:
+            self._take(first, marked.size)
+
+    def _take(self, problems: list[Problem], count: int) -> None:
+        kind = _DETAILS.sub("", problems[0].reason)
+        self._kinds.setdefault(kind, []).extend(problems)
+        self._counts[kind] += count
 
     def close(self) -> None:
-        """Raises FormatError if anything was added."""
-        if not self.problems:
+        """Raises FormatError if anything was added; problems of one kind on many lines become one."""
+        shown: list[Problem] = []
+        for kind, problems in self._kinds.items():
+            ordered = sorted(problems, key=lambda problem: problem.line)
+            if (count := self._counts[kind]) > MOST_ALIKE:
+                first = ordered[0]
+                lines = ", ".join(str(problem.line) for problem in ordered[1 : MOST_ALIKE + 1])
+                ordered = [Problem(self.path, first.line, f"{first.reason} (and {count - 1:,} more: {lines}, ...)")]
+            shown += ordered
+        if not shown:
             return
-        ordered = sorted(self.problems, key=lambda problem: problem.line)
-        shown = ordered[:PROBLEM_LIMIT]
-        more = len(ordered) - len(shown) + self.hidden
-        if more:
-            shown.append(Problem(self.path, 0, f"and {more} more problem{'s' if more > 1 else ''}"))
+        shown.sort(key=lambda problem: problem.line)
+        if (more := len(shown) - PROBLEM_LIMIT) > 0:
+            shown[PROBLEM_LIMIT:] = [Problem(self.path, 0, f"and {counted(more, 'more problem')}")]
         raise FormatError(shown)
 
 
@@ -139,7 +155,7 @@ def table_of(source: Text, names: tuple[str, ...], faults: Faults) -> Table | No
     refuse_binary(source, lines, faults.path)
     right = lines.count == len(names)
     if not right.all():
-        _report_columns(faults, lines, names)
+        _report_columns(source, faults, lines, names)
     if not right.any():
         return None
     # Transposed, so that each column is contiguous in memory.
@@ -159,9 +175,16 @@ def refuse_binary(source: Text, lines: Lines, path: str) -> None:
         )
 
 
-def _report_columns(faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
+def _report_columns(source: Text, faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
     expected = f"expected {len(names)} ({' '.join(names)})"
-    faults.each(lines.count != len(names), lines.line, lambda row: f"{counted(lines.count[row], 'column')}, {expected}")
+
+    def reason(row: int) -> str:
+        first = int(lines.first[row])
+        commas = lines.count[row] == 1 and "," in source.field(int(lines.start[first]), int(lines.length[first]))
+        remedy = ", separated by blanks or tabs, not commas" if commas else ""
+        return f"{counted(lines.count[row], 'column')}, {expected}{remedy}"
+
+    faults.each(lines.count != len(names), lines.line, reason)
 
 
 class IdColumn:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import html
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.data.markup import Marked, numbered, read_markup, repair_entities, trimmed
+from harness.data.records import TOPIC, json_items, json_lines
 from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted, format_error
 from harness.formulas.text.delimiters import Dollars
@@ -197,18 +197,20 @@ def with_dollars(topics: Topics, dollars: Dollars) -> Topics:
     return Topics(tuple(map(read, topics)))
 
 
+_FIELDS = {**dict.fromkeys(("_id", *TOPIC), "id"), **dict.fromkeys(("text", "query"), "title")}
+
+
 def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
-    """Reads JSON lines with the fields of `Topic`; `id` and `title` are required."""
+    """Reads JSON lines, or a JSON list of objects, with the fields of `Topic`; `id` and `title` are required.
+
+    Their names may be those of BEIR and ir_datasets (`_id`, `query_id`, `text`, `query`); `metadata` is ignored.
+    """
     topics = []
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
-    for number, line in numbered_lines(data, path):
-        if line.lstrip()[0] not in "{[":
-            raise format_error(
-                path, number, "expected a JSON object on each line; for other formats set reader: tsv or trec"
-            )
+    for number, found in _objects(data, path):
+        row = {_FIELDS.get(name, name): value for name, value in found.items() if name != "metadata"}
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict) or not {"id", "title"} <= set(row) <= set(known):
+            if not {"id", "title"} <= set(row) <= set(known) or len(row) + ("metadata" in found) < len(found):
                 raise ValueError(f"expected an object with the keys {', '.join(known)}")
             if not all(isinstance(row.get(key, ""), str) for key in ("id", "title", "body", "language")):
                 raise ValueError("id, title, body and language must be text")
@@ -222,6 +224,19 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
         words = (row["id"], row["title"], row.get("body", ""))
         topics.append((number, Topic(*words, tags, formulas, row.get("language", language), attributes)))
     return unique(topics, path)
+
+
+def _objects(data: bytes, path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yields the objects of JSON lines or of a JSON list, each with its line."""
+    lines = numbered_lines(data, path)
+    if lines and lines[0][1].lstrip().startswith("["):
+        return json_items(data, path)
+    for number, line in lines:
+        if line.lstrip()[0] != "{":
+            raise format_error(
+                path, number, "expected a JSON object on each line; for other formats set reader: tsv or trec"
+            )
+    return json_lines(lines, path)
 
 
 def _text(data: bytes, path: str) -> str:

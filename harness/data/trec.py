@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,25 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data import preferences
-from harness.data.archives import is_packed, run_content
+from harness.data.archives import RUNS, is_packed, run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
-from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
-from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format
+from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, encoded, flat, frame, library
+from harness.data.judgment_forms import judgment_table
+from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format, without_comments
 from harness.data.tables import Faults, LineNumbers, check_text
-from harness.errors import HarnessError, Problem, counted
+from harness.errors import HarnessError, Problem, counted, shortened
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import read_bytes, sha256
 from harness.io.kernels import kernel
+from harness.io.names import NAME_RULE, check_name, is_name
 
 if TYPE_CHECKING:
     import ir_measures
     import ranx
     from pandas import DataFrame
-
-TAG = re.compile(r"\w[\w.+=,@()~#%-]{0,127}")
-TAG_RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class Run:
 
     Attributes
     ----------
-    name : name of the run, valid as a file name.
+    name : name of the run, a label of any characters (`harness.io.names`).
     topics : distinct topic ids, in order of first appearance.
     topic : int32, shape (lines,). Index into `topics`.
     doc : bytes, shape (lines,). Document ids in UTF-8.
@@ -153,7 +150,7 @@ class Qrels:
     topics : distinct topic ids, in order of first appearance.
     topic : int32, shape (judgments,). Index into `topics`.
     doc : bytes, shape (judgments,). Document ids in UTF-8.
-    grade : float64, shape (judgments,). Zero or above.
+    grade : float64, shape (judgments,). Below 0: not judged, as in trec_eval; see `judged`.
     sha256 : checksum of the file's bytes (unpacked).
 
     Examples
@@ -185,6 +182,13 @@ class Qrels:
         """Hash of each judgment's (topic, document), as `Run.key`."""
         return pair_hashes(self.topics, self.topic, self.doc)
 
+    def judged(self) -> Qrels:
+        """Returns the judgments without grades below 0, which mean not judged; all topics stay."""
+        kept = self.grade >= 0
+        if kept.all():
+            return self
+        return replace(self, topic=self.topic[kept], doc=self.doc[kept], grade=self.grade[kept])
+
     def to_dict(self) -> dict[str, dict[str, int]]:
         """Returns topic -> document -> grade, the format of pytrec_eval.
 
@@ -206,7 +210,7 @@ class Qrels:
 
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
-        """Returns judgments from topic -> document -> grade; grades may be any number from 0 up."""
+        """Returns judgments from topic -> document -> grade; validated like a file."""
         return Qrels.from_rows(edition, checked(f"judgments {edition}", lambda: list(flat(judgments))))
 
     def frame(self) -> DataFrame:
@@ -248,7 +252,8 @@ class Qrels:
         what = f"judgments {edition}"
         checked(what, lambda: check_ids(row[:2] for row in rows))
         lines = checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
-        return parse_qrels(checked(what, "\n".join(lines).encode), what, edition=edition, whole=False)
+        data = checked(what, lambda: encoded(lines))
+        return _qrels_of(data, JUDGMENTS, what, edition, sha256(data))
 
 
 def _pairs(lines: Run | Qrels) -> dict[str, Any]:
@@ -303,7 +308,7 @@ def run_from_columns(
         with_posts = zip(*columns, values, strict=True)
         lines = [f"{topic}\t{doc}\t{post}\t0\t{score!r}\t-" for topic, doc, post, score in with_posts]
     layout = "trec" if context is None else "arqmath-task2"
-    return parse_run("\n".join(lines).encode(), path, name=name, format=layout)
+    return parse_run(encoded(lines), path, name=name, format=layout)
 
 
 def parse_run(
@@ -314,7 +319,7 @@ def parse_run(
     format: str | None = None,
     known_topics: Collection[str] | None = None,
 ) -> Run:
-    """Parses a run from the (decompressed) bytes of its file.
+    """Parses a run from the (decompressed) bytes of its file; lines that begin with `#` are comments.
 
     Parameters
     ----------
@@ -328,15 +333,16 @@ def parse_run(
     FormatError
         With every problem found, up to `PROBLEM_LIMIT`.
     """
-    check_text(data, path)
-    names = FORMATS[run_format(data, format, path)]
+    table = without_comments(data)
+    check_text(table, path)
+    names = FORMATS[run_format(table, format, path)]
     faults = Faults(path)
-    columns = read_columns(data, names, faults, strict=format is None)
+    columns = read_columns(table, names, faults, strict=format is None)
     n, tag = columns.rows, columns.tag
-    if name is None and n and not TAG.fullmatch(tag):
-        faults.add(columns.line[0], f"run tag {tag!r} does not fit a file name: {TAG_RULE}")
-    if name is not None and not TAG.fullmatch(name):
-        raise HarnessError(f"{path}: run name {name!r} does not fit a file name: {TAG_RULE}")
+    if name is None and n and not is_name(tag):
+        faults.add(columns.line[0], f"run tag {shortened(tag, 80)!r} is not a name: expected {NAME_RULE}")
+    if name is not None:
+        check_name(name, path)
     if not n:
         faults.close()
     run = Run(
@@ -349,7 +355,7 @@ def parse_run(
         sha256(data),
         source=path,
     )
-    del data  # frees the text before the following steps allocate memory
+    del data, table  # frees the text before the following steps allocate memory
     line = columns.line
     warnings = _check_ranks(columns.rank[:n], line, path, run)
     del columns
@@ -425,32 +431,30 @@ def read_run(
 def run_bytes(path: Path) -> bytes:
     """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`."""
     rehearsal.refuse(path)
-    return run_content(path) if is_packed(path) else read_bytes(path)
+    return run_content(path) if is_packed(path) else read_bytes(path, members=RUNS)
 
 
-def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> Qrels:
-    """Parses judgments from the bytes of a four-column file: topic, iteration, document, grade.
+def parse_qrels(data: bytes, path: str, *, edition: str) -> Qrels:
+    """Parses judgments from the (decompressed) bytes of a file; `harness.data.judgment_forms` lists the forms.
 
-    Preferences in five columns become grades, which need not be whole: see `harness.data.preferences`.
-
-    Parameters
-    ----------
-    whole : refuse grades that are not whole numbers (`2.0` is whole), as required in TREC files.
+    Grades are numbers: those below 0 mean not judged, as in trec_eval, and those that are not whole are gains as they
+    are. Levels of preferences (`harness.data.preferences`) become grades. Lines that begin with `#` are comments.
 
     Raises
     ------
     FormatError
         The file has problems, all of which are listed: wrong numbers of columns, invalid grades, duplicates.
     """
-    check_text(data, path)
-    if whole and preferences.is_five_columns(data):
-        found = [row for _, row in preferences.rows(data, path)]
-        return replace(Qrels.from_rows(edition, found), sha256=sha256(data))
+    return _qrels_of(*judgment_table(data, path), path, edition, sha256(data))
+
+
+def _qrels_of(table: bytes, names: tuple[str, ...], path: str, edition: str, checksum: str) -> Qrels:
+    check_text(table, path)
     faults = Faults(path)
-    columns = read_columns(data, JUDGMENTS, faults, whole=whole)
+    columns = read_columns(table, names, faults)
     topic, n = columns.topic, columns.rows
     doc, grade = strings(columns.doc.words[:n]), columns.value[:n]
-    qrels = Qrels(edition, topic.names(), topic.index[:n], doc, grade, sha256(data))
+    qrels = Qrels(edition, topic.names(), topic.index[:n], doc, grade, checksum)
     _report_duplicates(faults, qrels.key, qrels, columns.line, "is judged")
     faults.close()
     return qrels
@@ -458,7 +462,7 @@ def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> 
 
 @checked_arguments
 def read_qrels(path: Path | str, *, edition: str = "") -> Qrels:
-    """Reads judgments in TREC format with whole grades (plain, gzip, xz or zstd). See `parse_qrels`.
+    """Reads judgments: TREC's columns, BEIR's, JSON lines or Parquet (plain, gzip, xz, zstd or zip). See `parse_qrels`.
 
     Examples
     --------

@@ -26,7 +26,8 @@ def write_run(run: Run, path: Path, *, format: str = "trec") -> None:
 def run_text(run: Run, *, format: str = "trec") -> str:
     """Returns a run in TREC (or ARQMath) format: topics in their order, scores descending, ranks from 1.
 
-    Equal scores keep their order in `run`; scores are written with enough digits to be read back unchanged.
+    Equal scores keep their order in `run`; scores are written with enough digits to be read back unchanged. Blanks in
+    the run's name become `_` in the tag.
 
     Raises
     ------
@@ -47,13 +48,14 @@ def run_text(run: Run, *, format: str = "trec") -> str:
         run.score[order].tolist(),
         strict=True,
     )
+    tag = "_".join(run.name.split())  # a column has no blanks
     layout = {
         "trec": "{topic}\tQ0\t{doc}\t{rank}\t{score!r}\t{name}\n",
         "arqmath-task1": "{topic}\t{doc}\t{rank}\t{score!r}\t{name}\n",
         "arqmath-task2": "{topic}\t{doc}\t{post}\t{rank}\t{score!r}\t{name}\n",
     }[format]
     return "".join(
-        layout.format(topic=run.topics[t], doc=d.decode(), post=p.decode(), rank=r, score=s, name=run.name)
+        layout.format(topic=run.topics[t], doc=d.decode(), post=p.decode(), rank=r, score=s, name=tag)
         for t, d, p, r, s in columns
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.data.frames import frame, joined
-from harness.data.trec import TAG, TAG_RULE, Run, read_run
+from harness.data.trec import Run, read_run
 from harness.errors import FormatError, HarnessError, Problem, counted, several
 from harness.experiments.task import Task
 from harness.io.arguments import checked_arguments
@@ -19,7 +19,7 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import distributions, parse_measures, without_diagnostics
+from harness.scoring.measures import distributions, parse_measure, parse_measures, without_diagnostics
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
@@ -63,6 +63,11 @@ class Evaluation:
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        """Remarks on the grades of the judgments, and warnings of the readers of the runs."""
+        return (*grade_remarks(self.task.scorer), *self.run_warnings)
+
+    @property
+    def run_warnings(self) -> tuple[str, ...]:
         """Warnings of the readers of the runs."""
         return tuple(str(warning) for run in self.runs for warning in run.warnings)
 
@@ -141,10 +146,7 @@ def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path]) -> 
         for stem in unnamed:
             if unnamed.count(stem) > 1:
                 raise HarnessError(f"{stem}: two run files share this name and a tag; rename one of them")
-        runs = [
-            run if name else _renamed(run, stem, path)
-            for run, name, stem, path in zip(runs, names, stems, paths, strict=True)
-        ]
+        runs = [run if name else replace(run, name=stem) for run, name, stem in zip(runs, names, stems, strict=True)]
     check_names(runs)
     return list(runs)
 
@@ -154,12 +156,6 @@ def check_names(runs: Iterable[Run]) -> None:
     for name, times in Counter(run.name for run in runs).items():
         if times > 1:
             raise HarnessError(f"{name}: {times} runs have this name; give each its own, as NAME=FILE")
-
-
-def _renamed(run: Run, name: str, path: Path) -> Run:
-    if not TAG.fullmatch(name):
-        raise HarnessError(f"{path}: run name {name!r} does not fit a file name: {TAG_RULE}")
-    return replace(run, name=name)
 
 
 @checked_arguments
@@ -266,6 +262,28 @@ def cautions(evaluation: Evaluation) -> tuple[str, ...]:
     return (*evaluation.warnings, *lacking, *strange, *([ties] if ties else []))
 
 
+def grade_remarks(scorer: Scorer) -> list[str]:
+    """Returns how grades below 0, and those that are not whole numbers, are taken by a scorer's measures."""
+    grade, protocol = scorer.qrels.grade, scorer.protocol
+    out = []
+    if below := int(np.count_nonzero(grade < 0)):
+        several = counted(below, "judgment has a grade below 0 and counts", "judgments have a grade below 0 and count")
+        out.append(f"{several} as not judged, as in trec_eval")
+    broken = grade[(grade != np.floor(grade)) & (grade > 0)]
+    binary = [protocol.label(name) for name in scorer.measures if _has_threshold(name)]
+    if broken.size and binary:
+        out.append(
+            f"grades are not whole numbers, such as {broken[0]:g}; relevant from {protocol.relevant_from:g} in "
+            f"{', '.join(binary)} (key relevant_from of protocol {protocol.name})"
+        )
+    return out
+
+
+def _has_threshold(name: str) -> bool:
+    measure = parse_measure(name)
+    return not measure.graded and not measure.diagnostic and measure.relevant_from is None
+
+
 def unjudged(scorer: Scorer, run: Run, scores: Scores) -> str:
     """Returns the warning on a run none of whose documents is judged for any topic; empty if one is."""
     remark = _strange(scorer, run, scores)
@@ -277,7 +295,7 @@ def _strange(scorer: Scorer, run: Run, scores: Scores) -> str:
     if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values).any():
         return ""
     docs = {doc.decode() for doc in run.doc.tolist()}
-    if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.doc.tolist()):
+    if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.judged().doc.tolist()):
         return ""
     return f"none of its {len(docs):,} documents is judged, such as {min(docs)!r}; is it a run on {scorer.collection}?"
 

@@ -18,6 +18,7 @@ from harness.experiments.task import Task, judged_pool, present, training_judgme
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256, sha256_file, write_all
+from harness.io.names import NAME_RULE, file_name, is_tag
 from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
@@ -133,12 +134,12 @@ def make(
         path, run_before = before
         say(f"{path}: reused, same configuration")
         return Produced(run_before, path, work.key, reused=True, basis=work.basis)
-    if work.named and (replaced := _replaced(work, runs / collection / f"{_name(work, work.named)}.run")):
+    if work.named and (replaced := _replaced(work, runs / collection / f"{file_name(_name(work, work.named))}.run")):
         say(replaced)
     say(f"running {built.name} on {collection}")
     excluded = task.scorer.exclusions
     with measuring() as meter:
-        folder = runs / "workspace" / built.name
+        folder = runs / "workspace" / file_name(built.name)
         run = built(Request(task.topics, task.corpus, folder, work.judgments, work.pool, excluded))
     if work.pool is not None:
         run = _in_pool(run, work.pool, meter, say)
@@ -146,7 +147,9 @@ def make(
         run = _without(run, excluded, meter, say)
     # The configured name, by which an earlier run is found; a system without one names its runs itself.
     name = _name(work, work.named or run.name, marked=run.name.endswith(MARK))
-    path = runs / collection / f"{name}.run"
+    if not is_tag(name):
+        raise HarnessError(f"system {built.name}: run name {name!r} is no tag: expected {NAME_RULE}, and no blanks")
+    path = runs / collection / f"{file_name(name)}.run"
     layout = "trec" if run.context is None else "arqmath-task2"
     if not work.named and (replaced := _replaced(work, path)):
         _check_same_system(work, path)
@@ -261,7 +264,7 @@ def _work(
 def _before(work: _Work, runs: Path, say: Say) -> tuple[Path, Run] | None:
     """Returns file and run of an earlier run with the same fingerprint, else None."""
     for mark in ("", MARK) if work.named else ():
-        path = runs / work.task.collection.name / f"{work.named}{work.suffix}{mark}.run"
+        path = runs / work.task.collection.name / f"{file_name(f'{work.named}{work.suffix}{mark}')}.run"
         run = _run_at(path, work.key, say)
         # Earlier versions kept documents outside the pool.
         if run is not None and (work.pool is None or len(within(run, work.pool)) == len(run)):

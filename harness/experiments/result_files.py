@@ -17,6 +17,7 @@ from harness.data.frames import library
 from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.files import read_bytes, write_all
+from harness.io.names import file_name
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores, scores_from_json
 from harness.version import __version__
@@ -108,7 +109,7 @@ def _mteb_files(scores: Sequence[Scores], folder: Path) -> dict[Path, bytes | st
     out: dict[Path, bytes | str] = {}
     for each in scores:
         revision = (each.run_sha256 or "unknown")[:40]
-        place = folder / "results" / f"{ORGANISATION}__{each.run.replace('/', '_').replace(' ', '')}" / revision
+        place = folder / "results" / f"{ORGANISATION}__{file_name(each.run)}" / revision
         path = place / f"{task_name(each.collection)}.json"
         if path in out:
             raise HarnessError(f"run {each.run}: has two scores on {each.collection}; mteb's results hold one")

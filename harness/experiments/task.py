@@ -137,6 +137,7 @@ def unjudged(
 
 def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, frozenset[str]]:
     """Returns topic -> judged documents, without grades; with keys (formula -> visual id), documents of judged keys."""
+    qrels = qrels.judged()
     of_key: dict[str, list[str]] = {}
     for doc, key in (keys or {}).items():
         of_key.setdefault(key, []).append(doc)
@@ -193,7 +194,7 @@ def training_judgments(names: Sequence[str]) -> Qrels:
     parts = []
     for name in names:
         collection, _, edition = name.partition("/")
-        parts.append(load_collection(collection).qrels(edition or None))
+        parts.append(load_collection(collection).qrels(edition or None).judged())
     topics: list[str] = []
     for name, part in zip(names, parts, strict=True):
         if both := set(topics) & set(part.topics):

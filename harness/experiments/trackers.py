@@ -18,6 +18,7 @@ from typing import Any
 
 from harness.errors import HarnessError, shortened
 from harness.io.console import say
+from harness.io.names import file_name
 from harness.scoring.scores import Scores
 from harness.sources import network
 from harness.store import sidecar
@@ -245,7 +246,7 @@ class Wandb(_Tracker):
         try:
             run.summary.update({**found.means, "topics": found.topics})
             if self.artifacts and found.files:
-                artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", found.name), type="run")
+                artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", file_name(found.name)), type="run")
                 for file in found.files:
                     artifact.add_file(str(file))
                 run.log_artifact(artifact)

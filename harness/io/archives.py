@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted, format_error, one_of
 from harness.io.compression import DamagedError, Unpacked
 
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError)
 MAX_ARCHIVE = 1 << 33  # bytes of one unpacked archive
 MAX_HEADERS = 1 << 20  # bytes between the contents of two members
 
@@ -54,6 +56,37 @@ def content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> I
     return stream
 
 
+def is_archive(data: bytes) -> bool:
+    """Returns whether a content is a zip or a tar archive."""
+    return data.startswith(b"PK\x03\x04") or data[257:262] == b"ustar"
+
+
+@contextmanager
+def only_member(data: bytes, path: object, names: Sequence[str] = ()) -> Iterator[IO[bytes]]:
+    """Opens the only file in an archive, or the only one with one of some names; raises `HarnessError`."""
+    try:
+        if data.startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(data)) as opened:
+                name = _only([each.filename for each in opened.infolist() if not each.is_dir()], path, names)
+                with opened.open(name) as stream:
+                    yield stream
+            return
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
+            name = _only([each.name for each in tar if not each.isdir()], path, names)
+            yield content(tar, tar.getmember(name), path)
+    except _DAMAGE as error:
+        raise format_error(path, 0, f"archive cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _only(found: list[str], path: object, names: Sequence[str]) -> str:
+    found = [name for name in found if "__MACOSX" not in name.split("/")]
+    wanted = [name for name in found if name.split("/")[-1] in names] or found
+    if len(wanted) != 1:
+        named = f", or one of them named {one_of(names)}" if names else ""
+        raise format_error(path, 0, f"is an archive of {counted(len(wanted), 'file')}, expected one file{named}")
+    return wanted[0]
+
+
 def check_inside(name: str, said: str) -> None:
     """Raises HarnessError for the name of a member that leads out of the archive's folder; `said` names the member."""
     if name.startswith("/") or ".." in name.split("/"):
@@ -66,7 +99,7 @@ def unzipped(archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(archive) as opened:
             yield opened
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGE as error:
         raise HarnessError(f"{archive}: cannot be read: {' '.join(str(error).split())}") from None
 
 

@@ -7,7 +7,7 @@ status 2, are a fault. An xz stream may be followed by a multiple of four zero b
 zstd, details depend on the version of the library: newer ones refuse surplus bits that 1.5.4 ignored.
 
 The path must be a regular file, or a pipe with a writer, such as a shell's `<(command)`: a writer must open it within
-`HARNESS_PIPE_SECONDS` (5), and may then take any time.
+`HARNESS_PIPE_SECONDS` (5), and may then take any time. After `keep_pipes`, a pipe may be read again.
 """
 
 from __future__ import annotations
@@ -234,6 +234,46 @@ class _Pipe(io.RawIOBase):
                 self._poll.poll()
 
 
+_kept: list[dict[tuple[int, int], tuple[_Pipe, bytearray]]] = []  # one or none: device and number of a pipe -> content
+
+
+def keep_pipes() -> None:
+    """Keeps what this process reads from pipes from now on, so that a pipe can be read several times, as a file can."""
+    _kept[:] = [{}]
+
+
+class _Again(io.RawIOBase):
+    """A pipe that is read from its beginning: first what was read of it before, then what comes next."""
+
+    def __init__(self, pipe: _Pipe, before: bytearray) -> None:
+        self._pipe, self._before, self._at = pipe, before, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._at == len(self._before):
+            self._before += view[: self._pipe.readinto(view)]
+        length = min(len(view), len(self._before) - self._at)
+        view[:length] = self._before[self._at : self._at + length]
+        self._at += length
+        return length
+
+
+def _opened_pipe(path: Path) -> io.RawIOBase:
+    state = path.stat()
+    key = state.st_dev, state.st_ino
+    for kept in _kept:
+        if key in kept:
+            return _Again(*kept[key])
+    pipe = _Pipe(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    for kept in _kept:
+        kept[key] = pipe, bytearray()
+        return _Again(*kept[key])
+    return pipe
+
+
 NO_FILES: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISDIR, "folder"),
     (stat.S_ISCHR, "device"),
@@ -259,8 +299,7 @@ def opened(path: Path) -> Iterator[io.BufferedIOBase]:
             if is_kind(mode):
                 raise format_error(path, 0, f"is a {what}, expected a file")
         if stat.S_ISFIFO(mode):
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with io.BufferedReader(_Pipe(handle), CHUNK) as pipe:
+            with io.BufferedReader(_opened_pipe(path), CHUNK) as pipe:
                 yield pipe
         else:
             with io.BufferedReader(io.FileIO(path), CHUNK) as file:

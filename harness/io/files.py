@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from harness.errors import HarnessError, format_error
 from harness.io import rehearsal, staged
+from harness.io.archives import is_archive, only_member
 from harness.io.compression import CHUNK, Unpacked, opened
 
 MOST_BYTES = 1 << 31  # maximum size of a file read into memory; a run of 10 million lines has about 500 MB
@@ -45,11 +46,14 @@ def cache_root() -> Path:
     return Path(base) / "mathir-harness"
 
 
-def read_bytes(path: Path, most: int | None = None) -> bytes:
+def read_bytes(path: Path, most: int | None = None, *, members: Sequence[str] = ()) -> bytes:
     """Returns the content of a file, decompressed if necessary; see `harness.io.compression`.
+
+    An archive (zip, tar) stands for the only file in it, whatever its own name is.
 
     Parameters
     ----------
+    members : names of files that are taken from an archive with several.
     most : maximum size of the content in bytes; default: the environment variable `HARNESS_MAX_BYTES`, else
         `MOST_BYTES`. In the last case, content above `SMALL` must not exceed `MOST_RATIO` times the compressed size.
         Run files of real systems have a ratio of 5 to 20.
@@ -72,15 +76,26 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
             if size > limit:
                 raise format_error(path, 0, f"larger than {limit:,} bytes{raising}")
             raw.seek(0)
-            return raw.read(size) + raw.read()  # reading a known size avoids copies
-        out = io.BytesIO()  # `getvalue` does not copy
-        while chunk := content.read(CHUNK):
-            length = out.write(chunk) and out.tell()
-            if length > limit:
-                raise format_error(path, 0, f"unpacks to more than {limit:,} bytes{raising}")
-            if content.packed and not (most or named) and length > max(SMALL, MOST_RATIO * content.taken):
-                raise format_error(path, 0, f"unpacks to more than {MOST_RATIO} times its size{raising}")
-        return out.getvalue()
+            data = raw.read(size) + raw.read()  # reading a known size avoids copies
+        else:
+            taken = (lambda: content.taken) if content.packed and not (most or named) else None
+            data = _limited(content, path, limit, raising, taken)
+        if not is_archive(data):
+            return data
+        with only_member(data, path, members) as inside:
+            return _limited(Unpacked(inside.read), path, limit, raising, None if most or named else lambda: len(data))
+
+
+def _limited(content: Unpacked, path: Path, limit: int, raising: str, taken: Callable[[], int] | None) -> bytes:
+    """Returns a content of at most `limit` bytes, and of `MOST_RATIO` times the bytes `taken` for it so far."""
+    out = io.BytesIO()  # `getvalue` does not copy
+    while chunk := content.read(CHUNK):
+        length = out.write(chunk) and out.tell()
+        if length > limit:
+            raise format_error(path, 0, f"unpacks to more than {limit:,} bytes{raising}")
+        if taken is not None and length > max(SMALL, MOST_RATIO * taken()):
+            raise format_error(path, 0, f"unpacks to more than {MOST_RATIO} times its size{raising}")
+    return out.getvalue()
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from harness.data.trec import TAG
 from harness.errors import HarnessError, format_error
 from harness.io.files import sha256
+from harness.io.names import PLAIN_NAME
 
 FILE = "journal.jsonl"
 Kind = Literal["automatic", "manual", "post-hoc"]
@@ -40,7 +40,7 @@ _SHA = re.compile("[0-9a-f]{64}")
 
 def is_name(text: str) -> bool:
     """Returns whether a text may name a team or a label, and thus a folder."""
-    return len(text) <= LONGEST_NAME and TAG.fullmatch(text) is not None
+    return len(text) <= LONGEST_NAME and PLAIN_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.data.trec import TAG
 from harness.errors import HarnessError
 from harness.experiments.redacted import DECIMALS
 from harness.io.files import sha256, write_all, write_atomic
+from harness.io.names import PLAIN_NAME
 from harness.labs.form import kept_scores, tagged
 from harness.labs.journal import Event, Journal, Submitted
 from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab
@@ -34,7 +34,7 @@ from harness.scoring.scores import Scores
 
 STAGING = ".staging"
 PLACE = "place"
-_PLACE = re.compile(rf"{TAG.pattern}/{TAG.pattern}\.v[1-9][0-9]*")
+_PLACE = re.compile(rf"{PLAIN_NAME.pattern}/{PLAIN_NAME.pattern}\.v[1-9][0-9]*")
 
 
 @dataclass(frozen=True)

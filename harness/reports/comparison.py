@@ -126,7 +126,7 @@ def _results(evaluation: Evaluation, comparison: Comparison | None) -> Section:
 def _data_and_protocol(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
     first = evaluation.scores[0]
     edition = evaluation.task.collection.edition(first.edition)
-    judged = evaluation.task.scorer.qrels
+    judged = evaluation.task.scorer.qrels.judged()
     text = Text(
         (
             f"{evaluation.task.collection.title}; judgments: {edition.title} "

@@ -61,7 +61,7 @@ def topic_pages(
     """
     first, known = scores[0], topics.by_id()
     judged: dict[str, dict[str, float]] = {topic: {} for topic in first.topics}
-    qrels = scorer.qrels
+    qrels = scorer.qrels.judged()
     places = [judged[topic] for topic in qrels.topics]
     docs = map(bytes.decode, qrels.doc.tolist())
     for topic, doc, grade in zip(qrels.topic.tolist(), docs, qrels.grade.tolist(), strict=True):

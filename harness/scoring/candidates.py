@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.data.layouts import line_numbers
 from harness.data.trec import Qrels, Run
 from harness.errors import format_error
 from harness.io.files import read_bytes, sha256
@@ -41,11 +42,10 @@ class Candidates:
 
 
 def _line(run: Run, row: int) -> int:
-    """Returns the line number of a result in its source file, accounting for blank lines."""
+    """Returns the line number of a result in its source file, accounting for blank lines and comments."""
     path = Path(run.source)
     if path.is_file():
         content = read_bytes(path)
         if sha256(content) == run.sha256:
-            lines = (number for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
-            return next(number for place, number in enumerate(lines) if place == row)
+            return line_numbers(content)[row]
     return row + 1

@@ -91,18 +91,18 @@ def restrict(qrels: Qrels, ids: Iterable[str]) -> tuple[Qrels, Coverage]:
     ----------
     ids : ids of the corpus's documents, in any order; iterated once.
     """
-    judged = set(qrels.doc.tolist())
-    there = judged.intersection(name.encode() for name in ids)
+    there = set(qrels.doc.tolist()).intersection(name.encode() for name in ids)
     keep = np.array([doc in there for doc in qrels.doc.tolist()], dtype=bool)
     rows = np.flatnonzero(keep)
+    judged = rows[qrels.grade[rows] >= 0]
     counts: dict[str, int] = {}
     grades: dict[str, set[float]] = {}
-    for topic, grade in zip(qrels.topic[rows].tolist(), qrels.grade[rows].tolist(), strict=True):
+    for topic, grade in zip(qrels.topic[judged].tolist(), qrels.grade[judged].tolist(), strict=True):
         name = qrels.topics[topic]
         counts[name] = counts.get(name, 0) + 1
         grades.setdefault(name, set()).add(grade)
     frozen = {name: frozenset(found) for name, found in grades.items()}
-    coverage = Coverage(len(qrels), int(rows.size), len(qrels.topics), counts, frozen)
+    coverage = Coverage(len(qrels.judged()), int(judged.size), len(qrels.topics), counts, frozen)
     if coverage.complete:
         return qrels, coverage
     left = np.unique(qrels.topic[rows])

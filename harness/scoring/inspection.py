@@ -14,8 +14,9 @@ import numpy as np
 
 from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
-from harness.errors import counted
+from harness.errors import FormatError, HarnessError, counted
 from harness.scoring.ordering import as_single
+from harness.scoring.scorer import Scorer
 
 Level = Literal["error", "warning", "note"]
 HEAD = 10  # results of a topic that people look at
@@ -25,12 +26,16 @@ MOST = 0.9  # share of topics from which a pattern is reported
 
 @dataclass(frozen=True)
 class Rule:
-    """A check: its name, what it looks for, and why that matters."""
+    """A check: its name, what it looks for, and why that matters.
+
+    `refused` says whether scoring refuses the run.
+    """
 
     name: str
     level: Level
     title: str
     help: str
+    refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,12 @@ class Finding:
 
 
 _LISTED = (
-    Rule("format", "error", "The file is not a valid run", "Scoring refuses the file until the line is mended."),
-    Rule("unknown-topic", "error", "Results for a topic that the collection lacks", "Scoring refuses the file."),
+    Rule("format", "error", "The file is not a valid run", "Scoring refuses the file until the line is mended.", True),
+    Rule("unknown-topic", "error", "Results for a topic that the collection lacks", "Scoring refuses the file.", True),
+    Rule("not-scored", "error", "The run cannot be scored", "Scoring refuses the file for this reason.", True),
     Rule("unknown-document", "error", "Documents that the corpus lacks", "They can only count as not relevant."),
     Rule("no-judged-document", "warning", "No document is judged", "The run may be of another collection."),
+    Rule("unjudged-topics", "note", "Topics without judgments", "Scoring ignores their results."),
     Rule("missing-topics", "warning", "Topics without results", "Most protocols score them as 0."),
     Rule("short-topics", "note", "Topics with few results", "Cutoff measures count missing results as not relevant."),
     Rule("beyond-depth", "note", "Results beyond the depth of the protocol", "Scoring ignores them."),
@@ -105,6 +112,7 @@ class Against:
     qrels : judgments, of documents' keys if `keys` is given.
     keys : document -> key of de-duplication.
     depth : depth of the protocol.
+    scorer : scores the run, as the command `score` does; what it refuses is an error.
     """
 
     topics: Collection[str] | None = None
@@ -113,6 +121,7 @@ class Against:
     qrels: Qrels | None = None
     keys: Mapping[str, str] | None = None
     depth: int | None = None
+    scorer: Scorer | None = None
 
 
 def inspect(run: Run, against: Against | None = None) -> list[Finding]:
@@ -128,7 +137,14 @@ def inspect(run: Run, against: Against | None = None) -> list[Finding]:
     order = np.lexsort((-run.score, run.topic))  # by topic and score, ties in the order of the file
     rank = np.arange(len(run)) - np.searchsorted(run.topic[order], run.topic[order])
     seen = _Sorted(run, order, rank)
-    found = [*_coverage(seen, given), *_orders(seen), *_scores(seen), *_rankings(seen), *_judged(seen, given)]
+    found = [
+        *_topics(seen, given),
+        *_coverage(seen, given),
+        *_orders(seen),
+        *_scores(seen),
+        *_rankings(seen),
+        *_judged(seen, given),
+    ]
     places = {name: place for place, name in enumerate(RULES)}
     return sorted(found, key=lambda finding: places[finding.rule.name])
 
@@ -162,14 +178,35 @@ def _such(count: int, what: str, example: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}, such as {example!r}"
 
 
+def _topics(seen: _Sorted, given: Against) -> Iterator[Finding]:
+    """Yields what scoring refuses, and topics that it ignores."""
+    run = seen.run
+    if given.topics is not None and (strange := [name for name in run.topics if name not in given.topics]):
+        said = _such(len(strange), "topic", strange[0])
+        yield _find("unknown-topic", f"the collection lacks {said}", _first(run, strange[0]))
+        return
+    if given.scorer is None:
+        return
+    try:
+        given.scorer(run)
+    except FormatError as error:
+        yield from (Finding(RULES["not-scored"], each.reason, line=each.line) for each in error.problems)
+    except HarnessError as error:
+        yield from (_find("not-scored", line) for line in error.lines)
+    else:
+        asked = set(given.scorer.qrels.topics)
+        if unjudged := [name for name in run.topics if name not in asked]:
+            said = _such(len(unjudged), "topic", unjudged[0])
+            yield _find("unjudged-topics", f"no judgments for {said}", _first(run, unjudged[0]))
+
+
+def _first(run: Run, topic: str) -> int:
+    """Returns the first row of a topic."""
+    return int(np.argmax(run.topic == run.topics.index(topic)))
+
+
 def _coverage(seen: _Sorted, given: Against) -> Iterator[Finding]:
     run = seen.run
-    if given.topics is not None:
-        strange = [at for at, name in enumerate(run.topics) if name not in given.topics]
-        if strange:
-            row = int(np.argmax(run.topic == strange[0]))
-            said = _such(len(strange), "topic", run.topics[strange[0]])
-            yield _find("unknown-topic", f"the collection lacks {said}", row)
     if given.expected is not None and (lacking := sorted(set(given.expected) - set(run.topics))):
         of = f"{len(lacking):,} of {len(given.expected):,} topics have no results, such as {lacking[0]!r}"
         yield _find("missing-topics", of)

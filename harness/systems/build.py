@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.data.trec import TAG, TAG_RULE, Run
+from harness.data.trec import Run
 from harness.errors import HarnessError, SystemRaisedError, refuse, suggestion, system_raised
 from harness.io import config, interrupt, memory
 from harness.io.arguments import checked_arguments
 from harness.io.console import NO_READER
+from harness.io.names import NAME_RULE, is_tag
 from harness.systems.base import Request, System
 from harness.systems.resources import declared
 from harness.systems.states import ABOUT, check_registered, missing_modules
@@ -56,10 +57,10 @@ class Built:
 
     @property
     def name(self) -> str:
-        """Name of the system in messages: its own name if that is a valid file name, else the name of its class."""
+        """Name of the system in messages: its own name if it is one word, else the name of its class."""
         named = (self.configuration or {}).get("name") or getattr(self.system, "name", None)
         called = str(named or getattr(self.system, "__name__", ""))
-        return called if TAG.fullmatch(called) else type(self.system).__name__
+        return called if is_tag(called) else type(self.system).__name__
 
     @property
     def module(self) -> str:
@@ -178,8 +179,8 @@ def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, insp
         if kind in _KINDS and type(value) is not kind:
             faults.append(f"key {key!r} is {value!r}, expected {_KINDS[kind]}")
     name = parameters.get("name")
-    if isinstance(name, str) and not TAG.fullmatch(name):
-        faults.append(f"key 'name' is {name!r}, which does not fit a file name: {TAG_RULE}")
+    if isinstance(name, str) and not is_tag(name):
+        faults.append(f"key 'name' is {name!r}, which is no tag of a run: expected {NAME_RULE}, and no blanks")
     for key, parameter in known.items():
         needed = parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if needed and parameter.default is inspect.Parameter.empty and parameters.get(key) is None:

@@ -57,7 +57,7 @@ class Case:
 def judged_share(ranking: Mapping[str, float], judged: Mapping[str, int], k: int) -> float:
     """Judged@k as ir_measures defines it (of the results there are), but in trec_eval's order of ties."""
     order = sorted(ranking, key=lambda doc: (c_float(ranking[doc]).value, doc.encode()), reverse=True)
-    return sum(doc in judged for doc in order[:k]) / len(order[:k])
+    return sum(judged.get(doc, -1) >= 0 for doc in order[:k]) / len(order[:k])
 
 
 def disagreements(case: Case, change: Change = lambda how: how) -> list[str]:
@@ -101,7 +101,8 @@ TOPICS = ("1", "10", "A.1", "A.10", "тема", "a-topic-id-that-is-longer-than-
 TIED = (3.0, 2.0, 1.0)
 NEAR = tuple(1 + i * 1e-9 for i in range(8))  # all the same 32-bit float
 ODD = (0.0, -0.0, 1e-50, -1e-46, -1.5, 1e39, 1e300, -1e39, 16777216.0, 16777217.0)
-GRADES = ((0, 1), (0, 0, 0, 1, 2, 3), (1, 2, 3), (0,))  # the last two: none non-relevant, none relevant
+# The third and fourth: none non-relevant, none relevant; the last as in TREC Web: -2 is in the pool and not judged.
+GRADES = ((0, 1), (0, 0, 0, 1, 2, 3), (1, 2, 3), (0,), (-2, -1, 0, 1, 2))
 
 
 def random_case(rng: random.Random) -> Case:
@@ -149,6 +150,7 @@ def test_the_random_cases_have_all_that_is_hard() -> None:
         "equal as 32-bit floats only": sum(
             len(set(ranking.values())) > len(single) for (_, _, ranking), single in zip(rankings, singles, strict=True)
         ),
+        "below zero": sum(min(seen) < 0 for _, seen in grades),
         "unjudged": sum(not ranking.keys() <= case.qrels[topic].keys() for case, topic, ranking in rankings),
     }
     kinds |= {
@@ -173,9 +175,9 @@ SCORES = st.one_of(st.sampled_from((*TIED, *NEAR, *ODD)), st.floats(allow_nan=Fa
 @given(
     run=st.dictionaries(st.sampled_from(TOPICS), st.dictionaries(IDS, SCORES, min_size=1, max_size=12), min_size=1),
     qrels=st.dictionaries(
-        st.sampled_from(TOPICS), st.dictionaries(IDS, st.integers(0, 3), min_size=1, max_size=12), min_size=1
+        st.sampled_from(TOPICS), st.dictionaries(IDS, st.integers(-2, 3), min_size=1, max_size=12), min_size=1
     ),
-    shared=st.lists(st.integers(0, 3), max_size=12),
+    shared=st.lists(st.integers(-2, 3), max_size=12),
     prime=st.booleans(),
     level=st.integers(1, 3),
 )

@@ -11,29 +11,23 @@ with a header, or Parquet:
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
 from harness.data import topic_files
-from harness.data.frames import library
-from harness.data.layouts import LARGEST_GRADE
 from harness.data.markup import numbered
+from harness.data.records import TOPIC, Row, as_text, is_empty, json_lines, parquet_rows, value, words
 from harness.data.topics import Topic, Topics
-from harness.data.trec import Qrels
+from harness.data.trec import Qrels, read_qrels
 from harness.errors import HarnessError, counted, format_error
 from harness.formulas.text.delimiters import Dollars
-from harness.io.console import say
-from harness.io.files import sha256, sha256_file
+from harness.io.files import sha256
 from harness.io.ids import check_id
 
-Row = Mapping[str, Any]
 Rows = Iterator[tuple[Path, int, Row]]  # file, line number (Parquet: row number) from 1, row
 SPLIT = "test"  # default split
 FORMS = (".jsonl", ".tsv", ".parquet")  # in order of preference, if a part has several
@@ -48,9 +42,6 @@ _PACKED = (".gz", ".xz", ".zst")
 _SHARD = re.compile(r"(.*?)-(\d{3,6})-of-(\d{3,6})")
 ID = ("_id", "id")
 TEXT = ("text", "content", "query")
-TOPIC = ("query-id", "query_id")
-DOCUMENT = ("corpus-id", "corpus_id")
-GRADE = ("score", "relevance")
 EXCLUDED = ("excluded-ids", "excluded_ids")
 
 
@@ -179,26 +170,16 @@ def rows(paths: Sequence[Path]) -> Rows:
     HarnessError
         A file is damaged or has another format; the message names the line.
     """
-    read = {".jsonl": _json_rows, ".tsv": _table_rows, ".parquet": _parquet_rows}
     for path in paths:
         form = _form(path.name)
         if form is None:
             raise format_error(path, 0, f"its name ends in none of {', '.join(FORMS)}")
-        for number, row in read[form[1]](path):
+        if form[1] == ".parquet":
+            found = parquet_rows(path, path)
+        else:
+            found = json_lines(lines(path), path) if form[1] == ".jsonl" else _table_rows(path)
+        for number, row in found:
             yield path, number, row
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in lines(path):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise format_error(path, number, f"not valid JSON: {getattr(error, 'msg', error)}") from None
-        if not isinstance(row, dict):
-            raise format_error(path, number, f"expected a JSON object, found {row!r:.40}")
-        yield number, row
 
 
 def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -218,50 +199,12 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield number, dict(zip(header, fields, strict=True))
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    parquet = library("pyarrow.parquet", "hub")
-    try:
-        number = 0
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
-    except (OSError, ValueError) as error:  # base classes of pyarrow's errors
-        raise format_error(path, 0, f"no whole Parquet file: {' '.join(str(error).split()):.100}") from None
-
-
-def _value(row: Row, names: tuple[str, ...], path: Path, number: int) -> Any:  # noqa: ANN401
-    """Returns the value of the first of some columns that is not empty in a row."""
-    for name in names:
-        if not _empty(row.get(name)):
-            return row[name]
-    if empty := [name for name in names if name in row]:
-        raise format_error(path, number, f"column {empty[0]!r} has no value")
-    raise format_error(path, number, f"no column {' or '.join(map(repr, names))}; found {', '.join(row) or 'none'}")
-
-
-def _empty(value: object) -> bool:
-    """Returns whether a value is missing: None, or NaN in tables written by pandas."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _text(value: object, path: Path, number: int) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise format_error(path, number, f"{value!r:.60} is neither text nor a number")
-    return str(value)
-
-
-def _words(row: Row, names: tuple[str, ...], path: Path, number: int) -> str:
-    return _text(_value(row, names, path, number), path, number)
-
-
 def _documents(corpus: Corpus, _: Remarks) -> Documents:
     paths = corpus.paths
     empty = True
     for path, number, row in rows(paths):
-        name, text = _words(row, ID, path, number), _words(row, TEXT, path, number)
-        title = "" if _empty(row.get("title")) else _text(row["title"] or "", path, number)
+        name, text = words(row, ID, path, number), words(row, TEXT, path, number)
+        title = "" if is_empty(row.get("title")) else as_text(row["title"] or "", path, number)
         empty = False
         yield (path, number), Document(name, title, text, (), numbered(f"{name}.", title, text, dollars=corpus.dollars))
     if empty:
@@ -282,12 +225,12 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng", dollars: 
     wanted, others = set(judged), False
     found = []
     for path, number, row in rows(files.queries):
-        name = _words(row, ID + TOPIC, path, number)
+        name = words(row, ID + TOPIC, path, number)
         if name not in wanted:
             check_id(name, "query", path, number)
             others = True
             continue
-        text = _words(row, TEXT, path, number)
+        text = words(row, TEXT, path, number)
         formulas = numbered(f"{name}.", text, dollars=dollars)
         found.append((number, Topic(name, text, "", (), formulas, language, dollars=dollars)))
     out = topic_files.unique(found, str(files.queries[0])) if found or not others else Topics(())
@@ -298,52 +241,28 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng", dollars: 
 
 
 def qrels(files: Files, edition: str) -> Qrels:
-    """Returns the judgments; drops and reports grades below 0: such documents count as not judged.
+    """Returns the judgments, of one file or of shards; see `harness.data.trec.parse_qrels`.
 
     Raises
     ------
     HarnessError
-        A row is damaged, an id is invalid, a grade is not a number, or a pair is judged twice; the message names the
-        line.
+        A file has faults, or two shards judge one pair; the message names the line.
     """
-    judged: dict[tuple[str, str], tuple[Path, int]] = {}
-    found = []
-    below = 0
-    for path, number, row in rows(files.qrels):
-        topic, doc = _words(row, TOPIC, path, number), _words(row, DOCUMENT, path, number)
-        check_id(topic, "query", path, number)
-        check_id(doc, "document", path, number)
-        grade = _grade(_value(row, GRADE, path, number), path, number)
-        if before := judged.get((topic, doc)):
-            other = "" if before[0] == path else f" of {before[0].name}"
-            reason = f"document {doc!r} of topic {topic!r} is judged on line {before[1]}{other} already"
-            raise format_error(path, number, reason)
-        judged[topic, doc] = path, number
-        if grade < 0:
-            below += 1
-            continue
-        found.append((topic, doc, grade))
-    if not found:
-        raise format_error(
-            files.qrels[0], 0, "holds no judgments of a grade from 0 up; a table has a header before them"
-        )
-    if below:
-        several = counted(below, "judgment has a grade below 0 and counts", "judgments have a grade below 0 and count")
-        say(f"{files.qrels[0]}: {several} as not judged")
-    checksum = sha256("\n".join(sha256_file(path) for path in files.qrels).encode())
-    if len(files.qrels) == 1:
-        checksum = sha256_file(files.qrels[0])
-    return replace(Qrels.from_rows(edition, found), sha256=checksum)
-
-
-def _grade(value: object, path: Path, number: int) -> float:
-    try:
-        grade = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise format_error(path, number, f"grade {value!r:.40} is not a number") from None
-    if not grade <= LARGEST_GRADE:
-        raise format_error(path, number, f"grade {grade:g} is not a number up to {LARGEST_GRADE:,}")
-    return grade
+    parts = [read_qrels(path, edition=edition) for path in files.qrels]
+    if len(parts) == 1:
+        return parts[0]
+    judged: dict[tuple[str, bytes], tuple[Path, int]] = {}
+    rows = []
+    for path, part in zip(files.qrels, parts, strict=True):
+        columns = zip(part.topic.tolist(), part.doc.tolist(), part.grade.tolist(), strict=True)
+        for number, (at, doc, grade) in enumerate(columns, 1):
+            topic = part.topics[at]
+            before, row = judged.setdefault((topic, doc), (path, number))
+            if before != path:
+                said = f"judgment {number:,}, document {doc.decode()!r} of topic {topic!r}, is judgment {row:,} of"
+                raise format_error(path, 0, f"{said} {before.name} already")
+            rows.append((topic, doc.decode(), grade))
+    return replace(Qrels.from_rows(edition, rows), sha256=sha256("\n".join(part.sha256 for part in parts).encode()))
 
 
 def excluded(files: Files) -> dict[str, frozenset[str]]:
@@ -356,12 +275,12 @@ def excluded(files: Files) -> dict[str, frozenset[str]]:
     """
     out: dict[str, frozenset[str]] = {}
     for path, number, row in rows(files.excluded):
-        name, docs = _words(row, TOPIC, path, number), _value(row, EXCLUDED, path, number)
+        name, docs = words(row, TOPIC, path, number), value(row, EXCLUDED, path, number)
         if not isinstance(docs, list):
             raise format_error(path, number, f"column {EXCLUDED[0]!r} is {docs!r:.40}, expected a list of ids")
         if name in out:
             raise format_error(path, number, f"query {name!r} is on an earlier line already")
-        out[name] = frozenset(_text(doc, path, number) for doc in docs)
+        out[name] = frozenset(as_text(doc, path, number) for doc in docs)
         for doc in (name, *out[name]):
             check_id(doc, "excluded", path, number)
     return out

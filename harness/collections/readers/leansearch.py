@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.collections.readers.streams import json_items
 from harness.data import topic_files
 from harness.data.markup import numbered
+from harness.data.records import json_items
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error, suggestion

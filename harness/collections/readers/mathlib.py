@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from harness.collections.readers.streams import json_items
 from harness.data import topic_files
 from harness.data.markup import numbered
+from harness.data.records import json_items
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import counted, format_error

@@ -421,7 +421,7 @@ class _Placing:
 
     def __init__(self, task: Task, runs: Sequence[str]) -> None:
         judged: dict[str, list[tuple[float, str]]] = {topic: [] for topic in task.scorer.qrels.topics}
-        qrels = task.scorer.qrels
+        qrels = task.scorer.qrels.judged()
         for topic, doc, grade in zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True):
             judged[qrels.topics[topic]].append((-grade, doc.decode()))
         self._docs = {topic: sorted(found) for topic, found in judged.items()}

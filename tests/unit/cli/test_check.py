@@ -18,7 +18,9 @@ import pytest
 import typer
 import yaml
 
+import harness as h
 from harness.cli.check import check
+from harness.collections.load import local_collection
 from harness.errors import HarnessError
 from harness.render.sarif import Result, Rule, sarif, uri
 from harness.scoring.inspection import RULES
@@ -119,6 +121,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def message(call: Callable[[], object]) -> str:
+    with pytest.raises(HarnessError) as caught:
+        call()
+    return str(caught.value)
+
+
 def checked(*runs: str, **options: Any) -> int:  # noqa: ANN401
     """The exit code of the command."""
     try:
@@ -134,7 +142,7 @@ def test_text(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "tied.run:2: note: 6 of 36 results are tied, 6 of them among the first 10 [ties]",
         "2 runs checked: 0 errors, 0 warnings, 1 note",
     ]
-    assert checked("bad.run") == 1
+    assert checked("bad.run") == 2  # as of score, which refuses it
     assert capsys.readouterr().out.splitlines() == [
         "bad.run:1: error: score 'NaN' is not a finite number [format]",
         "1 run checked: 1 error, 0 warnings, 0 notes",
@@ -144,7 +152,7 @@ def test_text(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 0), ("note", 1), ("never", 0)])
 def test_the_level_that_fails(here: Path, level: str, code: int) -> None:
     assert checked("tied.run", fail_on=level) == code
-    assert checked("bad.run", fail_on=level) == (0 if level == "never" else 1)
+    assert checked("bad.run", fail_on=level) == (0 if level == "never" else 2)
 
 
 def test_sarif(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,19 +188,31 @@ def test_a_collection(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"[{rule}]" in said
     assert "unknown" not in said
     assert "judged" not in said
-    assert checked(str(ROOT / "runs/mini/mini-task1/overlap.run"), collection="mini-task2") == 1
+    assert checked(str(ROOT / "runs/mini/mini-task1/overlap.run"), collection="mini-task2") == 2
     assert "[unknown-topic]" in capsys.readouterr().out
 
 
 def test_judgments_and_topics_in_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("qrels.txt").write_text("M.1 0 M.1-d3 1\nM.9 0 x 0\n", encoding="utf-8")
     Path("topics.tsv").write_text("M.1\tone\nM.2\ttwo\nM.9\tthree\n", encoding="utf-8")
-    assert checked("good.run", qrels=Path("qrels.txt"), topics=Path("topics.tsv")) == 1
+    assert checked("good.run", qrels=Path("qrels.txt"), topics=Path("topics.tsv")) == 2
     assert capsys.readouterr().out.splitlines() == [
         "good.run:25: error: the collection lacks 1 topic, such as 'M.3' [unknown-topic]",
         "good.run: warning: 1 of 2 topics have no results, such as 'M.9' [missing-topics]",
         "1 run checked: 1 error, 1 warning, 0 notes",
     ]
+
+
+def test_what_scoring_refuses_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("qrels.txt").write_text("1 0 d1 1\n2 0 d1 1\n", encoding="utf-8")
+    Path("none.run").write_text("999 Q0 d0 1 100 a\n", encoding="utf-8")
+    Path("some.run").write_text("# made by hand\n1 Q0 d1 1 100 a\n999 Q0 d0 1 100 a\n", encoding="utf-8")
+    said = "run a: none of its topics (999, ...) is judged (1, 2, ...)"
+    assert message(lambda: h.evaluate(h.task(local_collection(Path("qrels.txt"))), "none.run")) == said
+    assert checked("none.run", qrels=Path("qrels.txt")) == 2
+    assert capsys.readouterr().out.startswith(f"none.run: error: {said} [not-scored]\n")
+    assert checked("b/c=some.run", qrels=Path("qrels.txt")) == 0
+    assert capsys.readouterr().out.startswith("some.run:3: note: no judgments for 1 topic, such as '999' [unjudged-")
 
 
 def test_private_judgments_are_not_used(

@@ -212,12 +212,12 @@ def test_judgments_are_counted(make: Callable[..., Path], tmp_path: Path, topics
 
 def test_faults_of_judgments_name_file_and_line(make: Callable[..., Path], tmp_path: Path) -> None:
     make()
-    (tmp_path / "qrels.txt").write_text("T1 0 d1 2\nT1 0 d1 -1\n")
+    (tmp_path / "qrels.txt").write_text("T1 0 d1 2\nT1 0 d1 x\n")
     with pytest.raises(FormatError) as caught:
         load_collection("mine").qrels()
     path = tmp_path / "qrels.txt"
     assert str(caught.value).splitlines() == [
-        f"{path}:2: grade -1 is negative, expected 0 or more",
+        f"{path}:2: grade 'x' is not a finite number",
         f"{path}:2: document 'd1' of topic 'T1' is judged on line 1 already",
     ]
 

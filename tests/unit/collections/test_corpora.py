@@ -20,8 +20,9 @@ from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.collections.load import load_collection
 from harness.collections.readers import arqmath as posts
-from harness.collections.readers.streams import json_items, lines
+from harness.collections.readers.streams import lines
 from harness.data.markup import formulas_in, read_markup, repair_entities, trimmed, unwrapped
+from harness.data.records import json_items
 from harness.data.topics import Formula
 from harness.io import config
 

@@ -83,8 +83,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[Small]:
 def test_topics_judgments_and_documents_are_those_of_ir_datasets() -> None:
     collection, corpus = h.load_collection(NAME), h.load_corpus(NAME)
     assert [(topic.id, topic.title) for topic in collection.topics()] == [tuple(query) for query in Small.queries]
-    assert collection.qrels().to_dict() == {"1": {"d1": 2}, "2": {"d3": 1}}
-    assert collection.notes == ("1 judgment has a grade below 0 and is left out: such documents count as not judged.",)
+    assert collection.qrels().to_dict() == {"1": {"d1": 2, "d3": -2}, "2": {"d3": 1}}
+    assert collection.qrels().judged().to_dict() == {"1": {"d1": 2}, "2": {"d3": 1}}
     assert [(doc.id, doc.body) for doc in corpus] == [(doc.doc_id, doc.default_text()) for doc in Small.docs]
 
 

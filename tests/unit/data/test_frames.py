@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import harness as h
 from harness.data.trec import parse_run
 
-IDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
+IDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P"), exclude_characters="#"), min_size=1, max_size=8)
 SCORES = st.floats(allow_nan=False, allow_infinity=False, width=64)
 RANKINGS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=6), min_size=1, max_size=4)
 

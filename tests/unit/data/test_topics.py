@@ -367,10 +367,8 @@ FORMULAS = 'expected formulas such as ["n^2"] or [{"id": "f1", "latex": "n^2"}]'
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("[1]", f"expected an object with the keys {KEYS}"),
         ('{"id": "1"}', f"expected an object with the keys {KEYS}"),
         ('{"id": "1", "title": "t", "titel": "t"}', f"expected an object with the keys {KEYS}"),
-        ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
         ('{"id": null, "title": "t"}', "id, title, body and language must be text"),
         ('{"id": 1, "title": "t"}', "id, title, body and language must be text"),
         ('{"id": "1", "title": "t", "body": null}', "id, title, body and language must be text"),
@@ -392,7 +390,8 @@ def test_lines_of_another_form_are_said_to_be_no_json() -> None:
 
 
 def test_json_that_is_too_deep_is_a_fault() -> None:
-    assert fault(lambda: jsonl(b"[" * 100_000, "f")).startswith("f:1: not a topic: maximum recursion depth exceeded")
+    assert fault(lambda: jsonl(b"[" * 100_000, "f")) == "f:1: not valid JSON: too deep"
+    assert fault(lambda: jsonl(b'{"id": ' + b"[" * 100_000, "f")).startswith("f:1: not valid JSON: ")
 
 
 @pytest.mark.parametrize("name", [r"\ud800", r"a\u0007", r"a b", ""])

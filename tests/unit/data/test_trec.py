@@ -32,7 +32,7 @@ FIVE = (
     ": 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
     "if column 2 is a post, say --format arqmath-task1"
 )
-RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
+RULE = "1 to 255 bytes without control characters or line breaks, and without a blank at either end"
 CUT_SHORT = ": compressed file is cut short or damaged: "
 KNOWN = "known: arqmath-task1, arqmath-task2, trec"
 
@@ -175,13 +175,18 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
         [f":{line}: document 'b' of topic '1' is on line 2 already" for line in (4, 5)],
     ),
     "mixed tags": (TWO + b"1 Q0 c 3 0.5 u\n", [":3: run tag 'u' differs from line 1's 't'"]),
-    "tag with a slash": (b"1 Q0 a 1 2.0 ../t", [f":1: run tag '../t' does not fit a file name: {RULE}"]),
-    "tag with a dot in front": (b"1 Q0 a 1 2.0 .t", [f":1: run tag '.t' does not fit a file name: {RULE}"]),
-    "tag of 129": (
-        f"1 Q0 a 1 2.0 {ID[:129]}".encode(),
-        [f":1: run tag '{ID[:129]}' does not fit a file name: {RULE}"],
+    "tag of 256 bytes": (
+        f"1 Q0 a 1 2.0 {ID}".encode(),
+        [f":1: run tag '{ID[:53]}…{ID[:26]}' is not a name: expected {RULE}"],
     ),
-    "tag of 256 bytes": (f"1 Q0 a 1 2.0 {ID}".encode(), [f":1: run tag '{ID}' does not fit a file name: {RULE}"]),
+    "tag that turns the direction": (
+        "1 Q0 a 1 2.0 a\u202eb".encode(),
+        [rf":1: run tag 'a\u202eb' is not a name: expected {RULE}"],
+    ),
+    "tag with a line separator": (
+        "1 Q0 a 1 2.0 a\u2028b".encode(),
+        [rf":1: run tag 'a\u2028b' is not a name: expected {RULE}"],
+    ),
     "long document id": (TWO + f"1 Q0 {ID} 3 0.5 t\n".encode(), [":3: document id of 256 bytes, at most 255"]),
     "long topic id": (TWO + f"{'ž' * 128} Q0 c 3 0.5 t\n".encode(), [":3: topic id of 256 bytes, at most 255"]),
     "long post id": (f"1 f1 {ID} 1 2.0 t\n1 f2 7 2 1.0 t\n".encode(), [":1: post id of 256 bytes, at most 255"]),
@@ -219,16 +224,18 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
     ),
     "21 problems": (
         TWO + b"".join(b"1 Q0 c%d 3 x t\n" % i for i in range(21)),
-        [f":{line}: score 'x' is not a finite number" for line in range(3, 23)] + [": and 1 more problem"],
+        [":3: score 'x' is not a finite number (and 20 more: 4, 5, 6, 7, 8, ...)"],
     ),
     "problems of two kinds, many of each": (
         TWO + b"".join(b"1 Q0 c%d y x t\n" % i for i in range(70)),
         [
-            f":{line}: {what} is not {kind}"
-            for line in range(3, 13)
+            f":3: {what} is not {kind} (and 69 more: 4, 5, 6, 7, 8, ...)"
             for what, kind in (("score 'x'", "a finite number"), ("rank 'y'", "a whole number of 1 to 8 digits"))
-        ]
-        + [": and 120 more problems"],
+        ],
+    ),
+    "five of one kind": (
+        TWO + b"".join(b"1 Q0 c%d 3 x t\n" % i for i in range(5)),
+        [f":{line}: score 'x' is not a finite number" for line in range(3, 8)],
     ),
     "gzip cut short": (
         gzip.compress(TWO * 50)[:-9],
@@ -256,12 +263,10 @@ def test_what_is_wrong_with_a_run(data: bytes, expected: list[str]) -> None:
 
 COLUMNS = "(topic iteration document grade)"
 BAD_QRELS: dict[str, tuple[bytes, list[str]]] = {
-    "negative": (JUDGED + b"1 0 c -1\n", [":3: grade -1 is negative, expected 0 or more"]),
     "huge": (
         JUDGED + b"1 0 c 1.7e308\n",  # of which two together are infinite, and nDCG undefined
         [":3: grade 1.7e308 is above 9,007,199,254,740,992"],
     ),
-    "not whole": (JUDGED + b"1 0 c 2.5\n", [":3: grade 2.5 is not a whole number"]),
     "a word": (JUDGED + b"1 0 c high\n", [":3: grade 'high' is not a finite number"]),
     "a word with a minus and a point": (JUDGED + b"1 0 c -1.x5\n", [":3: grade '-1.x5' is not a finite number"]),
     "not a number": (JUDGED + b"1 0 c NaN\n", [":3: grade 'NaN' is not a finite number"]),
@@ -280,12 +285,9 @@ BAD_QRELS: dict[str, tuple[bytes, list[str]]] = {
     "everything at once": (
         JUDGED + b"1 0 a -1\n\n1 0 x x\n2\n1 0 b -0.5\n",
         [
-            ":3: grade -1 is negative, expected 0 or more",
             ":3: document 'a' of topic '1' is judged on line 1 already",
             ":5: grade 'x' is not a finite number",
             f":6: 1 column, expected 4 {COLUMNS}",
-            ":7: grade -0.5 is negative, expected 0 or more",
-            ":7: grade -0.5 is not a whole number",
             ":7: document 'b' of topic '1' is judged on line 2 already",
         ],
     ),
@@ -310,8 +312,8 @@ def test_options_that_are_refused() -> None:
     assert message(lambda: parse_run(TWO, "run", format="task1")) == f"--format task1: no such format; {KNOWN}"
     near = "no such format; did you mean 'arqmath-task2'?"
     assert message(lambda: parse_run(TWO, "run", format="arqmath-task-2")) == f"--format arqmath-task-2: {near}"
-    for name in ("", "a/b", "-r", "a b", "..", "x" * 129):
-        wanted = f"run: run name {name!r} does not fit a file name: {RULE}"
+    for name, shown in {"": "''", " a": "' a'", "a\nb": r"'a\nb'", "a\0": r"'a\x00'"}.items():
+        wanted = f"run: run name {shown} is not a name: expected {RULE}"
         assert message(partial(parse_run, TWO, "run", name=name)) == wanted
     one, said = b"1 it a 1 2.0 t", "run:1: 6 columns, expected 5 (topic post rank score tag)"
     assert message(lambda: parse_run(one, "run", format="arqmath-task1")) == said
@@ -396,4 +398,4 @@ def test_no_input_gives_anything_but_a_value_or_an_error_of_ours(data: bytes) ->
         with suppress(HarnessError):
             assert np.isfinite(parse_run(data, "run", format=asked).score).all()
     with suppress(HarnessError):
-        assert (parse_qrels(data, "qrels", edition="").grade >= 0).all()
+        assert np.isfinite(parse_qrels(data, "qrels", edition="").grade).all()

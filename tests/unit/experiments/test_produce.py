@@ -135,14 +135,26 @@ def test_the_pool_of_formulas_is_that_of_the_judged_visual_ids(tmp_path: Path) -
     assert scores.mean("nDCG") > 0.3
 
 
-def test_a_name_that_is_unfit_for_a_file_is_refused(tmp_path: Path, mini: Collection) -> None:
-    system = Recorder(name="../escape")
-    found = message(lambda: make(system, task(mini), runs=tmp_path / "out"))
-    assert "'../escape' does not fit a file name" in found
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+def test_names_of_any_characters_have_files_of_their_own(tmp_path: Path, mini: Collection) -> None:
+    names = (
+        "../escape",
+        "-escape",
+        "escape",
+        "intfloat/e5-base",
+        "intfloat:e5-base",
+        "Česká-skupina",
+        "nul",
+        ".x",
+        "x",
+    )
+    paths = [make(Recorder(name), task(mini), runs=tmp_path / "out").path for name in names]
+    assert [read_run(path).name for path in paths] == [*names]
+    assert {path for path in tmp_path.rglob("*.run") if path.is_file()} == set(paths)
+    assert {path.parent for path in paths} == {tmp_path / "out" / "mini-task1"}
+    assert paths[5].name == "Česká-skupina.run"
 
 
-@pytest.mark.parametrize(("name", "docs"), [("../escape", [b"a"]), ("a b", [b"a"]), ("mine", [b"a", b"a"])])
+@pytest.mark.parametrize(("name", "docs"), [("a\0b", [b"a"]), ("a b", [b"a"]), ("mine", [b"a", b"a"])])
 def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, name: str, docs: list[bytes]) -> None:
     """Values that nothing has checked: their class takes any columns."""
     before = make(Recorder("mine"), task(mini), runs=tmp_path / "out").path.read_bytes()
@@ -441,7 +453,7 @@ def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "topics", "topic", "docs", "scores"),
     [
-        ("../../evil", ("M.1",), [0], [b"a1"], [1.0]),
+        ("evil\nM.1 Q0 a2 1 9.0 evil", ("M.1",), [0], [b"a1"], [1.0]),
         ("mine", ("M.1",), [0], [b"a 1"], [1.0]),
         ("mine", ("M.1",), [0], [b"a\t1\t1.0\tmine\nM.2\tQ0\tb"], [1.0]),  # which would be two lines
         ("mine", ("M.1",), [0, 0], [b"a1", b"a1"], [1.0, 2.0]),

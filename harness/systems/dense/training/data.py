@@ -182,7 +182,7 @@ def _judged(
         collection, _, edition = name.partition("/")
         loaded = load_collection(collection)
         known = loaded.topics().by_id()
-        for topic, grades in loaded.qrels(edition or None).to_dict().items():
+        for topic, grades in loaded.qrels(edition or None).judged().to_dict().items():
             key = f"topic:{topic}"
             if key in topics:
                 raise HarnessError(f"key 'training': {name} judges topic {topic!r}, which is named twice; leave it out")

@@ -1,0 +1,100 @@
+"""Files as the field has them: pipes in place of every file argument, runs whose tags have any characters."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tools import Place, table
+
+RUN = "q1 Q0 d1 1 3 {tag}\nq1 Q0 d3 2 2 {tag}\nq1 Q0 d2 3 1 {tag}\nq2 Q0 d1 1 1 {tag}\n"
+QRELS = "q1 0 d1 1\nq1 0 d2 2\nq1 0 d3 0\nq2 0 d1 1\nq2 0 d9 0\n"
+TOPICS = '[{"id": "q1", "title": "one"},\n {"id": "q2", "title": "two"}]\n'
+KEYS = "d1\tv1\nd2\tv2\nd3\tv3\n"
+KEYED = "q1 0 v1 1\nq1 0 v2 2\nq1 0 v3 0\nq2 0 v1 1\n"
+TAGS = (
+    "intfloat/e5-base", "a:b", "it's", "x&y", "[x]", "x|y", "50%", "<b>x</b>", "-x", ".x", "../../x",
+    "$x_1^2#{}~\\", "Česká",
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def piped(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Makes named pipes, to each of which a thread writes its content once."""
+    for name, content in contents.items():
+        os.mkfifo(folder / name)
+        threading.Thread(target=(folder / name).write_bytes, args=(content,), daemon=True).start()
+
+
+COMMANDS = {
+    "score": ("score", "a.pipe", "--qrels", "q.pipe", "--topics", "t.pipe", "--measures", "AP", "-o", "out"),
+    "keys": ("score", "a.pipe", "--qrels", "k.pipe", "--keys", "keys.pipe", "--protocol", "arqmath-task2"),
+    "compare": ("compare", "a.pipe", "x=b.pipe", "--qrels", "q.pipe", "--measures", "AP"),
+    "check": ("check", "a.pipe", "x=b.pipe", "--qrels", "q.pipe"),
+    "leaderboard": ("leaderboard", "a.pipe", "x=b.pipe", "--qrels", "q.pipe", "--measures", "AP"),
+    "pool": ("organise", "pool", "a.pipe", "x=b.pipe", "--depth", "2", "--judged", "q.pipe", "-o", "out"),
+    "kappa": ("organise", "kappa", "one=q.pipe", "two=q2.pipe"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_pipes_are_read_as_files_are(command: str, place: Place) -> None:
+    contents = {
+        "a": RUN.format(tag="a").encode(),
+        "b": gzip.compress(RUN.replace("3 {tag}", "1.5 {tag}").format(tag="b").encode()),
+        "q": QRELS.encode(),
+        "q2": QRELS.encode(),
+        "t": TOPICS.encode(),
+        "k": KEYED.encode(),
+        "keys": KEYS.encode(),
+    }
+    for name, content in contents.items():
+        place.write(name, content.decode("latin-1")) if name != "b" else (place.here / "b").write_bytes(content)
+    files = place.good(*(part.removesuffix(".pipe") for part in COMMANDS[command]))
+    used = {part.partition("=")[2] or part for part in COMMANDS[command] if part.endswith(".pipe")}
+    piped(place.here, {name: contents[name.removesuffix(".pipe")] for name in used})
+    assert place.good(*COMMANDS[command]).replace(".pipe", "") == files
+
+
+def test_tags_are_labels(place: Place) -> None:
+    """They are shown as they are, and name no file."""
+    place.write("q.qrels", QRELS)
+    for number, tag in enumerate(TAGS):
+        place.write(f"{number}.run", RUN.format(tag=tag))
+    runs = [f"{number}.run" for number in range(len(TAGS))]
+    before = {path for path in place.here.parent.rglob("*") if path.is_file()}
+    printed = place.good("score", *runs, "--qrels", "q.qrels", "--measures", "nDCG", "-o", "out", "--latex", "t.tex")
+    assert sorted(row[0] for row in table(printed)[1 : len(TAGS) + 1]) == sorted(TAGS)
+    assert "0.8801" in printed
+    found = json.loads((place.here / "out/report.json").read_text("utf-8"))["data"]["scores"]
+    assert [each["run"] for each in found] == [*TAGS]
+    page = (place.here / "out/index.html").read_text("utf-8")
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+    assert "<b>x</b>" not in page
+    latex = (place.here / "t.tex").read_text("utf-8")
+    assert r"x\&y" in latex
+    assert r"50\%" in latex
+    with next((place.here / "out").rglob("means.csv")).open(encoding="utf-8", newline="") as stream:
+        assert {row[0] for row in csv.reader(stream)} >= {"intfloat/e5-base", "it's"}
+    made = {path for path in place.here.parent.rglob("*") if path.is_file()} - before - {place.here / "t.tex"}
+    assert all(path.is_relative_to(place.here / "out") or path.is_relative_to(place.cache) for path in made)
+
+
+def test_named_systems_have_runs_of_their_own(place: Place) -> None:
+    options = ("collection=mini-task1", "corpus=mini-answers", "system=bm25")
+    for name in ("intfloat/e5-base", "intfloat:e5-base"):
+        place.good("run", *options, f"system.name='{name}'")
+    paths = sorted((place.here / "runs/mini-task1").glob("*.run"))
+    assert [path.name.partition("~")[0] for path in paths] == ["intfloat-e5-base"] * 2
+    assert {path.read_text("utf-8").split()[5] for path in paths} == {"intfloat/e5-base", "intfloat:e5-base"}
+    assert len(list((place.here / "reports").rglob("report.json"))) == 2

@@ -1,0 +1,256 @@
+"""Every form of judgments by every way in (command, Python, collections of both kinds) has one value or one fault."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import math
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import harness as h
+from harness.cli.score import score
+from harness.collections.load import load_collection
+from harness.collections.readers import beir
+from harness.errors import HarnessError
+
+RUN = "# two topics\nq1 Q0 d1 1 3 s\nq1 Q0 d3 2 2 s\nq1 Q0 d2 3 1 s\nq2 Q0 d1 1 1 s\n"
+ROWS: tuple[tuple[str, str, float], ...] = (
+    ("q1", "d1", 1), ("q1", "d2", 2), ("q1", "d3", 0), ("q2", "d1", 1), ("q2", "d9", 0)
+)  # fmt: skip
+Rows = tuple[tuple[str, str, float], ...]
+
+
+def trec(rows: Rows, line: str = "{} 0 {} {}") -> bytes:
+    return "".join(f"{line.format(*row)}\n" for row in rows).encode()
+
+
+def table(rows: Rows, *names: str) -> bytes:
+    return "\t".join(names).encode() + b"\n" + trec(rows, "{}\t{}\t{}")
+
+
+def objects(rows: Iterable[tuple[object, ...]], *names: str) -> list[dict[str, object]]:
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def lines(rows: list[dict[str, object]]) -> bytes:
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+
+
+def parquet(rows: Rows, *names: str) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(objects(rows, *names)), out)
+    return out.getvalue()
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._q", b"x")
+        archive.writestr("deep/q.txt", data)
+    return out.getvalue()
+
+
+def tarred(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        member = tarfile.TarInfo("q.txt")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+NDCG = (2 / (2 + 1 / math.log2(3)) + 1) / 2
+BEIR, LIBRARY, PYTERRIER = (
+    ("query-id", "corpus-id", "score"),
+    ("query_id", "doc_id", "relevance"),
+    ("qid", "docno", "label"),
+)
+FORMS: Mapping[str, Callable[[Rows], bytes]] = {
+    "TREC": trec,
+    "TREC, any iteration": lambda rows: trec(rows, "{} 7 {} {}"),
+    "tabs": lambda rows: trec(rows, "{}\t0\t{}\t{}"),
+    "CRLF and a byte order mark": lambda rows: b"\xef\xbb\xbf" + trec(rows).replace(b"\n", b"\r\n"),
+    "comments": lambda rows: b"# topic iteration document grade\n" + trec(rows).replace(b"\n", b"\n#\n", 1),
+    "a byte order mark and a comment": lambda rows: b"\xef\xbb\xbf# a b c d\n" + trec(rows),
+    "a header of four": lambda rows: b"query_id iteration doc_id relevance\n" + trec(rows),
+    "decimals": lambda rows: trec(rows, "{} 0 {} {}.0"),
+    "exponents": lambda rows: trec(rows, "{} 0 {} {}e0"),
+    "three columns": lambda rows: trec(rows, "{}\t{}\t{}"),
+    "three columns, blanks": lambda rows: trec(rows, "{} {} {}"),
+    "BEIR": lambda rows: table(rows, *BEIR),
+    "BEIR, CRLF": lambda rows: b"\xef\xbb\xbf" + table(rows, *BEIR).replace(b"\n", b"\r\n"),
+    "another header": lambda rows: table(rows, *PYTERRIER),
+    "another order": lambda rows: b"score\tquery-id\tcorpus-id\n" + trec(rows, "{2}\t{0}\t{1}"),
+    "JSON lines": lambda rows: lines(objects(rows, *BEIR)),
+    "JSON lines, other names": lambda rows: lines(objects(rows, *LIBRARY)).replace(b"\n", b"\r\n\r\n"),
+    "JSON lines, grades as text": lambda rows: lines(objects([(*row[:2], str(row[2])) for row in rows], *PYTERRIER)),
+    "a JSON list": lambda rows: json.dumps(objects(rows, *LIBRARY), indent=1).encode(),
+    "Parquet": lambda rows: parquet(rows, *BEIR),
+    "gzip": lambda rows: gzip.compress(table(rows, *BEIR)),
+    "xz": lambda rows: lzma.compress(trec(rows)),
+    "zip": lambda rows: zipped(trec(rows)),
+    "zip of gzip": lambda rows: zipped(gzip.compress(trec(rows))),
+    "tar": lambda rows: tarred(trec(rows)),
+}  # fmt: skip
+COLLECTION = """
+name: mine
+title: M
+licence: CC0
+protocol: trec_eval
+editions: {all: {title: a, qrels: {file: q.data}}}
+topics: {reader: tsv, file: topics.tsv}
+"""
+Way = Callable[[Path], h.Qrels]
+
+
+def of_beir(path: Path) -> h.Qrels:
+    file = path.with_name("test.tsv")  # its name does not matter
+    file.write_bytes(path.read_bytes())
+    return beir.qrels(beir.Files((), (), (file,)), "given")
+
+
+WAYS: Mapping[str, Way] = {
+    "Python": lambda path: h.read_qrels(path, edition="given"),
+    "a collection": lambda _: load_collection("mine").qrels(),
+    "BEIR": of_beir,
+}
+
+
+@pytest.fixture
+def put(
+    tmp_path: Path, conf: Callable[[str, str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[bytes], Path]:
+    """Writes judgments where all ways in find them, and a run."""
+    monkeypatch.chdir(tmp_path)
+    folder = conf("collection", "mine", COLLECTION).parent
+    (folder / "topics.tsv").write_text("q1\tone\nq2\ttwo\n", encoding="utf-8")
+    Path("a.run").write_text(RUN, encoding="utf-8")
+
+    def write(data: bytes) -> Path:
+        (folder / "q.data").write_bytes(data)
+        return folder / "q.data"
+
+    return write
+
+
+def means(path: Path, capsys: pytest.CaptureFixture[str], measures: str) -> tuple[list[float], list[str]]:
+    """What the command prints of a file of judgments: means, and warnings."""
+    score(["a.run"], qrels=path, measures=measures, as_json=True, quiet=True)
+    found = json.loads(capsys.readouterr().out)
+    (scores,) = found["scores"]
+    return [sum(column) / len(column) for column in zip(*scores["values"], strict=True)], found["warnings"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_by_every_way_is_the_same(
+    form: str, put: Callable[[bytes], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(FORMS[form](ROWS))
+    expected = h.Qrels.from_dict("given", {"q1": {"d1": 1, "d2": 2, "d3": 0}, "q2": {"d1": 1, "d9": 0}})
+    for read in WAYS.values():
+        found = read(path)
+        assert found.to_dict() == expected.to_dict()
+        assert found.key.tolist() == expected.key.tolist()
+    found_means, warnings = means(path, capsys, "nDCG,AP,P@1")
+    assert found_means == pytest.approx([NDCG, 11 / 12, 1.0])
+    assert warnings == []
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if name not in ("decimals", "exponents")])
+def test_grades_below_zero_and_real_grades_are_read_alike(form: str, put: Callable[[bytes], Path]) -> None:
+    rows: Rows = (("q1", "d1", 0.5), ("q1", "d2", -1.0), ("q2", "d1", 1.5), ("q2", "d3", -2.0))
+    path = put(FORMS[form](rows))
+    frame = pandas.DataFrame([*rows], columns=["query_id", "doc_id", "relevance"])
+    given = [read(path) for read in WAYS.values()] + [h.Qrels.from_frame("e", frame), h.Qrels.from_rows("e", rows)]
+    for found in given:
+        assert found.frame().to_dict("list") == frame.to_dict("list")
+        judged = found.judged().frame()
+        assert (judged.doc_id.tolist(), judged.relevance.tolist()) == (["d1", "d1"], [0.5, 1.5])
+
+
+def test_real_grades_state_their_threshold(put: Callable[[bytes], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path = put(table((("q1", "d1", 0.5), ("q2", "d1", 1)), *BEIR))
+    where = "(key relevant_from of protocol trec_eval)"
+    said = f"grades are not whole numbers, such as 0.5; relevant from 1 in MAP, P@1 {where}"
+    assert means(path, capsys, "nDCG,AP,P@1") == ([1.0, 0.5, 0.5], [said])
+    assert means(path, capsys, "nDCG") == ([1.0], [])  # which has no threshold
+    evaluation = h.evaluate(h.task("mine", measures=["nDCG", "AP", "P@1"]), "a.run")
+    assert evaluation.warnings == (said,)
+
+
+def test_grades_below_zero_count_as_not_judged(
+    put: Callable[[bytes], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As TREC Web and TREC-COVID have them; the values are those of trec_eval."""
+    path = put(trec((("q1", "d1", 1), ("q1", "d2", 2), ("q1", "d3", -2), ("q2", "d1", 1), ("q2", "d9", -2))))
+    said = "2 judgments have a grade below 0 and count as not judged, as in trec_eval"
+    found, warnings = means(path, capsys, "nDCG,AP,Bpref,Judged@5")
+    assert found == pytest.approx([NDCG, 11 / 12, 1.0, (2 / 3 + 1) / 2])
+    assert warnings == [said]
+    assert h.evaluate(h.task("mine", measures=["AP"]), "a.run").warnings == (said,)
+
+
+def by_command(path: Path) -> None:
+    score(["a.run"], qrels=path)
+
+
+LONG = "x" * 256
+FAULTS: Mapping[str, tuple[bytes, str]] = {
+    "a word": (b"q1 0 d1 much\n", ":1: grade 'much' is not a finite number"),
+    "not a number": (b"query-id\tcorpus-id\tscore\nq1\td1\tnan\n", ":2: grade 'nan' is not a finite number"),
+    "infinite": (b'{"qid": "q1", "docno": "d1", "label": Infinity}', ":1: grade 'inf' is not a finite number"),
+    "true": (b'{"qid": "q1", "docno": "d1", "label": true}', ":1: True is neither text nor a number"),
+    "no grade": (b'{"qid": "q1", "docno": "d1", "label": null}', ":1: column 'label' has no value"),
+    "no document": (
+        b'\n{"qid": "q1", "label": 1}',
+        ":2: no column 'corpus-id' or 'corpus_id' or 'doc_id' or 'docid' or 'docno' or 'document'; found qid, label",
+    ),
+    "a document with a blank": (
+        b'{"qid": "q1", "docno": "d 1", "label": 1}',
+        ":1: document id 'd 1' is empty or holds blanks or unprintable characters",
+    ),
+    "no JSON": (b'{"qid": "q1"', ":1: not valid JSON: Expecting ',' delimiter"),
+    "judged twice": (
+        b'{"qid": "q1", "docno": "d1", "label": 1}\n\n{"qid": "q1", "docno": "d1", "label": 1}',
+        ":3: document 'd1' of topic 'q1' is judged on line 1 already",
+    ),
+    "columns": (b"q1 d1 1\nq1 d2 1\nq1 d3\n", ":3: 2 columns, expected 3 (topic document grade)"),
+    "a long id": (f"q1 {LONG} 1\n".encode(), ":1: document id of 256 bytes, at most 255"),
+    "only a header": (b"query-id\tcorpus-id\tscore\n", ": holds no judgments after its header"),
+    "only comments": (b"# q1 0 d1 1\n", ": empty file, expected at least one line"),
+    "no rows": (parquet((), *BEIR), ": holds no judgments"),
+    "damaged": (b"PAR1xxxxPAR1", ": no whole Parquet file: "),
+    "many of one kind": (
+        b"q1,0,d1,1\n" * 40,
+        ":1: 1 column, expected 4 (topic iteration document grade), separated by blanks or tabs, not commas "
+        "(and 39 more: 2, 3, 4, 5, 6, ...)",
+    ),
+    "an empty archive": (zipped(b""), ": empty file, expected at least one line"),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_every_fault_by_every_way_is_the_same_line(kind: str, put: Callable[[bytes], Path]) -> None:
+    data, said = FAULTS[kind]
+    path = put(data)
+    for way, read in {**WAYS, "command": by_command}.items():
+        with pytest.raises(HarnessError) as raised:
+            read(path)
+        (line,) = raised.value.lines
+        assert line.startswith(f"{path.with_name('test.tsv') if way == 'BEIR' else path}{said}")
+
+
+def test_ids_that_look_like_another_form_stay_ids() -> None:
+    """Values are no files: nothing in them is a comment, a header or JSON."""
+    judged = {"{": {'"a"': 1}, "topic": {"document": 1}, "PAR1": {"d#": 1}, "[": {"x": 0}}
+    assert h.Qrels.from_dict("e", judged).to_dict() == judged
