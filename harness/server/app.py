@@ -18,7 +18,7 @@ from harness.io.console import say, tell
 from harness.server import api, pages
 from harness.server.drawing import home_of, message
 from harness.server.guard import API, Guard, Rates, RefusedError
-from harness.server.live import HIDDEN, SITE, UnreadableError
+from harness.server.live import HIDDEN, SITE, UnavailableError
 from harness.server.service import Service
 from harness.server.web import RoleError
 
@@ -68,7 +68,7 @@ def _of_api(request: Request) -> bool:
 
 
 def _error(request: Request, error: Exception) -> Response:
-    if isinstance(error, UnreadableError):
+    if isinstance(error, UnavailableError):
         return _refused(request, RefusedError(503, error.lines[0]))
     if _of_api(request):
         return api.error(request, error)

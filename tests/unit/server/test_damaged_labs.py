@@ -131,14 +131,20 @@ def test_a_token_that_is_revoked_while_its_upload_arrives(site: Served) -> None:
     assert not site.service.queue.waiting()
 
 
-def test_a_frozen_lab_refuses_what_waits(site: Served) -> None:
+def test_what_waits_in_a_frozen_lab_waits_until_it_is_reopened(site: Served) -> None:
     token = site.team("SRC")
     upload = send(site, token)
+    claimed = site.service.queue.claim("w")
+    assert claimed is not None
     freeze(site.lab)
+    worker = Worker(site.lab.folder, site.service.queue, Limits())
+    worker.name = "w"
+    assert not worker.score(claimed)  # it was frozen after the upload was claimed
     site.score()
-    assert state(site, token, upload) == "refused"
+    assert state(site, token, upload) == "queued"
     reopen(site.lab)
-    assert site.submit(token, OVERLAP, label="a")["state"] == "done"
+    site.score()
+    assert state(site, token, upload) == "done"
 
 
 def test_a_full_disk_keeps_the_server_answering(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +156,7 @@ def test_a_full_disk_keeps_the_server_answering(site: Served, monkeypatch: pytes
 
         patched.setattr(shutil, "copyfileobj", full)
         answer = site.client(token).post("/api/v1/submissions", files={"run": OVERLAP})
-    assert answer.status_code == 422
+    assert answer.status_code == 503  # which the client sends again
     assert answer.json() == {"errors": ["the server cannot keep the upload at present; try again later"]}
     assert not list((site.service.state / "uploads").iterdir())
     assert site.submit(token, OVERLAP, label="a")["state"] == "done"
