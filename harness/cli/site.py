@@ -101,7 +101,9 @@ def _lab_around(folder: Path) -> Path | None:
     from harness.labs.lab import FILE
 
     real = Path(os.path.realpath(folder))
-    return next((each for each in (real, *real.parents) if (each / FILE).is_file()), None)
+    found = next((each for each in (real, *real.parents) if (each / FILE).is_file()), None)
+    # As it was named, if it was.
+    return next((each for each in (folder, *folder.parents) if found == Path(os.path.realpath(each))), found)
 
 
 def _bases(labs: list[Path]) -> dict[Path, str]:

@@ -150,6 +150,15 @@ class Database:
         return psycopg.connect(self.address, autocommit=True, connect_timeout=10)
 
 
+def errors() -> tuple[type[Exception], ...]:
+    """Returns the errors of a database that cannot be used now: its disk is full, or it does not answer."""
+    try:
+        import psycopg
+    except ImportError:
+        return (sqlite3.OperationalError,)
+    return (sqlite3.OperationalError, psycopg.OperationalError)
+
+
 def _shown(address: str) -> str:
     """Returns an address without its password."""
     head, at, tail = address.rpartition("@")

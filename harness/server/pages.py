@@ -48,7 +48,7 @@ STATES = {
     "done": "scored",
     "refused": "refused",
     "held": "not scored yet; the organisers decide",
-    "failed": "failed",  # of servers before 0.3
+    "failed": "failed",  # of earlier versions of the server
 }
 
 

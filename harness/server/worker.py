@@ -37,6 +37,7 @@ from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import shown
 from harness.labs.submissions import events, from_events
 from harness.labs.submit import Offer, OfferError, Receipt, submit
+from harness.server import database
 from harness.server.lines import without_folders
 from harness.server.live import Live, UnreadableError
 from harness.server.queue import Queue, Upload, worker_name
@@ -73,17 +74,16 @@ class Worker:
         """Scores uploads until `stopped()`; a run that is being scored then is given back to the queue."""
         import scipy.stats  # noqa: F401  (seconds, which each child would spend again)
 
+        unusable = database.errors()
+
         while not stopped():
-            # Uploads wait until the lab can be read: what is wrong with it is no fault of theirs.
-            if not self.ready():
-                time.sleep(AGAIN)
-                continue
-            upload = self.queue.claim(self.name)
-            if upload is None:
-                time.sleep(POLL)
-                continue
-            if not self.score(upload, stopped):
-                time.sleep(AGAIN)
+            pause = AGAIN
+            with suppress(*unusable):  # what is claimed is taken over later
+                # Uploads wait until the lab can be read: what is wrong with it is no fault of theirs.
+                if self.ready():
+                    upload = self.queue.claim(self.name)
+                    pause = POLL if upload is None else 0.0 if self.score(upload, stopped) else AGAIN
+            time.sleep(pause)
 
     def ready(self) -> bool:
         """Returns whether the lab can be read and scored by, and is not frozen; otherwise the reason is said once.

@@ -143,9 +143,8 @@ def test_a_cut_line_of_an_old_lab_without_copies_of_events(
     whole, before = journal.read_bytes(), files(lab.folder, "journal.jsonl")
     for lost in range(1, len(', "check": "0123456789abcdef"}\n')):
         journal.write_bytes(whole[:-lost])
-        submit(lab, Offer(run_file(tmp_path / "r", 2), "B", f"after-{lost}"))
+        choose_primary(lab, "A", "trees")
         assert journal.read_bytes().startswith(whole)
-        withdraw(lab, "B", f"after-{lost}")
     journal.write_bytes(whole[:-40])
     assert submissions(lab) == ()
     said = f"{lab.folder}/submissions/A/trees.v1: has no entry in the journal, and none can be made: "
@@ -160,20 +159,21 @@ def test_a_cut_line_of_an_old_lab_without_copies_of_events(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "old", "reason"),
     [
-        ("run.txt", "run.txt was changed"),
-        ("SHA256SUMS", "SHA256SUMS was changed"),
-        ("entry.json", "entry.json is missing or damaged"),
+        ("run.txt", b"A", "run.txt was changed"),
+        ("SHA256SUMS", b"run", "SHA256SUMS was changed"),
+        ("entry.json", b'"team": "A"', "entry.json is missing or damaged"),
+        ("entry.json", b'"version"', "entry.json is missing or damaged"),
     ],
 )
 def test_an_entry_is_made_of_undamaged_files_alone(
-    make: Make, tmp_path: Path, name: str, reason: str, capsys: pytest.CaptureFixture[str]
+    make: Make, tmp_path: Path, name: str, old: bytes, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = make()
     place = submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees")).submission.run.parent
     assert check(lab) == []
-    (place / name).write_bytes((place / name).read_bytes().replace(b"A", b"B", 1))
+    (place / name).write_bytes((place / name).read_bytes().replace(old, b'"team": "B"', 1))
     assert len(check(lab)) == 1
     (lab.folder / "journal.jsonl").write_bytes(b"")
     assert submissions(lab) == ()

@@ -242,6 +242,23 @@ def test_an_invitation_is_used_once_even_if_two_use_it_at_once(database: Databas
     assert use(0)
 
 
+def test_requests_that_have_expired_leave_room_for_others(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.server.accounts._MOST_REQUESTS", 3)
+    accounts = Accounts(database)
+    for number in range(3):
+        accounts.ask(f"T{number}", "")
+    with pytest.raises(HarnessError, match="3 requests to join are waiting"):
+        accounts.ask("T3", "")
+    with database.transaction() as session:
+        session.rows("UPDATE invitations SET expires = '2020-01-01T00:00:00+00:00'")
+    accounts.ask("T3", "")
+    asked = {each.team: each for each in accounts.invitations()}
+    with pytest.raises(HarnessError, match="has expired; invite the team instead"):
+        accounts.decide(asked["T0"].id, "open")
+    assert {each.team: each.state for each in accounts.invitations()}["T0"] == "asked"
+    assert accounts.decide(asked["T0"].id, "refused").team == "T0"
+
+
 def test_secrets_are_stored_as_hashes_alone(database: Database) -> None:
     accounts = Accounts(database)
     token = accounts.add_organiser("org")
