@@ -62,28 +62,29 @@ def variants(count: int, folder: Path, seed: int = 0) -> list[Path]:
 class Memory(threading.Thread):
     """Largest resident memory of the processes of a kind, in MiB, looked at twice a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, lab: Path) -> None:
         super().__init__(daemon=True)
+        self.lab = lab
         self.most: dict[str, float] = {}
         self.stop = threading.Event()
 
     def run(self) -> None:
         """Looks until it is stopped."""
         while not self.stop.wait(0.5):
-            for kind, pid in processes():
+            for kind, pid in processes(self.lab):
                 with suppress(OSError, IndexError):
                     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                     mib = pages * os.sysconf("SC_PAGESIZE") / 2**20
                     self.most[kind] = max(self.most.get(kind, 0.0), mib)
 
 
-def processes() -> list[tuple[str, int]]:
-    """Returns kind and pid of the server's processes: `web`, `worker` (and its children), `pages`, `site build`."""
+def processes(lab: Path) -> list[tuple[str, int]]:
+    """Returns kind and pid of a lab's server: `web`, `worker` (and its children), `pages`, `site build`."""
     out = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_bytes().decode("utf-8", "replace").split("\0")
-            if "harness" not in words:
+            if "harness" not in words or str(lab) not in words:
                 continue
             pid = int(path.parent.name)
             if "serve" in words:
@@ -110,9 +111,9 @@ def killed(
         log.append(name)
 
 
-def kill_workers(children: bool = False) -> None:
-    """Kills the workers of the server with the processes in which they score; or those processes alone."""
-    found = {pid for kind, pid in processes() if kind == "worker"}
+def kill_workers(lab: Path, children: bool = False) -> None:
+    """Kills the workers of a lab's server with the processes in which they score; or those processes alone."""
+    found = {pid for kind, pid in processes(lab) if kind == "worker"}
     for pid in found:
         with suppress(OSError, IndexError):
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -130,7 +131,7 @@ def machine_faults(stack: ExitStack, folder: Path) -> list[tuple[str, Callable[[
     os.environ.update(clock.environment)
     stack.enter_context(small_disk(folder))
     return [
-        ("scoring process", lambda: kill_workers(children=True)),
+        ("scoring process", lambda: kill_workers(folder / "lab", children=True)),
         ("full disk", lambda: fill(folder, 4.0)),
         ("clock", lambda: clock.set(next(steps))),
         ("read-only lab", lambda: lock_up(folder / "lab", 4.0)),
@@ -187,7 +188,7 @@ def _measured(
             client.post("/api/v1/issue", json={"team": f"team{number}"}).json()["secret"]
             for number in range(given.teams)
         ]
-    ended, memory = threading.Event(), Memory()
+    ended, memory = threading.Event(), Memory(lab)
     log: list[str] = []
     memory.start()
 
@@ -196,7 +197,7 @@ def _measured(
         program[0].process.wait()
         program[0] = start(lab, *options, port=port, organiser=organiser)
 
-    kills = [("server", kill_server), ("worker", kill_workers)]
+    kills = [("server", kill_server), ("worker", lambda: kill_workers(lab))]
     faults = [each for pair in zip(others, cycle(kills), strict=False) for each in pair] or kills
     killer = threading.Thread(target=killed, args=(faults, given.kills, given.pause, ended, log))
     seconds: list[float] = []

@@ -183,9 +183,9 @@ def test_a_failed_attempt_is_followed_by_others_and_then_the_organisers_decide(
     assert (found := queue.find(upload.id)) is not None
     assert (found.state, found.result) == ("refused", {"lines": ["too late"]})
     assert not (queue.folder / upload.id).exists()
-    for decide in (lambda: queue.retry(upload.id), lambda: queue.discard("x\0", "")):
+    for id_ in (upload.id, "x\0"):
         with pytest.raises(HarnessError, match="does not exist, is being scored, or was decided already"):
-            decide()
+            queue.retry(id_)
 
 
 def test_an_attempt_that_was_given_back_counts_as_none(database: Database, tmp_path: Path) -> None:
