@@ -8,7 +8,7 @@ from pathlib import Path
 
 # An absolute path, but not within an address or a word; its last part stays. What is quoted is not a path of ours.
 _PATH = re.compile(r"(?<![\w.:/%~-])/(?:[^\s/:;,'\"]+/)*(?=[^\s/:;,'\"])")
-_QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*"(?!\w))""")
+_QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*"(?!\w))""")
 
 
 def without_folders(
