@@ -1,11 +1,13 @@
 """A lab's server under load: many teams submit at once while the server and its worker are killed.
 
-    python -m bench.server [--teams 200] [--each 5] [--clients 16] [--kills 10] [--postgres] [--json FILE]
+    python -m bench.server [--teams 200] [--each 5] [--clients 16] [--kills 10] [--machine] [--postgres] [--json FILE]
 
 Each submission is another run of the embedded collection, sent by the harness's own client, which sends again what was
 not acknowledged. Half of the kills end `harness serve`, which is started again on the same port, the other half its
-worker, each by SIGKILL. At the end every submission must be in the lab exactly once, each receipt must name it, and the
-leaderboard of the server must equal one that is computed again from the lab's folder.
+worker, each by SIGKILL. With `--machine` (as root), between the kills the process that scores a run is killed, the disk
+is full, the lab's folder is read-only, and the clock is set by hours and days. At the end
+every submission must be in the lab exactly once, each receipt must name it, and the leaderboard of the server must
+equal one that is computed again from the lab's folder.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -58,28 +62,29 @@ def variants(count: int, folder: Path, seed: int = 0) -> list[Path]:
 class Memory(threading.Thread):
     """Largest resident memory of the processes of a kind, in MiB, looked at twice a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, lab: Path) -> None:
         super().__init__(daemon=True)
+        self.lab = lab
         self.most: dict[str, float] = {}
         self.stop = threading.Event()
 
     def run(self) -> None:
         """Looks until it is stopped."""
         while not self.stop.wait(0.5):
-            for kind, pid in processes():
+            for kind, pid in processes(self.lab):
                 with suppress(OSError, IndexError):
                     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                     mib = pages * os.sysconf("SC_PAGESIZE") / 2**20
                     self.most[kind] = max(self.most.get(kind, 0.0), mib)
 
 
-def processes() -> list[tuple[str, int]]:
-    """Returns kind and pid of the server's processes: `web`, `worker` (and its children), `pages`, `site build`."""
+def processes(lab: Path) -> list[tuple[str, int]]:
+    """Returns kind and pid of a lab's server: `web`, `worker` (and its children), `pages`, `site build`."""
     out = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_bytes().decode("utf-8", "replace").split("\0")
-            if "harness" not in words:
+            if "harness" not in words or str(lab) not in words:
                 continue
             pid = int(path.parent.name)
             if "serve" in words:
@@ -90,29 +95,47 @@ def processes() -> list[tuple[str, int]]:
 
 
 def killed(
-    program: Any,  # noqa: ANN401
-    restart: Any,  # noqa: ANN401
+    faults: Sequence[tuple[str, Callable[[], None]]],
     kills: int,
     pause: tuple[float, float],
     ended: threading.Event,
     log: list[str],
 ) -> None:
-    """Kills the server and its worker in turn, at random times."""
+    """Causes faults in turn, at random times."""
     rng = random.Random(1)
     for number in range(kills):
         if ended.wait(rng.uniform(*pause)):
             return
-        if number % 2:
-            for kind, pid in processes():
-                if kind == "worker":
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-            log.append("worker")
-        else:
-            os.kill(program[0].process.pid, signal.SIGKILL)
-            program[0].process.wait()
-            log.append("server")
-            program[0] = restart()
+        name, cause = faults[number % len(faults)]
+        cause()
+        log.append(name)
+
+
+def kill_workers(lab: Path, children: bool = False) -> None:
+    """Kills the workers of a lab's server with the processes in which they score; or those processes alone."""
+    found = {pid for kind, pid in processes(lab) if kind == "worker"}
+    for pid in found:
+        with suppress(OSError, IndexError):
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if not children or parent in found:
+                os.kill(pid, signal.SIGKILL)
+
+
+def machine_faults(stack: ExitStack, folder: Path) -> list[tuple[str, Callable[[], None]]]:
+    """Returns faults of the machine for servers that are started from now on, with labs in a folder that is made."""
+    from machine_faults import STEPS, MovedClock, fill, lock_up, small_disk
+
+    clock, steps = MovedClock(folder.parent), cycle(STEPS)
+    before = {name: os.environ.get(name) for name in clock.environment}
+    stack.callback(lambda: [os.environ.pop(name, None) if old is None else None for name, old in before.items()])
+    os.environ.update(clock.environment)
+    stack.enter_context(small_disk(folder))
+    return [
+        ("scoring process", lambda: kill_workers(folder / "lab", children=True)),
+        ("full disk", lambda: fill(folder, 4.0)),
+        ("clock", lambda: clock.set(next(steps))),
+        ("read-only lab", lambda: lock_up(folder / "lab", 4.0)),
+    ]
 
 
 def main() -> None:
@@ -120,6 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("teams", 200), ("each", 5), ("clients", 16), ("kills", 10)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--machine", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", type=Path)
@@ -140,9 +164,21 @@ def main() -> None:
 
 def measured(folder: Path, options: list[str], given: argparse.Namespace) -> dict[str, Any]:
     """Runs the load in a folder; returns the figures."""
+    with ExitStack() as stack:
+        others = machine_faults(stack, folder / "disk") if given.machine else []
+        return _measured(folder, folder / "disk" if given.machine else folder, options, given, others)
+
+
+def _measured(
+    folder: Path,
+    disk: Path,
+    options: list[str],
+    given: argparse.Namespace,
+    others: list[tuple[str, Callable[[], None]]],
+) -> dict[str, Any]:
     from server_tools import start, stop
 
-    lab = new_lab(folder / "lab", {"title": "Load", "collection": "mini-task1"}).folder
+    lab = new_lab(disk / "lab", {"title": "Load", "collection": "mini-task1"}).folder
     (folder / "runs").mkdir()
     runs = variants(given.teams * given.each, folder / "runs")
     program = [start(lab, *options)]
@@ -152,20 +188,18 @@ def measured(folder: Path, options: list[str], given: argparse.Namespace) -> dic
             client.post("/api/v1/issue", json={"team": f"team{number}"}).json()["secret"]
             for number in range(given.teams)
         ]
-    ended, memory = threading.Event(), Memory()
+    ended, memory = threading.Event(), Memory(lab)
     log: list[str] = []
     memory.start()
-    killer = threading.Thread(
-        target=killed,
-        args=(
-            program,
-            lambda: start(lab, *options, port=port, organiser=organiser),
-            given.kills,
-            given.pause,
-            ended,
-            log,
-        ),
-    )
+
+    def kill_server() -> None:
+        os.kill(program[0].process.pid, signal.SIGKILL)
+        program[0].process.wait()
+        program[0] = start(lab, *options, port=port, organiser=organiser)
+
+    kills = [("server", kill_server), ("worker", lambda: kill_workers(lab))]
+    faults = [each for pair in zip(others, cycle(kills), strict=False) for each in pair] or kills
+    killer = threading.Thread(target=killed, args=(faults, given.kills, given.pause, ended, log))
     seconds: list[float] = []
 
     def client_of(team: int) -> list[tuple[str, str]]:

@@ -162,17 +162,44 @@ def primary(
 @lab_app.command("check")
 def check_(
     folder: Annotated[Path, typer.Argument(parser=to_path, metavar="LAB", help="Folder of the lab.")],
+    database: Annotated[
+        str,
+        typer.Option(
+            envvar="HARNESS_DATABASE",
+            help="Database of the lab's server, postgresql://... or a file; default: LAB.server/server.sqlite, if any.",
+        ),
+    ] = "",
 ) -> None:
-    """For organisers: verify that no file changed and that all runs score as before."""
+    """For organisers: verify that no file changed, that all runs score as before, and that no upload is held."""
     from harness.labs.check import check
     from harness.labs.lab import read_lab
     from harness.labs.submissions import submissions
 
     lab = read_lab(folder)
     _own_readers(lab.collection, lab.corpus)
-    if faults := check(lab):
+    if faults := [*check(lab), *_troubled(folder, database)]:
         raise HarnessError(*faults)
     out(f"{lab.folder}: {_counted(lab, submissions(lab))}; all files and scores are unchanged")
+
+
+def _troubled(folder: Path, address: str) -> list[str]:
+    """Returns a line for each upload to the lab's server that could not be scored, for no fault of the run."""
+    from harness.server.database import Database
+    from harness.server.live import DATABASE, state_folder
+    from harness.server.queue import Queue
+
+    state = state_folder(folder)
+    if not address and not (state / DATABASE).is_file():
+        return []
+    database = Database(address or str(state / DATABASE))
+    found = Queue(database, state).troubled()
+    database.close()
+    states = {"held": "is held until you decide on the page Organise", "running": "is being scored again"}
+    return [
+        f"upload {each.id} of team {each.team} ({each.file}, received {each.received}): could not be scored, "
+        f"{states.get(each.state, 'is tried again')}: {each.reason}"
+        for each in found
+    ]
 
 
 def _counted(lab: Lab, found: Sequence[Submission]) -> str:

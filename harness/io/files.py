@@ -55,8 +55,8 @@ def read_bytes(path: Path, most: int | None = None, *, members: Sequence[str] = 
     ----------
     members : names of files that are taken from an archive with several.
     most : maximum size of the content in bytes; default: the environment variable `HARNESS_MAX_BYTES`, else
-        `MOST_BYTES`. In the last case, content above `SMALL` must not exceed `MOST_RATIO` times the compressed size.
-        Run files of real systems have a ratio of 5 to 20.
+        `MOST_BYTES`. Without this variable, content above `SMALL` must not exceed `MOST_RATIO` times the compressed
+        size. Run files of real systems have a ratio of 5 to 20.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def read_bytes(path: Path, most: int | None = None, *, members: Sequence[str] = 
             raw.seek(0)
             data = raw.read(size) + raw.read()  # reading a known size avoids copies
         else:
-            taken = (lambda: content.taken) if content.packed and not (most or named) else None
+            taken = (lambda: content.taken) if content.packed and not named else None
             data = _limited(content, path, limit, raising, taken)
         if not is_archive(data):
             return data
         with only_member(data, path, members) as inside:
-            return _limited(Unpacked(inside.read), path, limit, raising, None if most or named else lambda: len(data))
+            return _limited(Unpacked(inside.read), path, limit, raising, None if named else lambda: len(data))
 
 
 def _limited(content: Unpacked, path: Path, limit: int, raising: str, taken: Callable[[], int] | None) -> bytes:
@@ -104,17 +104,22 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 
 def write_all(files: Mapping[Path, bytes | str]) -> None:
-    """Writes several files so that an error while writing leaves all of them unchanged.
+    """Writes several files so that an error or an interrupt leaves all of them unchanged.
 
-    All content is first written to temporary files, which then replace the targets atomically, one by one. Temporary
-    files of killed processes are deleted; see `harness.io.staged`.
+    All content is first written to temporary files, which then replace the targets atomically, one by one. If one
+    cannot be replaced, those that were get their earlier files back. A process that is killed between two replacements
+    leaves some files new and some old, each of them whole. Temporary files of killed processes are deleted; see
+    `harness.io.staged`.
 
     Raises
     ------
     HarnessError
-        A folder cannot be made or written to, a path is that of a device or pipe, or the disk is full.
+        A folder cannot be made or written to, a path is that of a folder, device or pipe, or the disk is full. The
+        message names files that have their new content because their earlier one could not be put back.
     """
     waiting: dict[Path, Path] = {}
+    before: dict[Path, Path] = {}  # a second name of a file that is replaced
+    done: list[Path] = []
     path = Path()
     try:
         for path, data in files.items():
@@ -130,14 +135,40 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
             umask = os.umask(0)
             os.umask(umask)
             waiting[path].chmod(0o666 & ~umask)
+        for path in waiting if len(waiting) > 1 else ():
+            if os.path.lexists(path) and not path.is_dir():
+                before[path] = staged.second_name(path)
         for path, written in waiting.items():
+            done.append(path)  # before, since an interrupt may come right after
             written.replace(path)
+        done.clear()
     except OSError as error:
-        raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
+        changed = _put_back(done, before, waiting)
+        more = f"; {', '.join(map(str, changed))}: replaced already, and cannot be put back" if changed else ""
+        raise HarnessError(f"{path}: cannot be written: {error.strerror or error}{more}") from None
+    except BaseException:
+        _put_back(done, before, waiting)
+        raise
     finally:
         # Also after an interrupt; files that were moved to their targets no longer exist here.
-        for left in waiting.values():
+        for left in (*waiting.values(), *before.values()):
             left.unlink(missing_ok=True)
+
+
+def _put_back(done: list[Path], before: Mapping[Path, Path], waiting: Mapping[Path, Path]) -> list[Path]:
+    """Puts the earlier files back in the place of those that replaced them; returns those that stay replaced."""
+    left = []
+    for path in done:
+        if waiting[path].exists():  # it was not replaced
+            continue
+        try:
+            if path in before:
+                before[path].replace(path)
+            else:
+                path.unlink()
+        except OSError:
+            left.append(path)
+    return left
 
 
 def sha256(data: bytes) -> str:

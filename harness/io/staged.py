@@ -40,6 +40,24 @@ def new_file(path: Path) -> tuple[int, Path]:
     return descriptor, Path(name)
 
 
+def second_name(path: Path) -> Path:
+    """Gives a file a temporary second name in its folder; a copy where the file system has no hard links.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written.
+    """
+    descriptor, name = new_file(path)
+    os.close(descriptor)
+    name.unlink()
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(path, name, follow_symlinks=False)
+    return name
+
+
 def new_folder(path: Path) -> Path:
     """Creates an empty temporary folder next to `path`; see `new_file`."""
     _clear(path.parent)

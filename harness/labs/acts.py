@@ -16,6 +16,7 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
 from harness.labs.closing import refuse_if_frozen
+from harness.labs.folders import PRIVATE
 from harness.labs.form import normal
 from harness.labs.journal import (
     Appealed,
@@ -28,7 +29,7 @@ from harness.labs.journal import (
     Revealed,
     Submitted,
 )
-from harness.labs.lab import FILE, PRIVATE, Lab, chosen_step, new_lab
+from harness.labs.lab import FILE, Lab, chosen_step, new_lab
 from harness.labs.metadata import Details
 from harness.labs.names import nfc, one_line, stamp
 from harness.labs.published import halves, seed_of, shown_means

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from harness.errors import HarnessError, gather, refuse
 from harness.experiments.task import Task
 from harness.io.console import track
-from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab, others_may_read
+from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, folder_of
+from harness.labs.journal import Event, Journal, Submitted, entry_text
+from harness.labs.lab import Lab, others_may_read
 from harness.labs.published import halves, shown_means
 from harness.labs.submissions import (
-    SCORES,
     Submission,
-    events,
     file_faults,
+    from_events,
     place_of_scores,
     stored_run,
-    submissions,
     verified,
 )
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
@@ -35,9 +36,13 @@ def check(lab: Lab) -> list[str]:
     HarnessError
         The lab cannot be checked: its journal is damaged, or its collection cannot be read.
     """
-    found = submissions(lab)
+    journal = Journal(lab.folder)
+    journal.catch_up()
+    lost, faults = journal.lost()
+    events = [*journal.events, *lost]
+    found = from_events(events, lab.folder)
     bench = lab.task()
-    faults = [wrong] if (wrong := others_may_read(lab)) else []
+    faults += [wrong] if (wrong := others_may_read(lab)) else []
     if lab.baseline and not any(each.name == lab.baseline for each in found):
         faults.append(f"baseline {lab.baseline!r} was not submitted yet")
     stored = not lab.private or (lab.folder / PRIVATE).is_dir()
@@ -47,13 +52,13 @@ def check(lab: Lab) -> list[str]:
         )
     topics = None
     with gather(faults):
-        topics, _ = halves(lab, events(lab), bench.scorer.qrels.topics)
+        topics, _ = halves(lab, events, bench.scorer.qrels.topics)
     best: dict[str, Mapping[str, float]] = {}
     for each in track(found, "checking submissions"):
         with gather(faults):
             _check_one(lab, each, bench, stored, topics, best.get(each.team, {}))
         best[each.team] = each.means
-    return [*faults, *_unknown_folders(lab, found)]
+    return [*faults, *_changed_entries(lab, events), *_unknown_folders(lab, found, faults)]
 
 
 def _check_one(
@@ -101,10 +106,21 @@ def _same_means(lab: Lab, scores: Scores, recorded: Mapping[str, float | None], 
     )
 
 
-def _unknown_folders(lab: Lab, found: Sequence[Submission]) -> Iterator[str]:
-    """Yields a line for each folder without an entry in the journal."""
+def _changed_entries(lab: Lab, events: Sequence[Event]) -> Iterator[str]:
+    """Yields a line for each copy of an event that differs from the journal; labs of old versions have no copies."""
+    for event in events:
+        if isinstance(event, Submitted):
+            path = lab.folder / SUBMISSIONS / folder_of(event.team, event.label, event.version) / ENTRY
+            with suppress(OSError):
+                if path.read_bytes() != entry_text(event).encode():
+                    yield f"{path}: differs from the journal"
+
+
+def _unknown_folders(lab: Lab, found: Sequence[Submission], faults: Sequence[str]) -> Iterator[str]:
+    """Yields a line for each folder without an entry in the journal that no fault names yet."""
     known = {each.folder for each in found}
     for root in (SUBMISSIONS, PRIVATE):
         for folder in sorted((lab.folder / root).glob("[!.]*/*")):
-            if folder.relative_to(lab.folder / root).as_posix() not in known:
+            named = any(fault.startswith(f"{folder}: ") for fault in faults)
+            if folder.relative_to(lab.folder / root).as_posix() not in known and not named:
                 yield f"{folder}: has no entry in the journal"

@@ -1,9 +1,10 @@
 """The journal of a lab: all events in order, one JSON line each.
 
 Only the journal decides what was submitted. A line is appended and flushed to disk under a lock, after the files that
-it refers to be in place. A killed process leaves at most a truncated line, which the next process with the lock
-removes. Each line ends with a checksum of itself and the line before it, so that changed, lost and moved lines are
-detected.
+it refers to are in place. Each line ends with a checksum of itself and the line before it, so that changed, lost and
+moved lines are detected. What is lost at the end, in the middle of a line or whole lines, is found by the folders of
+submissions, each of which has a copy of its event: readers add these events and say so; the next process with the lock
+writes them again, and keeps a line that is cut short in the file `TORN`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,22 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from harness.errors import HarnessError, format_error
+from harness.errors import HarnessError, format_error, shortened
+from harness.io.console import say
 from harness.io.files import sha256
 from harness.io.names import PLAIN_NAME
+from harness.labs import folders
+from harness.labs.folders import ENTRY, SUBMISSIONS, folder_of
 
 FILE = "journal.jsonl"
+TORN = "journal.torn"  # the lines that were cut short
 Kind = Literal["automatic", "manual", "post-hoc"]
 KINDS: tuple[str, ...] = get_args(Kind)
 KIND_MEANINGS: Mapping[str, str] = MappingProxyType(
@@ -247,6 +252,16 @@ def _is_event(body: Mapping[str, Any]) -> bool:
     return True
 
 
+def submitted(events: Sequence[Event]) -> set[str]:
+    """Returns the folders of all submissions in a journal."""
+    return {folder_of(each.team, each.label, each.version) for each in events if isinstance(each, Submitted)}
+
+
+def entry_text(event: Submitted) -> str:
+    """Formats the copy of an event in the folder of its submission."""
+    return _text(asdict(event)) + "\n"
+
+
 class Journal:
     """Journal of the lab in a folder, as of the last read.
 
@@ -256,14 +271,15 @@ class Journal:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+        self.folder, self.path = folder, folder / FILE
         self.events: list[Event] = []
         self._end = 0  # bytes read
+        self._tail = b""  # what follows the last whole line
         self._check = ""  # checksum of the last line read
         self._handle = -1  # file descriptor while the journal is locked
 
     def catch_up(self) -> None:
-        """Reads new lines; ignores a last line without a newline, which is still being written.
+        """Reads new lines; ignores a last line without a newline, which is still being written, or was cut short.
 
         Raises
         ------
@@ -276,9 +292,11 @@ class Journal:
                 data = stream.read()
         except OSError as error:
             raise format_error(self.path, 0, f"cannot be read: {error.strerror or error}") from None
-        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+        whole = data.rfind(b"\n") + 1
+        for line in data[:whole].splitlines(keepends=True):
             self.events.append(self._event(line))
             self._end += len(line)
+        self._tail = data[whole:]
 
     def _event(self, line: bytes) -> Event:
         try:
@@ -293,9 +311,89 @@ class Journal:
         self._check = str(check)
         return _EVENTS[body["event"]](**body)
 
+    # ---- what is lost at the end -------------------------------------------------------------------------------------
+
+    def lost(self) -> tuple[list[Event], list[str]]:
+        """Returns the events that the end of the journal has lost, and a line for each loss; reads new lines first.
+
+        The lines also name folders of submissions whose event cannot be found. Nothing is lost while another process
+        writes the journal.
+        """
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return [], []
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            self.catch_up()
+            found, lines = self._lost()
+        except OSError:  # another process has the lock
+            return [], []
+        finally:
+            os.close(handle)
+        return found, [line.format("is added by the next command that changes the lab") for line in lines]
+
+    def _lost(self) -> tuple[list[Event], list[str]]:
+        """Returns what `lost` does; requires a lock. The lines have a place for what becomes of the event."""
+        # Of a process that was killed before its line began, all is deleted; see `storing.settle`.
+        places = folders.places(self.folder) - submitted(self.events)
+        places -= set() if self._tail else folders.unfinished(self.folder)
+        whole = self._whole_tail()
+        read = {place: self._entry(place, whole) for place in places}
+        entries = {place: each for place, each in read.items() if isinstance(each, Submitted)}
+        found: list[Event] = []
+        versions = {(each.team, each.label): each.version for each in self.events if isinstance(each, Submitted)}
+        for place, event in sorted(entries.items(), key=lambda each: (each[1].at, each[1].version, each[0])):
+            if event.version == versions.get((event.team, event.label), 0) + 1:
+                versions[event.team, event.label] = event.version
+                found.append(event)
+            else:
+                read[place] = "an earlier version has no entry either"
+        explained = not self._tail or any(self._is_cut(event) for event in found)
+        if not explained and whole is not None and not isinstance(whole, Submitted):
+            found.append(whole)
+            explained = True
+        cut = "the last line is cut off" if self._tail else "the last lines are missing"
+        lines = [f"{_escaped(self.path)}: {cut}; {_escaped(_named(event))} {{}}" for event in found]
+        for place, reason in read.items():
+            if isinstance(reason, str):
+                where = _escaped(self.folder / SUBMISSIONS / place)
+                lines.append(f"{where}: has no entry in the journal, and none can be made: {_escaped(reason)}")
+        if not explained:
+            said = shortened(self._tail.decode("utf-8", "replace"), 120)
+            lines.append(f"{_escaped(self.path)}: the last line is cut off, and what it said is lost: {_escaped(said)}")
+        return found, lines
+
+    def _whole_tail(self) -> Event | None:
+        """Returns the event of a last line that lost nothing but its checksum, or a part of it; else None."""
+        comma = self._tail.rfind(b",")
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            body = json.loads(self._tail[:comma] + b"}")
+            if _is_event(body) and _line(body, self._check).startswith(self._tail):
+                return _EVENTS[body["event"]](**body)
+        return None
+
+    def _is_cut(self, event: Event) -> bool:
+        """Returns whether the last line is the beginning of an event's."""
+        text = _text(asdict(event)).encode()[:-1]
+        return text.startswith(self._tail[: len(text)])
+
+    def _entry(self, place: str, whole: Event | None) -> Submitted | str:
+        """Returns the event of a submission from its folder, or from the last line; otherwise why there is none."""
+        event = None
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
+            body = json.loads((self.folder / SUBMISSIONS / place / ENTRY).read_bytes())
+            event = _EVENTS[body["event"]](**body) if _is_event(body) else None
+        event = whole if event is None else event
+        if not isinstance(event, Submitted) or folder_of(event.team, event.label, event.version) != place:
+            return f"{ENTRY} is missing or damaged"
+        return folders.fault(self.folder, place, event.checksum) or event
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock of the journal for the block; first removes a line that a killed process left truncated.
+        """Holds the lock of the journal for the block; first writes again what its end has lost, and says so.
 
         Raises
         ------
@@ -312,18 +410,39 @@ class Journal:
             except OSError as error:
                 reason = f"cannot be locked ({error.strerror or error}); keep the lab on a local disk"
                 raise HarnessError(f"{self.path}: {reason}") from None
-            self.mend()
+            self._mend()
             yield
         finally:
             handle, self._handle = self._handle, -1
             os.close(handle)
 
-    def mend(self) -> None:
-        """Reads new lines and removes a truncated last line; requires the lock."""
+    def _mend(self) -> None:
+        """Reads new lines, keeps a line that is cut short aside, and appends the events that are lost."""
         self.catch_up()
-        if os.fstat(self._handle).st_size > self._end:
+        found, lines = self._lost()
+        torn = self._tail
+        if torn:
+            try:
+                with (self.folder / TORN).open("ab") as stream:
+                    stream.write(torn + b"\n")
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            except OSError as error:
+                raise HarnessError(f"{self.folder / TORN}: cannot be written: {error.strerror or error}") from None
+            self.undo()
+        for event in found:
+            self.append(event)
+        kept = f"; the cut line is kept in {self.folder / TORN}" if torn else ""
+        for line in lines:
+            say(line.format("is added again") + kept)
+
+    def undo(self) -> None:
+        """Reads new lines and removes what this process has written of a line; requires the lock."""
+        self.catch_up()
+        if self._tail:
             os.ftruncate(self._handle, self._end)
             os.fsync(self._handle)
+            self._tail = b""
 
     def append(self, event: Event) -> None:
         """Appends an event and flushes it to disk; requires the lock. On an error nothing is added."""
@@ -343,8 +462,24 @@ class Journal:
         os.ftruncate(self._handle, self._end)
 
 
+def _named(event: Event) -> str:
+    """Returns what an event is of, for messages."""
+    if isinstance(event, Submitted):
+        return f"{SUBMISSIONS}/{folder_of(event.team, event.label, event.version)}"
+    return f"the event {event.event!r}"
+
+
+def _escaped(text: object) -> str:
+    """Returns text for a line that is formatted once more."""
+    return str(text).replace("{", "{{").replace("}", "}}")
+
+
+def _text(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, allow_nan=False, sort_keys=True)
+
+
 def _line(body: Mapping[str, Any], before: str) -> bytes:
     """Formats a line with the checksum of itself and the line before it."""
-    text = json.dumps(body, allow_nan=False, sort_keys=True)
+    text = _text(body)
     check = sha256(f"{before}\n{text}".encode())[:16]
     return f'{text[:-1]}, "check": "{check}"}}\n'.encode()

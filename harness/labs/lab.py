@@ -21,6 +21,7 @@ from harness.io import config, staged
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.draw import drawn, new_seed
+from harness.labs.folders import PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
 from harness.labs.settings import LabFile, lab_text
@@ -31,7 +32,6 @@ from harness.scoring.rounding import decimals_of, least_step
 
 FILE = "lab.yaml"
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed
-SUBMISSIONS, PRIVATE = "submissions", "private"
 SEED = ".seed"  # file of the held-out topics' seed in the private folder
 LEAST_RESULTS = 10  # default of `least_results` with private judgments
 

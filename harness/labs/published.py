@@ -12,10 +12,11 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io.files import read_bytes, sha256
 from harness.labs.draw import drawn
+from harness.labs.folders import PRIVATE
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Chosen, Committed, Event, Revealed, Withdrawn
 from harness.labs.lab import FILE as LAB
-from harness.labs.lab import PRIVATE, SEED, Lab
+from harness.labs.lab import SEED, Lab
 from harness.labs.submissions import Submission, from_events
 from harness.scoring.rounding import least_step, rounded
 from harness.scoring.scores import Scores

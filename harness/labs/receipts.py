@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import counted
-from harness.labs.lab import SUBMISSIONS, Lab
+from harness.labs.folders import SUBMISSIONS
+from harness.labs.lab import Lab
 from harness.labs.standing import Standing
 from harness.labs.submissions import Submission
 from harness.labs.submit import Receipt

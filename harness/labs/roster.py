@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256, write_atomic
+from harness.labs.folders import PRIVATE
 from harness.labs.journal import NAME_RULE, Event, Joined, Journal, Revoked, Submitted, is_name
-from harness.labs.lab import PRIVATE, Lab
+from harness.labs.lab import Lab
 from harness.labs.names import confusable, nfc, one_line, stamp
 from harness.labs.submissions import events, refuse_if_rejudged
 
@@ -102,10 +103,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
     ('DPRL', 43, 'DPRL')
     """
     now, token, given = now or datetime.now(UTC), secrets.token_urlsafe(32), nfc(name)
-    if not is_name(given):
-        raise HarnessError(f"team {given!r}: expected {NAME_RULE}")
-    if given == BASELINE:
-        raise HarnessError(f"team {BASELINE!r}: is the organisers'; choose another name")
+    check_form(given)
     journal = Journal(lab.folder)
     with journal.locked():
         refuse_if_rejudged(lab, journal.events)
@@ -118,15 +116,42 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
         if team in taken:
             raise HarnessError(f"team {given}: is on the roster; revoke its token before you issue another")
         named = lab.pseudonyms_until is None or now >= lab.pseudonyms_until
-        for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
-            if alike := confusable(given, other):
-                like = "another team" if new and not named else f"the existing team {alike[1]}"
-                raise HarnessError(f"team {alike[0]}: resembles {like}; choose another name")
+        check_name(lab, journal.events, given, hide=new and not named)
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
             _keep_names(lab, {**names, team: given})
         journal.append(Joined(team, sha256(token.encode()), stamp(now)))
     return team, token
+
+
+def check_form(name: str) -> None:
+    """Raises HarnessError if a name has a wrong form, or is that of the organisers' team."""
+    if not is_name(name):
+        raise HarnessError(f"team {name!r}: expected {NAME_RULE}")
+    if name == BASELINE:
+        raise HarnessError(f"team {BASELINE!r}: is the organisers'; choose another name")
+
+
+def check_name(lab: Lab, events: Sequence[Event], name: str, *, hide: bool = False) -> None:
+    """Checks that a team can join by a name.
+
+    Parameters
+    ----------
+    hide : whether the message names no other team.
+
+    Raises
+    ------
+    HarnessError
+        The name has a wrong form, or looks like another team's.
+    """
+    given, names = nfc(name), real_names(lab)
+    check_form(given)
+    team = _known_as(names, given)
+    there = {event.team for event in events if isinstance(event, Joined | Submitted)}
+    for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
+        if alike := confusable(given, other):
+            like = "another team" if hide else f"the existing team {alike[1]}"
+            raise HarnessError(f"team {alike[0]}: resembles {like}; choose another name")
 
 
 def is_known(lab: Lab, events: Sequence[Event], team: str) -> bool:

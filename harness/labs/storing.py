@@ -2,7 +2,8 @@
 
 A folder is written in a staging area under its own lock and moved into place when it is complete; then the journal gets
 its line. The file `PLACE` in the staging folder names the target. The next holder of the journal's lock cleans up after
-killed processes: a target without an entry in the journal is deleted, as nothing was submitted.
+killed processes: a target without an entry in the journal is deleted, as nothing was submitted. A target has a copy of
+its event, from which `Journal` makes an entry again that was lost afterwards.
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ from harness.errors import HarnessError
 from harness.experiments.redacted import DECIMALS
 from harness.io.files import sha256, write_all, write_atomic
 from harness.io.names import PLAIN_NAME
+from harness.labs.folders import ENTRY, PLACE, PRIVATE, SCORES, STAGING, SUBMISSIONS, SUMS, folder_of
 from harness.labs.form import kept_scores, tagged
-from harness.labs.journal import Event, Journal, Submitted
-from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab
+from harness.labs.journal import Journal, Submitted, entry_text, submitted
+from harness.labs.lab import Lab
 from harness.labs.metadata import Details
-from harness.labs.submissions import MEANS, METADATA, RUN, SCORES, SUMS, TOPICS, folder_of, sums_text
+from harness.labs.submissions import MEANS, METADATA, RUN, TOPICS, sums_text
 from harness.scoring.scores import Scores
 
-STAGING = ".staging"
-PLACE = "place"
 _PLACE = re.compile(rf"{PLAIN_NAME.pattern}/{PLAIN_NAME.pattern}\.v[1-9][0-9]*")
 
 
@@ -160,13 +160,14 @@ def commit(lab: Lab, journal: Journal, folder: Path, event: Submitted) -> None:
         for root in _roots(lab):
             if (root / place).exists():
                 raise HarnessError(f"{root / place}: exists without an entry in the journal; move it elsewhere")
+        write_atomic(folder / SUBMISSIONS / ENTRY, entry_text(event))
         write_atomic(folder / PLACE, place)
         if lab.private:
             _move(_private(lab, folder), lab.folder / PRIVATE / place)
         _move(folder / SUBMISSIONS, lab.folder / SUBMISSIONS / place)
         journal.append(event)
     except BaseException as error:
-        journal.mend()
+        journal.undo()
         settle(lab, journal, folder)
         if isinstance(error, OSError):
             raise HarnessError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
@@ -198,11 +199,6 @@ def settle(lab: Lab, journal: Journal, folder: Path) -> None:
         for root in _roots(lab):
             shutil.rmtree(root / place, ignore_errors=True)
     (folder / PLACE).unlink(missing_ok=True)
-
-
-def submitted(events: list[Event]) -> set[str]:
-    """Returns the folders of all submissions in a journal."""
-    return {folder_of(each.team, each.label, each.version) for each in events if isinstance(each, Submitted)}
 
 
 def clear(lab: Lab, journal: Journal) -> None:

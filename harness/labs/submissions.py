@@ -13,6 +13,7 @@ from harness.data.trec import Run, parse_run
 from harness.errors import FormatError, HarnessError, format_error, gather, suggestion
 from harness.io.console import say
 from harness.io.files import read_bytes, sha256, write_atomic
+from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, SUMS, folder_of
 from harness.labs.form import kept_scores, untagged
 from harness.labs.journal import (
     Act,
@@ -26,10 +27,10 @@ from harness.labs.journal import (
     Rejudged,
     Submitted,
 )
-from harness.labs.lab import PRIVATE, SUBMISSIONS, Lab
+from harness.labs.lab import Lab
 from harness.scoring.scores import Scores, scores_from_json
 
-RUN, METADATA, SCORES, SUMS = "run.txt", "run.ir-metadata.yml", "scores.json", "SHA256SUMS"
+RUN, METADATA = "run.txt", "run.ir-metadata.yml"
 MEANS, TOPICS = "means.json", "topics.csv"
 MOST_BYTES = 1 << 28  # limit on a stored file's unpacked content, or its size on disk if that is larger
 
@@ -103,11 +104,6 @@ class Submission:
         return folder_of(self.team, self.label, self.version)
 
 
-def folder_of(team: str, label: str, version: int) -> str:
-    """Returns the folder of a version relative to `submissions/`."""
-    return f"{team}/{label}.v{version}"
-
-
 def submissions(lab: Lab) -> tuple[Submission, ...]:
     """Reads all submissions in the order of the journal, including withdrawn ones and older versions.
 
@@ -126,7 +122,7 @@ def submissions(lab: Lab) -> tuple[Submission, ...]:
 
 
 def events(lab: Lab) -> Sequence[Event]:
-    """Reads the events of a lab's journal in order.
+    """Reads the events of a lab's journal in order, and those that its end has lost, of which it says a line each.
 
     Raises
     ------
@@ -135,7 +131,10 @@ def events(lab: Lab) -> Sequence[Event]:
     """
     journal = Journal(lab.folder)
     journal.catch_up()
-    return journal.events
+    lost, lines = journal.lost()
+    for line in lines:
+        say(f"warning: {line}")
+    return [*journal.events, *lost]
 
 
 def refuse_if_rejudged(lab: Lab, events: Sequence[Event]) -> None:
@@ -307,7 +306,7 @@ def file_faults(folder: Path, checksum: str | None) -> list[str]:
         for name in listed:
             with gather(faults):
                 verified(folder, name, checksum)
-        foreign = (path for path in sorted(folder.iterdir()) if path.name not in {*listed, SUMS})
+        foreign = (path for path in sorted(folder.iterdir()) if path.name not in {*listed, SUMS, ENTRY})
         faults += [f"{path}: is not listed in {SUMS}" for path in foreign]
     return faults
 

@@ -78,6 +78,10 @@ class Offer:
     format: str | None = None
 
 
+class OfferError(HarnessError):
+    """A run is refused for what its team has offered or when; any other error is no fault of the team."""
+
+
 @dataclass(frozen=True)
 class Receipt:
     """Result of a submission.
@@ -112,8 +116,10 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
 
     Raises
     ------
-    HarnessError
+    OfferError
         The submission is refused: one line per fault.
+    HarnessError
+        It cannot be scored or stored: the lab is frozen or was re-judged, its files cannot be read or written.
 
     Examples
     --------
@@ -127,16 +133,16 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     faults: list[str] = []
     notes: list[str] = []
     if wrong := others_may_read(lab):
-        faults.append(wrong)
+        raise HarnessError(wrong)
     read = None
     journal = Journal(lab.folder)
     journal.catch_up()
     refuse_if_frozen(lab, journal.events)  # before the file is read, which may count as an invalid one
+    _refuse_if_closed(lab, journal.events)
     _check_invalid(lab, journal.events, nfc(offer.team))
-    sent = False
+    known, topics = _topics(lab)
+    sent = offer.run.is_file()
     with gather(faults):
-        known, topics = _topics(lab)
-        sent = offer.run.is_file()
         read = _read(lab, offer, known, topics)
     if read is None and sent:
         _count_invalid(lab, journal, nfc(offer.team), now)
@@ -145,14 +151,14 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     found = from_events(journal.events, lab.folder)
     faults += _refusals(lab, details, offer, kept and kept[0].sha256, found, journal.events, now)
     if read is None or kept is None or faults:
-        raise HarnessError(*dict.fromkeys(faults))
+        raise OfferError(*dict.fromkeys(faults))
     run, text = kept
     notes += [str(warning) for warning in read.warnings]
     with lab.guarded():
         bench = bench or lab.task()
         judged = set(bench.scorer.qrels.topics)
     if not judged & set(run.topics):
-        raise HarnessError(f"{offer.run}: answers none of the judged topics")
+        raise OfferError(f"{offer.run}: answers none of the judged topics")
     with lab.guarded():
         scores = bench.scorer(run)
     refuse_if_changed(lab, scores, found)
@@ -171,8 +177,10 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
             refuse_if_frozen(lab, journal.events)
+            _refuse_if_closed(lab, journal.events)
             found = from_events(journal.events, lab.folder)
-            refuse(_refusals(lab, details, offer, run.sha256, found, journal.events, now))
+            if faults := _refusals(lab, details, offer, run.sha256, found, journal.events, now):
+                raise OfferError(*dict.fromkeys(faults))
             if _best_shown(lab, found, details.team) != best:
                 continue  # another run of the team came first, and the ladder shows other means
             version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
@@ -215,10 +223,10 @@ def _best_shown(lab: Lab, found: Sequence[Submission], team: str) -> Mapping[str
 
 
 def _check_invalid(lab: Lab, events: Sequence[Event], team: str) -> None:
-    """Raises HarnessError if a team has sent the maximum number of invalid files."""
+    """Raises OfferError if a team has sent the maximum number of invalid files."""
     sent = sum(isinstance(event, Refused) and event.team == team for event in events)
     if lab.invalid_cap is not None and sent >= lab.invalid_cap:
-        raise HarnessError(f"team {team}: has sent {sent} of {lab.invalid_cap} invalid files; ask the organisers")
+        raise OfferError(f"team {team}: has sent {sent} of {lab.invalid_cap} invalid files; ask the organisers")
 
 
 def _count_invalid(lab: Lab, journal: Journal, team: str, now: datetime) -> None:
@@ -379,7 +387,8 @@ def _refusals(
 ) -> list[str]:
     """Returns the faults of a submission with regard to roster, earlier submissions, deadline and caps."""
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
-    faults += _closed(lab, events, details)
+    if details.kind != "post-hoc" and any(isinstance(event, Revealed) for event in events):
+        faults.append("the held-out topics are revealed; submit later runs with --kind post-hoc")
     for team in {each.team for each in found} - {details.team}:
         if alike := confusable(details.team, team):
             faults.append(
@@ -417,13 +426,10 @@ def _refusals(
     return faults
 
 
-def _closed(lab: Lab, events: Sequence[Event], details: Details) -> list[str]:
-    """Returns a fault if the lab takes no more such runs: it was re-judged, or its held-out topics are revealed."""
+def _refuse_if_closed(lab: Lab, events: Sequence[Event]) -> None:
+    """Raises HarnessError if the lab was re-judged."""
     if any(isinstance(event, Rejudged) for event in events):
-        return [f"{lab.folder}: was re-judged and takes no more runs; submit to the lab of the new edition"]
-    if details.kind != "post-hoc" and any(isinstance(event, Revealed) for event in events):
-        return ["the held-out topics are revealed; submit later runs with --kind post-hoc"]
-    return []
+        raise HarnessError(f"{lab.folder}: was re-judged and takes no more runs; submit to the lab of the new edition")
 
 
 def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None) -> Lab:

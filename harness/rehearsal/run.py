@@ -197,7 +197,7 @@ def _waited(
 ) -> tuple[int, resource.struct_rusage]:
     """Runs a command in a folder to its end; returns its exit code and what it used."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", *step.words],
+        [sys.executable, "-P", "-m", "harness", *step.words],
         cwd=here,
         env=dict(environment),
         stdin=subprocess.DEVNULL,

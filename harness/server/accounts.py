@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.io.files import sha256
 from harness.labs.journal import NAME_RULE, Event, is_name
 from harness.labs.names import nfc, one_line
-from harness.labs.roster import roster, team_with
+from harness.labs.roster import check_form, roster, team_with
 from harness.server.database import Database, record
 
 Role = Literal["team", "organiser"]
@@ -198,14 +198,15 @@ class Accounts:
         """
         if not team:
             raise HarnessError(f"team: is empty; expected {NAME_RULE}")
-        if sum(each.state == "asked" for each in self.invitations()) >= _MOST_REQUESTS:
+        now = datetime.now(UTC)
+        if sum(each.state == "asked" and not each.expired(now) for each in self.invitations()) >= _MOST_REQUESTS:
             raise HarnessError(f"{_MOST_REQUESTS} requests to join are waiting; ask the organisers")
         return self._add(team, contact, "asked", 90)
 
     def _add(self, team: str, contact: str, state: str, days: int) -> str:
         team, contact = nfc(team), one_line(contact)
-        if team and not is_name(team):
-            raise HarnessError(f"team {team!r}: expected {NAME_RULE}")
+        if team:
+            check_form(team)
         if contact and (len(contact) > _MOST_CONTACT or not _CONTACT.fullmatch(contact)):
             raise HarnessError(f"contact {contact!r}: expected an e-mail address, or nothing")
         code, now = secrets.token_urlsafe(24), datetime.now(UTC)
@@ -235,7 +236,7 @@ class Accounts:
         Raises
         ------
         HarnessError
-            There is no such request or invitation.
+            There is no such request or invitation, or a request that would be accepted has expired.
         """
         before = ("asked",) if state == "open" else ("asked", "open")
         with self.database.transaction() as session:
@@ -246,6 +247,8 @@ class Accounts:
             )
             if not rows:
                 raise HarnessError(f"request {id_:.12}: does not exist, or was decided already")
+            if state == "open" and Invitation(*rows[0]).expired(datetime.now(UTC)):
+                raise HarnessError(f"request {id_:.12}: has expired; invite the team instead")
         return Invitation(*rows[0])
 
     def use(self, code: str) -> Invitation:

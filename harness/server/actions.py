@@ -15,7 +15,8 @@ from harness.errors import HarnessError
 from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
-from harness.labs.roster import BASELINE, add_team, is_known, known_as, revoke_team
+from harness.labs.names import one_line
+from harness.labs.roster import BASELINE, add_team, check_name, is_known, known_as, revoke_team
 from harness.labs.settings import moment
 from harness.labs.submit import choose_primary, withdraw
 from harness.server.accounts import Caller, Role
@@ -68,6 +69,13 @@ class Request(Arguments, frozen=True):
     """Id of a request to join, or of an invitation."""
 
     id: str
+
+
+class UploadId(Arguments, frozen=True):
+    """Id of an upload that could not be scored."""
+
+    id: str
+    reason: str = ""
 
 
 class Team(Arguments, frozen=True):
@@ -140,9 +148,11 @@ def _invite(service: Service, caller: Caller, given: Invite, address: str) -> Do
 
 
 def _refuse_known(service: Service, team: str) -> None:
-    """Raises HarnessError if a team is in the lab: who joins by its name would get its runs."""
+    """Raises HarnessError if no team can join by a name: who joins by that of another would get its runs."""
     if team and is_known(service.lab(), service.live.events(), team):
         raise HarnessError(f"team {team}: is in the lab already; if its token was revoked, issue another")
+    if team:
+        check_name(service.lab(), service.live.events(), team)
 
 
 def _invited(service: Service, given: Request) -> str:
@@ -174,6 +184,17 @@ def _revoke(service: Service, caller: Caller, given: Team, _: str) -> Done:
 def _reissue(service: Service, caller: Caller, given: Team, _: str) -> Done:
     name, token = add_team(service.lab(), given.team)
     return Done(f"team {given.team}: may submit as {name}", token)
+
+
+def _retry(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
+    found = service.queue.retry(given.id)
+    return Done(f"upload {found.file} of team {found.team}: is scored again")
+
+
+def _discard(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
+    reason = one_line(given.reason) or "the organisers have refused it"
+    found = service.queue.discard(given.id, f"{reason}; it could not be scored")
+    return Done(f"upload {found.file} of team {found.team}: refused and deleted")
 
 
 def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
@@ -208,6 +229,8 @@ def _publish(service: Service, caller: Caller, given: Arguments, _: str) -> Done
     lab = service.lab()
     if waiting := service.queue.waiting():
         raise HarnessError(f"{waiting} uploads are waiting to be scored; publish when they are")
+    if held := service.queue.troubled():
+        raise HarnessError(f"{len(held)} uploads could not be scored; decide about them first")
     if lab.held_out and not service.revealed():
         reveal(lab)
     if not service.frozen():
@@ -232,6 +255,8 @@ _ALL = (
     Action("accept", "organiser", Request, _accept, "Accept a request to join."),
     Action("refuse", "organiser", Request, _refuse, "Refuse a request to join, or cancel an invitation."),
     Action("issue", "organiser", Team, _reissue, "Add a team, or give a team whose token was revoked another one."),
+    Action("retry", "organiser", UploadId, _retry, "Score an upload again that could not be scored."),
+    Action("discard", "organiser", UploadId, _discard, "Refuse an upload that could not be scored; deletes its file."),
     Action("revoke", "organiser", Team, _revoke, "Revoke a team's token; its submissions stay."),
     Action("disqualify", "organiser", OfTeam, _judged(Disqualified, "disqualified"), "Disqualify a run."),
     Action("reinstate", "organiser", OfTeam, _judged(Reinstated, "reinstated"), "Lift a disqualification."),

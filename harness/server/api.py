@@ -41,7 +41,10 @@ class LabFacts(msgspec.Struct, frozen=True):
 
 
 class UploadFacts(msgspec.Struct, frozen=True):
-    """An upload; `ahead`: number of uploads scored before it, null when it is finished."""
+    """An upload; `ahead`: number of uploads scored before it if teams take turns, null unless it waits.
+
+    `held`: it could not be scored, for no fault of its own; its file is kept until the organisers decide.
+    """
 
     id: str
     team: str

@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Scope
 
 from harness.errors import HarnessError
 from harness.io.console import say, tell
-from harness.server import api, pages
+from harness.server import api, database, pages
 from harness.server.drawing import home_of, message
 from harness.server.guard import API, Guard, Rates, RefusedError
-from harness.server.live import HIDDEN, SITE, UnreadableError
+from harness.server.live import HIDDEN, SITE, UnavailableError
 from harness.server.service import Service
 from harness.server.web import RoleError
 
@@ -56,6 +56,7 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
             RefusedError: _refused,
             HTTPException: _http,
             Exception: _broken,
+            **dict.fromkeys(database.errors(), _unavailable),
         },
     )
     app.state.service, app.state.rates, app.state.receiving = service, Rates(), Counter()
@@ -68,7 +69,7 @@ def _of_api(request: Request) -> bool:
 
 
 def _error(request: Request, error: Exception) -> Response:
-    if isinstance(error, UnreadableError):
+    if isinstance(error, UnavailableError):
         return _refused(request, RefusedError(503, error.lines[0]))
     if _of_api(request):
         return api.error(request, error)
@@ -92,6 +93,13 @@ def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  (it is registered for this class)
     line = {404: "there is no such page", 405: "this address takes no such request"}.get(error.status_code, "")
     return _refused(request, RefusedError(error.status_code, line or str(error.detail).lower()))
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
+    say(f"{request.method} {request.url.path}: database: {' '.join(str(error).split())}")
+    return RefusedError(503, "the server's database cannot be used at present; try again later").response(
+        request.url.path
+    )
 
 
 def _broken(request: Request, error: Exception) -> Response:

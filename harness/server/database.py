@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS uploads (
     UNIQUE (team, key)
 );
 CREATE INDEX IF NOT EXISTS uploads_by_state ON uploads (state, team, number);
+CREATE TABLE IF NOT EXISTS shares (team TEXT PRIMARY KEY, seconds DOUBLE PRECISION NOT NULL);
 CREATE TABLE IF NOT EXISTS invitations (
     hash TEXT PRIMARY KEY, team TEXT NOT NULL, contact TEXT NOT NULL, state TEXT NOT NULL, created TEXT NOT NULL,
     expires TEXT NOT NULL
@@ -53,9 +54,10 @@ class Session:
         cursor = self._connection.execute(sql.replace("?", "%s") if self._postgres else sql, values)
         return cursor.fetchall() if cursor.description else []
 
-    def skip_locked(self) -> str:
-        """Returns the clause by which concurrent workers claim different rows; SQLite has one writer at a time."""
-        return "FOR UPDATE SKIP LOCKED" if self._postgres else ""
+    def alone(self) -> None:
+        """Waits until no other transaction that has asked for this runs; SQLite has one writer at a time anyway."""
+        if self._postgres:
+            self.rows("SELECT pg_advisory_xact_lock(5083928)")
 
 
 def record(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
@@ -146,6 +148,15 @@ class Database:
                 "database: the package psycopg is missing; pip install 'mathir-harness[postgres]'"
             ) from None
         return psycopg.connect(self.address, autocommit=True, connect_timeout=10)
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """Returns the errors of a database that cannot be used now: its disk is full, or it does not answer."""
+    try:
+        import psycopg
+    except ImportError:
+        return (sqlite3.OperationalError,)
+    return (sqlite3.OperationalError, psycopg.OperationalError)
 
 
 def _shown(address: str) -> str:

@@ -24,7 +24,11 @@ HIDDEN = re.compile(r"(^|/)\.")  # in a path of the site: files that are not its
 DATABASE, SITE, STATE = "server.sqlite", "site", "site.json"
 
 
-class UnreadableError(HarnessError):
+class UnavailableError(HarnessError):
+    """The server cannot do now what it could do later."""
+
+
+class UnreadableError(UnavailableError):
     """The lab cannot be read, as its organisers must mend it."""
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from harness.labs.roster import real_names, roster
 from harness.server.accounts import Caller, Invitation
 from harness.server.drawing import built, facts_of, page, plural, run_row, short
 from harness.server.live import HIDDEN, SITE, changed
+from harness.server.queue import Upload
 from harness.server.web import needed, service_of
 
 _MOST_ROWS = 200  # submissions and invitations that the page shows
@@ -48,6 +49,7 @@ def organise(
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
     known, names, found = roster(events), real_names(lab), service.of_teams()
+    troubled = service.queue.troubled()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
@@ -83,7 +85,9 @@ def organise(
             _count(len(known), "team", " with a token"),
             _count(len(found), "submission"),
             _count(waiting, "upload", " waiting"),
+            *([_count(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
+        troubled=[_troubled(each) for each in troubled],
         facts=facts_of(service, lab),
         deadline="" if lab.deadline is None else lab.deadline.isoformat(),
         frozen=service.frozen(),
@@ -104,6 +108,21 @@ def organise(
         searchable=len(found) > _FEW,
         organisers=service.accounts.organisers(),
     )
+
+
+def _troubled(upload: Upload) -> dict[str, str]:
+    """Returns a row of an upload that could not be scored."""
+    held = upload.state == "held"
+    state = "held until you decide" if held else "being scored" if upload.state == "running" else "is tried again"
+    return {
+        "id": upload.id,
+        "title": f"{upload.team} / {upload.fields.get('label') or upload.file}",
+        "file": upload.file,
+        "received": short(upload.received),
+        "state": f"{state}; {plural(upload.attempts, 'attempt')}: {upload.attempts}",
+        "reason": upload.reason,
+        "decide": "" if upload.state == "running" else "yes",
+    }
 
 
 def _count(number: int, name: str, more: str = "") -> dict[str, object]:

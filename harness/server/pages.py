@@ -47,7 +47,8 @@ STATES = {
     "running": "being scored",
     "done": "scored",
     "refused": "refused",
-    "failed": "failed",
+    "held": "not scored yet; the organisers decide",
+    "failed": "failed",  # of earlier versions of the server
 }
 
 
@@ -325,6 +326,8 @@ def _upload_page(request: Request) -> Response:
     state = STATES[upload.state]
     if upload.state == "queued":
         state = f"waiting; {counted(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
+        if upload.reason:
+            state = "waiting; it could not be scored yet, for no fault of the run, and is tried again"
     run = None if receipt is None else service.run(receipt.team, receipt.label, str(receipt.version))
     rank, group = (None, "") if run is None else place_of(service, run)
     return page(

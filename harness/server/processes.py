@@ -153,7 +153,7 @@ def run_server(
 def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Event) -> None:
     """Runs a process, and again whenever it ends, until `stop`."""
     while not stop.is_set():
-        line = [sys.executable, "-m", "harness", *command]
+        line = [sys.executable, "-P", "-m", "harness", *command]
         own = {**environment, _PARENT: str(os.getpid())}
         process = subprocess.Popen(line, stdin=subprocess.DEVNULL, env=own)
         while process.poll() is None and not stop.wait(0.2):

@@ -5,6 +5,7 @@ The pages are thus those of a static site, byte by byte. A build that ends while
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,25 +13,54 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from harness.io.console import say
+from harness.render.folder import MANIFEST
 from harness.server.live import SITE, changed, set_site_state, site_state
 
 POLL = 0.5  # seconds
 PAUSE = 2.0  # least number of seconds between two builds
+LOCK = "site.lock"
 RETRY = 10.0  # seconds after which a failed build is tried again
 
 
 def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float = PAUSE) -> None:
     """Builds the pages of a lab below `state` until `stopped()`, at a lower priority than what answers and scores.
 
-    Pages that were built for a server at another address are built again.
+    Pages that were built for a server at another address are built again, and so are pages that somebody deleted. Of
+    several servers with one `state`, the first one builds; another begins when that one has ended.
     """
     os.nice(5)
+    with (state / LOCK).open("ab") as lock:
+        said = False
+        while not _is_first(lock):
+            if not said:
+                say(f"pages: another server builds those in {state / SITE}; this one waits until it ends")
+            said = True
+            if stopped():
+                return
+            time.sleep(POLL)
+        _publish(lab, state, address, stopped, pause)
+
+
+def _is_first(lock: IO[bytes]) -> bool:
+    """Returns whether no other process builds these pages; the lock of a process ends with it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system has no locks
+        return True
+    return True
+
+
+def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float) -> None:
     failed = 0.0
     while not stopped():
         now, found = changed(lab), site_state(state)
         same = found.get("of") == now and found.get("server") == address
+        same = same and (not found.get("there", True) or _is_there(state / SITE))
         if same and (not found.get("error") or time.monotonic() - failed < RETRY):
             time.sleep(POLL)
             continue
@@ -39,7 +69,8 @@ def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], p
             return
         said, ok = ended
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        set_site_state(state, {"of": now, "server": address, "at": at, "error": "" if ok else said})
+        there = _is_there(state / SITE)
+        set_site_state(state, {"of": now, "server": address, "at": at, "error": "" if ok else said, "there": there})
         if not ok:
             failed = time.monotonic()
             if said != found.get("error"):  # it is tried again and again
@@ -49,9 +80,14 @@ def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], p
             time.sleep(POLL / 5)
 
 
+def _is_there(site: Path) -> bool:
+    """Returns whether the pages are there; the list of files is written last."""
+    return all((site / name).is_file() for name in (MANIFEST, "index.html"))
+
+
 def build(lab: Path, site: Path, address: str, stopped: Callable[[], bool]) -> tuple[str, bool] | None:
     """Builds the pages once; returns the last line of the command and whether it succeeded, None if it was stopped."""
-    command = [sys.executable, "-m", "harness", "site", "build", str(lab), "--output", str(site), "--quiet"]
+    command = [sys.executable, "-P", "-m", "harness", "site", "build", str(lab), "--output", str(site), "--quiet"]
     command += ["--server", address] if address else []
     process = subprocess.Popen(
         command,

@@ -27,7 +27,7 @@ from harness.labs.submissions import Submission
 from harness.render.pages import place
 from harness.server.accounts import Accounts, Caller
 from harness.server.lines import without_folders
-from harness.server.live import Live, site_state
+from harness.server.live import Live, UnavailableError, site_state
 from harness.server.mail import Outbox
 from harness.server.queue import Queue, Upload
 from harness.store import sidecar
@@ -157,6 +157,8 @@ class Service:
         ------
         HarnessError
             The lab is frozen, or the key or a field has a wrong form, or too many uploads wait.
+        UnavailableError
+            The files cannot be written.
         """
         if key and not _KEY.fullmatch(key):
             raise HarnessError("idempotency key: expected 1 to 100 letters, digits or ._~-")
@@ -184,7 +186,7 @@ class Service:
                 shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
                 say(f"an upload of team {team} could not be kept: {error}")
-                raise HarnessError("the server cannot keep the upload at present; try again later") from None
+                raise UnavailableError("the server cannot keep the upload at present; try again later") from None
             raise
 
     def may_see(self, caller: Caller | None, team: str) -> bool:

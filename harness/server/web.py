@@ -14,6 +14,7 @@ from starlette.requests import Request
 from harness.errors import HarnessError
 from harness.server.accounts import Caller, Role
 from harness.server.guard import RefusedError, address, same_origin
+from harness.server.live import UnavailableError
 from harness.server.queue import Upload
 from harness.server.service import FIELDS, Service, same
 
@@ -178,11 +179,16 @@ async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
     with upload_rate(request, who):
         async with _form(request, files=2, texts=20) as form:
             items = form.multi_items()
+            twice = [name for name, count in Counter(name for name, _ in items).items() if count > 1]
             files = {name: part for name, part in items if isinstance(part, UploadFile)}
             texts = {name: part for name, part in items if isinstance(part, str)}
             check_form(request, who, texts)
+            if twice:
+                raise FormError([f"field {twice[0]!r} is sent more than once; send one run at a time"], texts)
             try:
                 return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
+            except UnavailableError:
+                raise
             except HarnessError as error:
                 raise FormError(error.lines, texts) from None
 

@@ -2,6 +2,9 @@
 
 A child is a fork of its worker, which holds the lab's task, so that a run costs no start of Python. What a run does to
 its child - memory, time, a crash of a library - ends with the child.
+
+Only an `OfferError` is a fault of the upload, and final. After anything else the upload stays in the queue: it is tried
+again, or the organisers decide.
 """
 
 from __future__ import annotations
@@ -25,21 +28,26 @@ from harness.data.trec import read_run
 from harness.errors import HarnessError, lacks_memory
 from harness.experiments.task import Task
 from harness.io.console import say, tell
+from harness.io.files import sha256_file
+from harness.labs.closing import is_frozen
+from harness.labs.folders import folder_of
 from harness.labs.form import normal
-from harness.labs.journal import Submitted
+from harness.labs.journal import Journal, Submitted
 from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import shown
 from harness.labs.submissions import events, from_events
-from harness.labs.submit import Offer, Receipt, submit
+from harness.labs.submit import Offer, OfferError, Receipt, submit
+from harness.server import database
 from harness.server.lines import without_folders
 from harness.server.live import Live, UnreadableError
-from harness.server.queue import MOST_ATTEMPTS, Queue, Upload
+from harness.server.queue import Queue, Upload, worker_name
 
 POLL = 0.2  # seconds between two looks at an empty queue
 AGAIN = 2.0  # seconds until a lab that cannot be read is tried again
-_RENEW = 5.0  # seconds between two renewals of a lease
+_RENEW = 5.0  # seconds between two signs that the worker is at work
 _MOST_RESULT = 1 << 22  # bytes of an outcome
-_WAIT = "wait"  # the state of an outcome that is none, since the lab cannot be read
+# States of outcomes that are none: the lab cannot be scored by now; the attempt failed, for no fault of the run.
+_WAIT, _FAILED = "wait", "failed"
 Outcome = tuple[str, Mapping[str, Any]]  # state, result
 
 
@@ -57,31 +65,39 @@ class Worker:
     def __init__(self, folder: Path, queue: Queue, limits: Limits) -> None:
         self.folder, self.queue, self.limits = folder.resolve(), queue, limits
         self.live = Live(self.folder)
-        self.name = f"{os.uname().nodename}:{os.getpid()}:{time.time_ns()}"
+        self.name = worker_name()
         self._tasks: dict[tuple[object, ...], Task] = {}
         self._said = ""
+        self._mended = False
 
     def work(self, stopped: Callable[[], bool]) -> None:
         """Scores uploads until `stopped()`; a run that is being scored then is given back to the queue."""
         import scipy.stats  # noqa: F401  (seconds, which each child would spend again)
 
+        unusable = database.errors()
+
         while not stopped():
-            # Uploads wait until the lab can be read: what is wrong with it is no fault of theirs.
-            if not self.ready():
-                time.sleep(AGAIN)
-                continue
-            upload = self.queue.claim(self.name)
-            if upload is None:
-                time.sleep(POLL)
-                continue
-            if not self.score(upload, stopped):
-                time.sleep(AGAIN)
+            pause = AGAIN
+            with suppress(*unusable):  # what is claimed is taken over later
+                # Uploads wait until the lab can be read: what is wrong with it is no fault of theirs.
+                if self.ready():
+                    upload = self.queue.claim(self.name)
+                    pause = POLL if upload is None else 0.0 if self.score(upload, stopped) else AGAIN
+            time.sleep(pause)
 
     def ready(self) -> bool:
-        """Returns whether the lab can be read and scored by; otherwise the reason is said once."""
+        """Returns whether the lab can be read and scored by, and is not frozen; otherwise the reason is said once.
+
+        What the end of the journal has lost is written again; see `Journal`.
+        """
         try:
             self.live.lab()
-            self.live.events()
+            if is_frozen(self.live.events()):
+                return False
+            if not self._mended:
+                self._mended = True
+                with suppress(HarnessError), Journal(self.folder).locked():
+                    pass  # otherwise the next submission does it, or says why it cannot
             self._task()
         except UnreadableError:
             return False
@@ -89,17 +105,26 @@ class Worker:
             if self._said != str(error):
                 self._said = str(error)
                 tell(self._said)
+            self.queue.delay("; ".join(error.lines))
             return False
         return True
 
     def score(self, upload: Upload, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Scores one claimed upload and records the outcome; returns False if it must be scored again."""
-        outcome = self._in_child(upload, self._task(), stopped) if self.ready() else None
+        begun = time.monotonic()
+        outcome = None
+        if self.ready():
+            outcome = self._refused_twin(upload) or self._in_child(upload, self._task(), stopped)
         if outcome is None or outcome[0] == _WAIT:
             self.queue.give_back(upload, self.name)
             return False
-        state, result = outcome
-        self.queue.finish(upload, self.name, state, result)  # type: ignore[arg-type]
+        (state, result), seconds = outcome, time.monotonic() - begun
+        if state == _FAILED:
+            reason = str(result["reason"])
+            say(f"upload {upload.id} of team {upload.team}, attempt {upload.attempts}: {reason}")
+            self.queue.fail(upload, self.name, reason, seconds)
+            return False
+        self.queue.finish(upload, self.name, state, result, seconds)  # type: ignore[arg-type]
         return True
 
     def _task(self) -> Task:
@@ -110,6 +135,18 @@ class Worker:
             with lab.guarded():
                 self._tasks = {key: lab.task()}
         return self._tasks[key]
+
+    def _refused_twin(self, upload: Upload) -> Outcome | None:
+        """Returns the refusal of a file that its team has submitted before, so that it need not be read again."""
+        form = upload.fields.get("format")
+        twins = [each for each in self.queue.of_team(upload.team) if each.sha256 == upload.sha256]
+        made = [each.result["receipt"] for each in twins if each.state == "done" and each.fields.get("format") == form]
+        folders = {folder_of(upload.team, each["label"], each["version"]) for each in made}
+        for run in self.live.submissions() if folders else ():
+            if run.folder in folders and (run.disqualified or not run.withdrawn):
+                reason = f"the same rankings were submitted before as {run.title} on {run.submitted}"
+                return "refused", {"lines": [f"{upload.file}: {reason}; nothing was stored"]}
+        return None
 
     def _in_child(self, upload: Upload, task: Task, stopped: Callable[[], bool]) -> Outcome | None:
         """Scores an upload in a child process; None if it must be scored again, or is another worker's by now."""
@@ -122,31 +159,15 @@ class Worker:
             _child(parent, writing, lambda: self._outcome(upload, task), self.limits)  # never returns
         os.close(writing)
         try:
-            outcome, whole = self._wait(upload, child, reading, stopped)
+            return self._wait(upload, reading, stopped)
         finally:
             os.close(reading)
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-        if outcome is not None and not whole and upload.attempts < MOST_ATTEMPTS and self._perhaps_submitted(upload):
-            return None  # another attempt finds out
-        return outcome
 
-    def _perhaps_submitted(self, upload: Upload) -> bool:
-        """Returns whether the journal has a submission of the team and time of an upload, or cannot be read."""
-        try:
-            journal = self.live.events()
-        except UnreadableError:
-            return True
-        return any(
-            isinstance(event, Submitted) and (event.team, event.at) == (upload.team, upload.received)
-            for event in journal
-        )
-
-    def _wait(
-        self, upload: Upload, child: int, reading: int, stopped: Callable[[], bool]
-    ) -> tuple[Outcome | None, bool]:
-        """Waits for the outcome from a child; returns it, and whether it is the child's own."""
+    def _wait(self, upload: Upload, reading: int, stopped: Callable[[], bool]) -> Outcome | None:
+        """Waits for the outcome from a child."""
         ends, renewed, data = time.monotonic() + self.limits.seconds, time.monotonic(), b""
         while True:
             ready, _, _ = select.select([reading], [], [], POLL)
@@ -156,28 +177,22 @@ class Worker:
                     break
                 data += part
                 if len(data) > _MOST_RESULT:
-                    return ("failed", {"lines": ["the outcome is too long"]}), False
+                    return _failed("the outcome is too long")
             now = time.monotonic()
             if now > ends:
-                say(f"upload {upload.id} of team {upload.team}: stopped after {self.limits.seconds:g} s")
-                reason = f"{upload.file}: scoring takes more than {self.limits.seconds:g} s"
-                return ("refused", {"lines": [reason]}), False
+                return _failed(f"scoring takes more than {self.limits.seconds:g} s (--seconds)")
             if stopped():
-                return None, False
+                return None
             if now - renewed > _RENEW:
                 renewed = now
                 if not self.queue.renew(upload, self.name):
-                    return None, False
+                    return None
         try:
             state, result = json.loads(data)
         except ValueError:
-            say(f"upload {upload.id} of team {upload.team}: its process ended without an outcome")
-            reason = (
-                f"scoring ended unexpectedly, perhaps since it needs more than {self.limits.memory:,} MiB of memory"
-            )
-            reason = f"{upload.file}: {reason}; the organisers can see more in the server's log"
-            return ("failed", {"lines": [reason]}), False
-        return (str(state), result), True
+            reason = f"perhaps since it needs more than {self.limits.memory:,} MiB of memory (--memory)"
+            return _failed(f"scoring ended unexpectedly, {reason}")
+        return str(state), result
 
     def _outcome(self, upload: Upload, task: Task) -> Outcome:
         """Scores an upload, in the child process."""
@@ -185,6 +200,8 @@ class Worker:
         try:
             lab = read_lab(self.folder)
             offer = Offer(place / upload.file, upload.team, **upload.fields)
+            if sha256_file(offer.run) != upload.sha256:
+                return _failed(f"{offer.run}: damaged: the file is not the one that was uploaded")
             receipt = _submitted_before(lab, upload, offer)
             try:
                 now = datetime.fromisoformat(upload.received)
@@ -196,21 +213,27 @@ class Worker:
             made = asdict(shown(lab, receipt))
             made["notes"] = list(without_folders(made["notes"], {place: "", self.folder: "lab"}))
             return "done", {"receipt": made}
-        except HarnessError as error:
-            if not _is_readable(self.folder):
-                return _WAIT, {}
-            return "refused", {"lines": list(without_folders(error.lines, {place: "", self.folder: "lab"}))}
         except Exception as error:
+            if not _is_open(self.folder):
+                return _WAIT, {}
             if lacks_memory(error):
-                reason = f"scoring needs more than {self.limits.memory:,} MiB of memory"
-                return "refused", {"lines": [f"{upload.file}: {reason}"]}
+                return _failed(f"scoring needs more than {self.limits.memory:,} MiB of memory (--memory)")
+            # What was uploaded is on the disk as it was; if it cannot be read, the disk is at fault.
+            unreadable = f"{place / upload.file}: cannot be read" in str(error)
+            if isinstance(error, OfferError) and not unreadable:
+                # Its lines hold no paths but these two, and quote what the team has sent as it is.
+                return "refused", {"lines": list(without_folders(error.lines, {place: "", self.folder: "lab"}, False))}
+            if isinstance(error, HarnessError):
+                return _failed("; ".join(error.lines))
             import traceback
 
-            say(f"upload {upload.id} of team {upload.team}: an error of the harness")
             tell(traceback.format_exc())
-            return "failed", {
-                "lines": [f"{upload.file}: an error of the harness; the organisers can see it in its log"]
-            }
+            return _failed(f"an error of the harness: {type(error).__name__}: {error}; the server's log has more")
+
+
+def _failed(reason: str) -> Outcome:
+    """Returns the outcome of an attempt that failed for no fault of the run; the reason is for organisers."""
+    return _FAILED, {"reason": reason}
 
 
 def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
@@ -218,13 +241,13 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
 
     It has no rank, since other runs may have come since.
     """
-    if upload.attempts < 2:
-        return None
     journal = events(lab)
     at = [
         event
         for event in journal
-        if isinstance(event, Submitted) and (event.team, event.at) == (upload.team, upload.received)
+        if isinstance(event, Submitted)
+        and (event.team, event.at) == (upload.team, upload.received)
+        and offer.label in (None, event.label)
     ]
     if not at:
         return None
@@ -239,13 +262,12 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
     return None
 
 
-def _is_readable(folder: Path) -> bool:
-    """Returns whether settings and journal of the lab can be read; otherwise an error says nothing about a run."""
+def _is_open(folder: Path) -> bool:
+    """Returns whether the lab can be read and is not frozen; otherwise an error says nothing about a run."""
     try:
-        events(read_lab(folder))
+        return not is_frozen(events(read_lab(folder)))
     except HarnessError:
         return False
-    return True
 
 
 def _child(parent: int, writing: int, outcome: Callable[[], Outcome], limits: Limits) -> None:

@@ -59,11 +59,27 @@ def test_a_lab(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("output", "taken"), [(".", "lab"), ("lab", "lab"), ("other", "other")])
+@pytest.mark.parametrize(
+    ("output", "taken"),
+    [
+        (".", "lab"),
+        ("lab", "lab"),
+        ("other", "other"),
+        ("lab/submissions", "lab"),
+        ("other/submissions/A/new/site", "other"),
+        ("within", "{here}/lab"),
+        ("linking", "{here}/lab"),
+    ],
+)
 def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str, taken: str) -> None:
     place = Place(tmp_path)
     for name in ("lab", "other"):
         place.good("lab", "new", name, "--collection", "mini-task1")
+    here = place.here.resolve()
+    (here / "within").symlink_to(here / "lab" / "submissions")
+    (here / "linking").mkdir()
+    (here / "linking" / "lab").symlink_to(here / "lab" / "submissions")
+    taken = taken.format(here=here)
     before = place.files()
     done = place.run("site", "build", "lab", "-o", output)
     assert (done.code, done.out) == (2, "")

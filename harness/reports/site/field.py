@@ -18,6 +18,7 @@ from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.board import Leaderboard, Standing
+from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry
@@ -26,8 +27,6 @@ from harness.labs.roster import has_roster
 from harness.labs.submissions import (
     METADATA,
     RUN,
-    SCORES,
-    SUMS,
     Submission,
     file_faults,
     from_events,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import counted
-from harness.labs.lab import SUBMISSIONS
+from harness.labs.folders import SUBMISSIONS
 from harness.labs.submissions import RUN, Submission
 from harness.render.latex import escape
 from harness.render.model import Cell, Column, Facts, Figure, Records, Table, Text, number_cell

@@ -37,7 +37,7 @@ def answer(what: str, module: str, job: Mapping[str, Any], environment: Mapping[
     with staged.folder("foreign") as folder, tempfile.TemporaryFile() as log:
         (folder / _JOB).write_text(json.dumps(job), encoding="utf-8")
         process = subprocess.Popen(
-            [sys.executable, "-m", module, str(folder)],
+            [sys.executable, "-P", "-m", module, str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

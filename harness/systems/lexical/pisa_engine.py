@@ -284,7 +284,7 @@ def _process(command: str, folder: Path, job: Mapping[str, Any]) -> None:
     (folder / "job.json").write_text(json.dumps({"module": str(native()), **job}), encoding="utf-8")
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.systems.lexical.pisa_engine", command, str(folder)],
+            [sys.executable, "-P", "-m", "harness.systems.lexical.pisa_engine", command, str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

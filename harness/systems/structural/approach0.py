@@ -258,6 +258,7 @@ def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
     process = subprocess.Popen(
         [
             sys.executable,
+            "-P",
             "-m",
             __name__ if __name__ != "__main__" else "harness.systems.structural.approach0",
             *command,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import lzma
@@ -233,6 +234,54 @@ def test_a_long_list_of_names_is_cut() -> None:
 def test_suggestions(name: str, known: list[str], end: str) -> None:
     assert suggestion(name, known) == end
     assert suggestion(name, iter(known)) == end
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+def test_an_error_between_the_replacements_leaves_all_files_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException, links: bool
+) -> None:
+    old, new, link, last = (tmp_path / name for name in ("old", "new", "link", "last"))
+    old.write_text("before")
+    last.write_text("also before")
+    link.symlink_to("old")
+    inode, left = old.stat().st_ino, [at]
+    replace = Path.replace
+
+    def failing(self: Path, target: Path) -> Path:
+        if ".staged" in self.name and left[0] == 0:
+            left[0] = -1
+            raise error
+        left[0] -= 1
+        return replace(self, target)
+
+    def unlinkable(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not links:  # as on FAT
+        monkeypatch.setattr(os, "link", unlinkable)
+    with monkeypatch.context() as patched, pytest.raises((HarnessError, KeyboardInterrupt)) as raised:
+        patched.setattr(Path, "replace", failing)
+        write_all({old: "x", new: "x", link: "x", last: "x"})
+    if isinstance(raised.value, HarnessError):
+        named = (old, new, link, last)[at]
+        assert raised.value.lines == (f"{named}: cannot be written: Input/output error",)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "link", "old"]
+    assert (old.read_text(), last.read_text(), link.readlink()) == ("before", "also before", Path("old"))
+    assert not links or old.stat().st_ino == inode
+    write_all({old: "x", new: "x", link: "x", last: "x"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "link", "new", "old"]
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"x"} and not link.is_symlink()
+
+
+def test_a_folder_in_the_place_of_a_file_leaves_the_others_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "first").write_text("before")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(HarnessError, match=r"taken: cannot be written: Is a directory"):
+        write_all({tmp_path / "first": "x", tmp_path / "taken": "x"})
+    assert (tmp_path / "first").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "taken"]
 
 
 def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:

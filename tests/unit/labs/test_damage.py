@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.check import check
 from harness.labs.form import normal, tagged
-from harness.labs.journal import _line
+from harness.labs.journal import Event, Journal, _line
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, stored_run, submissions
 from harness.labs.submit import Offer, choose_primary, submit, withdraw
@@ -95,27 +95,138 @@ def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
     assert list((lab.folder / "private").glob(".staging/*")) == []
 
 
-def test_a_line_that_was_cut_short(make: Make, tmp_path: Path) -> None:
-    lab = make()
+@KINDS
+def test_a_line_that_was_cut_short_at_each_byte(
+    make: Make, tmp_path: Path, settings: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or that is missing: the submission is named and counts, the cut line is kept, and all is as before."""
+    lab = make(**settings)
     bench = lab.task()
-    for seed in (1, 2):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}"), bench=bench)
+    for seed, team in ((1, "A"), (2, "B")):
+        offer = Offer(run_file(tmp_path / "r", seed), team, "trees", "In words: ü, {x}.", primary=True)
+        submit(lab, offer, bench=bench, now=NOW)
+    journal, torn = lab.folder / "journal.jsonl", lab.folder / "journal.torn"
+    whole, listed = journal.read_bytes(), submissions(lab)
+    last = whole[:-1].rindex(b"\n") + 1
+    before = files(lab.folder)
+    capsys.readouterr()
+    for end in range(last, len(whole)):
+        journal.write_bytes(whole[:end])
+        assert submissions(lab) == listed
+        cut = "is cut off" if end > last else "lines are missing"
+        said = capsys.readouterr().err
+        assert re.search(r"warning: .*/journal.jsonl: the last line(s)? .*; submissions/B/trees.v1 is added by", said)
+        assert cut in said
+        assert journal.read_bytes() == whole[:end]  # who only reads changes nothing
+        if end % 100 == last % 100:  # it scores all runs
+            assert check(lab) == [said.partition("warning: ")[2].strip()]
+        choose_primary(lab, "A", "trees", now=NOW)
+        assert re.search(r"; submissions/B/trees.v1 is added again", capsys.readouterr().err)
+        assert journal.read_bytes().startswith(whole)
+        assert submissions(lab) == listed
+        assert capsys.readouterr().err == ""
+        if end > last:
+            assert torn.read_bytes().splitlines()[-1] == whole[last:end].rstrip(b"\n")
+    assert check(lab) == []
+    assert {name: data for name, data in files(lab.folder).items() if name in before} | {
+        "journal.jsonl": whole
+    } == before
+    assert len(torn.read_bytes().splitlines()) == len(whole) - last - 1
+
+
+def test_a_cut_line_of_an_old_lab_without_copies_of_events(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line that has lost its checksum alone is whole; of others the folder is named, and nothing is deleted."""
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
+    (lab.folder / "submissions/A/trees.v1/entry.json").unlink()
+    journal = lab.folder / "journal.jsonl"
+    whole, before = journal.read_bytes(), files(lab.folder, "journal.jsonl")
+    for lost in range(1, len(', "check": "0123456789abcdef"}\n')):
+        journal.write_bytes(whole[:-lost])
+        choose_primary(lab, "A", "trees")
+        assert journal.read_bytes().startswith(whole)
+    journal.write_bytes(whole[:-40])
+    assert submissions(lab) == ()
+    said = f"{lab.folder}/submissions/A/trees.v1: has no entry in the journal, and none can be made: "
+    assert f"warning: {said}entry.json is missing or damaged" in capsys.readouterr().err
+    with pytest.raises(HarnessError, match=r"A/trees.v1: exists without an entry in the journal; move it elsewhere"):
+        submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "trees"))
+    assert said in capsys.readouterr().err
+    assert (lab.folder / "journal.torn").read_bytes().splitlines()[-1] == whole[:-40]
+    assert journal.read_bytes() == b""
+    assert before.items() <= files(lab.folder).items()
+    assert any(line.startswith(said) for line in check(lab))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "reason"),
+    [
+        ("run.txt", b"A", "run.txt was changed"),
+        ("SHA256SUMS", b"run", "SHA256SUMS was changed"),
+        ("entry.json", b'"team": "A"', "entry.json is missing or damaged"),
+        ("entry.json", b'"version"', "entry.json is missing or damaged"),
+    ],
+)
+def test_an_entry_is_made_of_undamaged_files_alone(
+    make: Make, tmp_path: Path, name: str, old: bytes, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = make()
+    place = submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees")).submission.run.parent
+    assert check(lab) == []
+    (place / name).write_bytes((place / name).read_bytes().replace(old, b'"team": "B"', 1))
+    assert len(check(lab)) == 1
+    (lab.folder / "journal.jsonl").write_bytes(b"")
+    assert submissions(lab) == ()
+    assert f"trees.v1: has no entry in the journal, and none can be made: {reason}" in capsys.readouterr().err
+
+
+def test_a_cut_line_of_another_event(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = make()
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
+    withdraw(lab, "A", "trees", reason="Wrong {file}.")
     journal = lab.folder / "journal.jsonl"
     whole = journal.read_bytes()
-    first = whole.index(b"\n") + 1
-    for end in (first + 1, first + 50, len(whole) - 1):
-        journal.write_bytes(whole[:end])
-        assert [each.team for each in submissions(lab)] == ["T1"]  # who only reads leaves it
-        assert journal.read_bytes() == whole[:end]
-    with pytest.raises(HarnessError, match=r"T2/mine.v1: exists without an entry in the journal"):
-        submit(lab, Offer(run_file(tmp_path / "r", 2), "T2"), bench=bench)
-    assert journal.read_bytes() == whole[:first]
-    assert (lab.folder / "submissions/T2/mine.v1/run.txt").is_file()  # which is not ours to delete
-    submit(lab, Offer(run_file(tmp_path / "r", 3), "T3"), bench=bench)
-    assert [each.team for each in submissions(lab)] == ["T1", "T3"]
-    assert [re.sub(r".*/lab/", "", line) for line in check(lab)] == [
-        "submissions/T2/mine.v1: has no entry in the journal"
-    ]
+    journal.write_bytes(whole[:-5])
+    assert submissions(lab)[0].withdrawn
+    assert "the last line is cut off; the event 'withdrawn' is added by" in capsys.readouterr().err
+    journal.write_bytes(whole[:-60])
+    assert not submissions(lab)[0].withdrawn
+    with pytest.raises(HarnessError, match="has no run"):
+        withdraw(lab, "A", "other")
+    assert 'what it said is lost: {"at": ' in capsys.readouterr().err
+    assert (lab.folder / "journal.torn").read_bytes().endswith(b"\n") and submissions(lab)
+
+
+def test_several_lines_that_are_missing(make: Make, tmp_path: Path) -> None:
+    """As in a lab whose journal was restored from an older copy."""
+    lab = make()
+    for seed in range(5):
+        now = NOW + timedelta(seconds=seed)
+        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", "b" if seed % 2 else "a"), now=now)
+    journal = lab.folder / "journal.jsonl"
+    rows, listed = journal.read_bytes().splitlines(keepends=True), submissions(lab)
+    journal.write_bytes(rows[0])
+    assert submissions(lab) == listed
+    choose_primary(lab, "A", "b")
+    assert journal.read_bytes().splitlines(keepends=True)[:5] == rows
+
+
+def test_no_line_is_missing_while_a_submission_is_made(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = make()
+    append = Journal.append
+
+    def looked_at(self: Journal, event: Event) -> None:
+        assert submissions(lab) == ()  # its folder is in place, and its line is not there yet
+        append(self, event)
+
+    monkeypatch.setattr(Journal, "append", looked_at)
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
+    assert capsys.readouterr().err == ""
+    assert len(submissions(lab)) == 1
 
 
 @pytest.mark.parametrize(
@@ -275,7 +386,7 @@ PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA2
 def test_damaged_files_of_a_private_lab(make: Make, tmp_path: Path, name: str, how: str) -> None:
     lab = make(private=True, cap=9, per_topic=True)
     path = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run.parent / name
-    assert {each.name for each in path.parent.iterdir()} == set(PUBLISHED)
+    assert {each.name for each in path.parent.iterdir()} == {*PUBLISHED, "entry.json"}
     before = path.read_bytes()
     assert check(lab) == []
     if how == "gone":

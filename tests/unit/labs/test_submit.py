@@ -63,7 +63,7 @@ def test_what_is_kept(make: Make, tmp_path: Path) -> None:
     assert submissions(lab) == (kept,)
     folder = lab.folder / "submissions" / "DPRL" / "first.v1"
     assert kept.run == folder / "run.txt"
-    assert set(files(folder)) == {"run.txt", "run.ir-metadata.yml", "scores.json", "SHA256SUMS"}
+    assert set(files(folder)) == {"run.txt", "run.ir-metadata.yml", "scores.json", "SHA256SUMS", "entry.json"}
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
     # The kept run has the same scores as what was brought, and those are the kept ones.
     bench = lab.task()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import gzip
 import lzma
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +20,7 @@ import pytest
 from guard_tools import without
 from server_tools import Served, served
 
+from harness.cli.lab import check_
 from harness.errors import HarnessError
 from harness.io.files import data_root
 from harness.labs import remote
@@ -30,6 +35,7 @@ from harness.server import actions
 from harness.server.accounts import hashed
 from harness.server.mail import Outbox
 from harness.server.processes import Place, run_server
+from harness.server.queue import MOST_ATTEMPTS
 from harness.server.worker import Limits, Worker
 
 RUNS = data_root() / "runs/mini/mini-task1"
@@ -131,14 +137,20 @@ def test_a_token_that_is_revoked_while_its_upload_arrives(site: Served) -> None:
     assert not site.service.queue.waiting()
 
 
-def test_a_frozen_lab_refuses_what_waits(site: Served) -> None:
+def test_what_waits_in_a_frozen_lab_waits_until_it_is_reopened(site: Served) -> None:
     token = site.team("SRC")
     upload = send(site, token)
+    claimed = site.service.queue.claim("w")
+    assert claimed is not None
     freeze(site.lab)
+    worker = Worker(site.lab.folder, site.service.queue, Limits())
+    worker.name = "w"
+    assert not worker.score(claimed)  # it was frozen after the upload was claimed
     site.score()
-    assert state(site, token, upload) == "refused"
+    assert state(site, token, upload) == "queued"
     reopen(site.lab)
-    assert site.submit(token, OVERLAP, label="a")["state"] == "done"
+    site.score()
+    assert state(site, token, upload) == "done"
 
 
 def test_a_full_disk_keeps_the_server_answering(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,10 +162,142 @@ def test_a_full_disk_keeps_the_server_answering(site: Served, monkeypatch: pytes
 
         patched.setattr(shutil, "copyfileobj", full)
         answer = site.client(token).post("/api/v1/submissions", files={"run": OVERLAP})
-    assert answer.status_code == 422
+    assert answer.status_code == 503  # which the client sends again
     assert answer.json() == {"errors": ["the server cannot keep the upload at present; try again later"]}
     assert not list((site.service.state / "uploads").iterdir())
     assert site.submit(token, OVERLAP, label="a")["state"] == "done"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_an_upload_waits_while_the_disk_is_full_or_read_only(
+    site: Served, monkeypatch: pytest.MonkeyPatch, code: int, tmp_path: Path
+) -> None:
+    """It is scored once there is room, or decided by the organisers, who see why; the team sees no path."""
+    token, organiser = site.team("SRC"), site.client(site.organiser())
+    reason = os.strerror(code)
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(code, reason)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "mkdtemp", failing)
+        upload = send(site, token)
+        site.score()
+        assert state(site, token, upload) == "queued"
+        for _ in range(MOST_ATTEMPTS):
+            site.wait()
+        found = site.client(token).get(upload)
+        assert found.json()["state"] == "held" and str(tmp_path) not in found.text and reason not in found.text
+        assert "its file is kept" in found.json()["errors"][0]
+        login = organiser.post("/login", data={"token": organiser.headers["authorization"].split()[1]})
+        assert login.status_code == 303
+        assert f".staging: cannot be written: {reason}" in organiser.get("/organise").text
+        with pytest.raises(HarnessError, match=f"upload .* of team SRC .* is held until you decide .*: {reason}"):
+            check_(site.lab.folder, "")
+        assert not submissions(site.lab)
+    (kept,) = (site.service.state / "uploads").iterdir()
+    assert (kept / "my.run").read_bytes() == OVERLAP
+    assert organiser.post("/api/v1/retry", json={"id": found.json()["id"]}).status_code == 200
+    site.score()
+    assert state(site, token, upload) == "done"
+    check_(site.lab.folder, "")
+    assert not list((site.service.state / "uploads").iterdir())
+
+
+def test_an_upload_that_was_damaged_on_the_disk_is_not_scored(site: Served) -> None:
+    token = site.team("SRC")
+    upload = send(site, token)
+    (kept,) = (site.service.state / "uploads").iterdir()
+    (kept / "my.run").write_bytes(OVERLAP[:-1])
+    site.score()
+    assert state(site, token, upload) == "queued"
+    assert "damaged: the file is not the one that was uploaded" in site.service.queue.troubled()[0].reason
+    (kept / "my.run").write_bytes(OVERLAP)
+    site.wait()
+    assert state(site, token, upload) == "done"
+
+
+def test_a_database_that_cannot_be_used_now(site: Served, tmp_path: Path) -> None:
+    token = site.team("SRC")
+    database = site.service.queue.database
+    whole, database.address = database.address, str(tmp_path / "nowhere" / "x.sqlite")
+    database.close()
+    (tmp_path / "nowhere").mkdir()
+    (tmp_path / "nowhere" / "x.sqlite").mkdir()
+    answer = site.client(token).post("/api/v1/submissions", files={"run": OVERLAP})
+    assert answer.status_code == 503 and str(tmp_path) not in answer.text
+    database.address = whole
+    assert site.submit(token, OVERLAP, label="a")["state"] == "done"
+
+
+def test_a_file_that_its_team_has_submitted_is_refused_before_it_is_read(
+    site: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, client = site.team("SRC"), site.client(site.team("DPRL"))
+    first = site.submit(token, OVERLAP, label="a")
+    assert first["state"] == "done"
+
+    def unread(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.server.worker.submit", unread)
+        again = site.submit(token, OVERLAP, label="b")
+    assert again["state"] == "refused"
+    assert again["errors"][0].startswith("my.run: the same rankings were submitted before as SRC / a on ")
+    assert site.client(token).post("/api/v1/withdraw", json={"label": "a"}).status_code == 200
+    assert site.submit(token, OVERLAP, label="b")["state"] == "done"
+    assert client.get("/api/v1/team").json()["made"] == 0
+
+
+def test_two_runs_in_one_upload_are_refused(site: Served) -> None:
+    client = site.client(site.team("SRC"))
+    both = client.post("/api/v1/submissions", files=[("run", ("a.run", OVERLAP)), ("run", ("b.run", SHUFFLE))])
+    labels = client.post("/api/v1/submissions", files={"run": OVERLAP}, data={"label": ["a", "b"]})
+    assert [each.status_code for each in (both, labels)] == [422, 422]
+    assert both.json()["errors"] == ["field 'run' is sent more than once; send one run at a time"]
+    assert labels.json()["errors"] == ["field 'label' is sent more than once; send one run at a time"]
+    assert not site.service.queue.waiting()
+
+
+@pytest.mark.parametrize("name", ["baseline", "Baseline", "src", "SRC", "DPRL ", "a/b", "ＤＰＲＬ"])
+def test_a_name_by_which_no_team_can_join_is_not_invited(site: Served, name: str) -> None:
+    site.team("SRC")
+    site.team("DPRL")
+    organiser = site.client(site.organiser())
+    answer = organiser.post("/api/v1/invite", json={"team": name})
+    assert answer.status_code == 422 and answer.json()["errors"][0].startswith("team ")
+    assert not site.service.accounts.invitations()
+    assert organiser.post("/api/v1/invite", json={"team": "NTCIR"}).status_code == 200
+    with pytest.raises(HarnessError, match="is the organisers'"):
+        site.service.accounts.ask("baseline", "")
+
+
+def test_what_a_team_wrote_is_quoted_whole(site: Served) -> None:
+    token = site.team("SRC")
+    found = site.submit(token, OVERLAP.replace(b" a1088 ", b" /x/y/a1088 x ", 1), label="/a/b c/d")
+    line = next(each for each in found["errors"] if "label" in each)
+    assert line.startswith("label '/a/b c/d': expected letters, digits")
+    assert site.submit(token, SHUFFLE, label="a")["state"] == "done"
+    answer = site.client(token).post("/api/v1/withdraw", json={"label": "/a/b"})
+    assert "'/a/b'" in answer.json()["errors"][0]
+
+
+def test_a_program_beside_the_server_is_not_run(tmp_path: Path) -> None:
+    """A file `harness.py` in the current folder has the name of the package."""
+    (tmp_path / "harness.py").write_text("import pathlib; pathlib.Path('ran').touch(); raise SystemExit(3)\n")
+    new_lab(tmp_path / "lab", {"title": "Lab", "collection": "mini-task1"})
+    program = Path(sys.executable).with_name("harness")
+    words = [str(program), "serve", "lab", "--port", "0"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    state = tmp_path / "lab.server"
+    until = time.monotonic() + 120
+    while not (state / "site.json").is_file() and not (tmp_path / "ran").exists():
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert not (tmp_path / "ran").exists() and "ended with code 3" not in said
 
 
 def test_two_workers_score_each_upload_once(site: Served) -> None:
@@ -243,6 +387,8 @@ def test_every_act_is_in_the_audit_trail(site: Served) -> None:
     upload = send(site, token)
     site.score()
     assert state(site, token, upload) == "done"
+    failed = [send(site, token, SHUFFLE, label).rpartition("/")[2] for label in ("b", "c")]
+    site.service.queue.delay("the disk is full")
     site.client().post("/ask", data={"team": "Asker"})
     (asked,) = (each for each in site.service.accounts.invitations() if each.state == "asked")
     team = site.client(token)
@@ -258,10 +404,12 @@ def test_every_act_is_in_the_audit_trail(site: Served) -> None:
         (organiser, "extend", {"deadline": "2099-01-01T00:00:00Z"}),
         (organiser, "freeze", {}),
         (organiser, "reopen", {}),
-        (organiser, "publish", {}),
+        (organiser, "discard", {"id": failed[0]}),
+        (organiser, "retry", {"id": failed[1]}),
         (organiser, "add-organiser", {"name": "other"}),
         (organiser, "remove-organiser", {"name": "other"}),
         (organiser, "revoke", {"team": "SRC"}),
+        (organiser, "publish", {}),
         (organiser, "issue", {"team": "SRC"}),
     ]
     visitor.post("/logout", data={"csrf": csrf})

@@ -22,8 +22,9 @@ from site_tools import bare, build
 from starlette.testclient import TestClient
 
 from harness.io.files import sha256
+from harness.labs.folders import PRIVATE
 from harness.labs.journal import Committed
-from harness.labs.lab import PRIVATE, SEED, Lab, new_lab
+from harness.labs.lab import SEED, Lab, new_lab
 from harness.labs.published import halves
 from harness.labs.roster import real_names, roster
 from harness.labs.submissions import events, scores_of, submissions

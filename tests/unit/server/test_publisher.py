@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,45 @@ def test_pages_are_built_again_for_a_server_at_another_address(
     run(lab, tmp_path, builds, 20, monkeypatch, "https://lab.example.org")
     run(lab, tmp_path, builds, 20, monkeypatch, "https://lab.example.org")
     assert builds.made == 2
+
+
+def test_pages_that_somebody_deleted_are_built_again(
+    lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = Builds(lab, [("made", True)] * 3)
+    site = tmp_path / "site"
+
+    def pages() -> None:
+        site.mkdir(exist_ok=True)
+        for name in ("manifest.json", "index.html"):
+            (site / name).write_text("")
+
+    builds.meanwhile = pages
+    run(lab, tmp_path, builds, 20, monkeypatch)
+    assert builds.made == 1
+    shutil.rmtree(site)
+    run(lab, tmp_path, builds, 20, monkeypatch)
+    assert builds.made == 2
+    (site / "index.html").unlink()
+    run(lab, tmp_path, builds, 20, monkeypatch)
+    assert builds.made == 3
+
+
+def test_of_two_servers_one_builds(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each at its own address: they would build in turn without end."""
+    builds = Builds(lab, [("made", True)] * 3)
+
+    def beside() -> None:
+        with ThreadPoolExecutor(1) as pool:  # a second file of the lock, as of another process
+            other = iter(range(20))
+            pool.submit(publisher.publish, lab, tmp_path, "http://two", lambda: next(other, None) is None, 0.0).result()
+
+    builds.meanwhile = beside
+    run(lab, tmp_path, builds, 20, monkeypatch, "http://one")
+    assert builds.made == 1 and site_state(tmp_path)["server"] == "http://one"
+    builds.meanwhile = lambda: None
+    run(lab, tmp_path, builds, 20, monkeypatch, "http://two")  # the first one has ended
+    assert builds.made == 2 and site_state(tmp_path)["server"] == "http://two"
 
 
 def test_a_change_during_a_build_is_followed_by_another(

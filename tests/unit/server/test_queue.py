@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ from postgres import postgres, programs
 from harness.errors import HarnessError
 from harness.server.accounts import Accounts
 from harness.server.database import Database
-from harness.server.queue import Queue, Upload
+from harness.server.queue import LEASE, MOST_ATTEMPTS, PAUSE, SLOWER, Queue, Upload, worker_name
 
 NO_POSTGRES = "PostgreSQL is not installed (Debian's package postgresql)"
 
@@ -32,7 +34,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     made = Database(found)
     yield made
     with made.transaction() as session:
-        for table in ("uploads", "invitations", "contacts", "organisers", "sessions", "audit"):
+        for table in ("uploads", "shares", "invitations", "contacts", "organisers", "sessions", "audit"):
             session.rows(f"DELETE FROM {table}")  # noqa: S608
     made.close()
 
@@ -90,12 +92,17 @@ def test_uploads_of_a_team_are_scored_one_after_the_other(database: Database, tm
 
 
 def test_only_the_worker_with_the_lease_ends_an_upload(database: Database, tmp_path: Path) -> None:
-    queue = Queue(database, tmp_path)
+    clock = [0.0]
+    queue = Queue(database, tmp_path, lambda: clock[0])
     add(queue, "A", "k")
     upload = queue.claim("one")
     assert upload is not None
-    with database.transaction() as session:
-        session.rows("UPDATE uploads SET lease = 0")
+    assert queue.claim("two") is None  # which begins to watch
+    clock[0] += LEASE - 1
+    assert queue.renew(upload, "one")
+    clock[0] += LEASE - 1
+    assert queue.claim("two") is None  # it was renewed meanwhile
+    clock[0] += LEASE + 1
     again = queue.claim("two")
     assert again is not None and again.attempts == 2
     assert not queue.renew(upload, "one") and queue.renew(upload, "two")
@@ -106,6 +113,109 @@ def test_only_the_worker_with_the_lease_ends_an_upload(database: Database, tmp_p
         "done",
         {"receipt": {"x": 1}},
     )
+
+
+@pytest.mark.parametrize("step", [-86400.0, 86400.0])
+def test_a_clock_that_is_set_changes_nothing(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    clock, wall = [0.0], time.time()
+    monkeypatch.setattr(time, "time", lambda: wall)
+    queue = Queue(database, tmp_path, lambda: clock[0])
+    upload = add(queue, "A", "k")
+    assert queue.claim("killed") is not None
+    monkeypatch.setattr(time, "time", lambda: wall + step)
+    assert queue.claim("other") is None  # the first one may be alive
+    clock[0] += LEASE + 1
+    again = queue.claim("other")
+    assert again is not None and (again.id, again.attempts) == (upload.id, 2)
+    queue.sweep()
+    assert (queue.folder / upload.id / "my.run").is_file()
+
+
+def test_an_upload_of_a_worker_of_this_machine_that_has_ended_is_taken_at_once(
+    database: Database, tmp_path: Path
+) -> None:
+    queue = Queue(database, tmp_path, lambda: 0.0)
+    upload = add(queue, "A", "k")
+    context = multiprocessing.get_context("fork")
+    reading, writing = context.Pipe()
+    process = context.Process(target=lambda: writing.send(worker_name()))
+    process.start()
+    ended = reading.recv()
+    process.join()
+    assert queue.claim(ended) is not None
+    again = queue.claim(worker_name())
+    assert again is not None and again.id == upload.id
+    assert queue.claim("other") is None  # this process runs
+
+
+def test_a_failed_attempt_is_followed_by_others_and_then_the_organisers_decide(
+    database: Database, tmp_path: Path
+) -> None:
+    clock = [0.0]
+    queue, beside = (Queue(database, tmp_path, lambda: clock[0]) for _ in range(2))
+    upload = add(queue, "A", "k")
+    later = add(queue, "A", "later")
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        claimed = queue.claim("w")
+        assert claimed is not None and (claimed.id, claimed.attempts) == (upload.id, attempt)
+        queue.fail(claimed, "w", "the disk is full", 0.5)
+        if attempt < MOST_ATTEMPTS:
+            assert [each.reason for each in queue.troubled()] == ["the disk is full"]
+            assert queue.claim("w") is None and beside.claim("other") is None
+            clock[0] += PAUSE * SLOWER ** (attempt - 1) - 0.1
+            assert queue.claim("w") is None and beside.claim("other") is None
+            clock[0] += 0.2
+    (held,) = queue.troubled()
+    assert (held.state, held.attempts, held.reason) == ("held", MOST_ATTEMPTS, "the disk is full")
+    assert (queue.folder / upload.id / "my.run").read_text() == "k"
+    queue.sweep()
+    assert (queue.folder / upload.id / "my.run").is_file()
+    following = queue.claim("w")  # the team's others go on
+    assert following is not None and following.id == later.id
+    queue.finish(following, "w", "done", {})
+    assert queue.retry(upload.id).state == "queued"
+    again = queue.claim("w")
+    assert again is not None and (again.id, again.attempts, again.reason) == (upload.id, 1, "")
+    queue.fail(again, "w", "still full")
+    queue.discard(upload.id, "too late")
+    assert (found := queue.find(upload.id)) is not None
+    assert (found.state, found.result) == ("refused", {"lines": ["too late"]})
+    assert not (queue.folder / upload.id).exists()
+    for id_ in (upload.id, "x\0"):
+        with pytest.raises(HarnessError, match="does not exist, is being scored, or was decided already"):
+            queue.retry(id_)
+
+
+def test_an_attempt_that_was_given_back_counts_as_none(database: Database, tmp_path: Path) -> None:
+    queue = Queue(database, tmp_path)
+    add(queue, "A", "k")
+    for _ in range(2 * MOST_ATTEMPTS):
+        upload = queue.claim("w")
+        assert upload is not None and upload.attempts == 1
+        queue.give_back(upload, "w")
+
+
+def test_teams_take_turns_by_the_seconds_that_their_runs_take(database: Database, tmp_path: Path) -> None:
+    queue = Queue(database, tmp_path)
+    for number in range(4):
+        add(queue, "Many", f"k{number}")
+    other = add(queue, "Few", "a")
+    last = add(queue, "Few", "b")
+    assert (queue.ahead(other), queue.ahead(last)) == (1, 3)
+    order = []
+    seconds = {"Many": 26.0, "Few": 0.2, "New": 0.2}
+    for turn in range(8):
+        upload = queue.claim("w")
+        assert upload is not None
+        order.append(upload.team)
+        queue.finish(upload, "w", "done", {}, seconds[upload.team])
+        if turn == 3:
+            for key in ("a", "b"):  # who comes later is not ahead of the others for as long as they have worked
+                add(queue, "New", key)
+    assert order == ["Many", "Few", "Few", "Many", "New", "New", "Many", "Many"]
+    assert queue.claim("w") is None
 
 
 def test_a_key_is_an_upload_even_if_two_send_it_at_once(database: Database, tmp_path: Path) -> None:
@@ -130,6 +240,23 @@ def test_an_invitation_is_used_once_even_if_two_use_it_at_once(database: Databas
         assert sum(pool.map(use, range(8))) == 1
     accounts.unuse(code)
     assert use(0)
+
+
+def test_requests_that_have_expired_leave_room_for_others(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.server.accounts._MOST_REQUESTS", 3)
+    accounts = Accounts(database)
+    for number in range(3):
+        accounts.ask(f"T{number}", "")
+    with pytest.raises(HarnessError, match="3 requests to join are waiting"):
+        accounts.ask("T3", "")
+    with database.transaction() as session:
+        session.rows("UPDATE invitations SET expires = '2020-01-01T00:00:00+00:00'")
+    accounts.ask("T3", "")
+    asked = {each.team: each for each in accounts.invitations()}
+    with pytest.raises(HarnessError, match="has expired; invite the team instead"):
+        accounts.decide(asked["T0"].id, "open")
+    assert {each.team: each.state for each in accounts.invitations()}["T0"] == "asked"
+    assert accounts.decide(asked["T0"].id, "refused").team == "T0"
 
 
 def test_secrets_are_stored_as_hashes_alone(database: Database) -> None:

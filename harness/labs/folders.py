@@ -1,0 +1,56 @@
+"""The folder of a lab: names of its files, and what its folders of submissions hold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.io.files import sha256_file
+
+SUBMISSIONS, PRIVATE, STAGING = "submissions", "private", ".staging"
+SUMS, SCORES, ENTRY = "SHA256SUMS", "scores.json", "entry.json"  # files of a submission
+PLACE = "place"  # file of a staging folder: where the submission belongs
+
+
+def folder_of(team: str, label: str, version: int) -> str:
+    """Returns the folder of a version relative to `submissions/`."""
+    return f"{team}/{label}.v{version}"
+
+
+def places(lab: Path) -> set[str]:
+    """Returns the folders below `submissions/` of the lab in a folder, as `folder_of` names them."""
+    found = (lab / SUBMISSIONS).glob("[!.]*/[!.]*")
+    return {path.relative_to(lab / SUBMISSIONS).as_posix() for path in found if path.is_dir()}
+
+
+def unfinished(lab: Path) -> set[str]:
+    """Returns the folders of submissions that are being made, or whose process was killed."""
+    found = set()
+    for path in (lab / STAGING).glob(f"*/{PLACE}"):
+        with suppress(OSError, ValueError):
+            found.add(path.read_text(encoding="utf-8"))
+    return found
+
+
+def fault(lab: Path, place: str, checksum: str) -> str:
+    """Returns what is wrong with the files of a submission; empty if they are those of its event.
+
+    Parameters
+    ----------
+    checksum : of the list of the folder's files.
+    """
+    folder = lab / SUBMISSIONS / place
+    try:
+        if sha256_file(folder / SUMS) != checksum:
+            return f"{SUMS} was changed"
+        lines = (folder / SUMS).read_text("utf-8", "replace").splitlines()
+        listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        changed = [name for name, digest in listed.items() if sha256_file(folder / name) != digest]
+    except (OSError, HarnessError) as error:
+        return str(error)
+    if changed:
+        return f"{changed[0]} was changed"
+    if SCORES not in listed and (lab / PRIVATE).is_dir() and not (lab / PRIVATE / place).is_dir():
+        return f"{PRIVATE}/{place} is missing"
+    return ""
