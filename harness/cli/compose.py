@@ -156,7 +156,7 @@ def _others(group: str, plugins: bool = True) -> dict[str, object]:
 
 def _check_sweep(command: str, arguments: Sequence[str], name: str, sweep: Mapping[str, Any]) -> None:
     """Raises HarnessError for a sweeper that is not supported, and for settings of Hydra's that would move folders."""
-    keys = [word.lstrip("+~").partition("=")[0] for word in arguments]
+    keys = [word.lstrip("+~").partition("=")[0] for word in arguments if "=" in word or word.startswith("~")]
     chosen = [word.partition("=")[2] for word in arguments if word.startswith("hydra/sweeper=")]
     defaults = sweep.get("defaults")
     for entry in defaults if isinstance(defaults, list) else ():
@@ -312,8 +312,6 @@ def _print_hydra_help(command: str) -> NoReturn:
         "  --info, -i [WHAT]        its origin: all, config, defaults, defaults-tree, plugins or searchpath",
         "  --multirun, -m           sweep: all combinations of the values of KEY=A,B",
         "  --run, -r                run one configuration, which is the default",
-        "  --shell-completion, -sc install=SHELL|uninstall=SHELL",
-        "                           completion of overrides; better: harness --install-completion",
     ]
     if command == "run":
         Plugins.instance()  # which store their configurations

@@ -107,11 +107,14 @@ def _blank(points: Sequence[Point], labels: Sequence[str]) -> list[str]:
     lines: dict[str, None] = {}
     for point in points:
         if lacking := [label for label in labels if label not in (point.means or {})]:
-            which, protocol = (_names(point).get(group, "") for group in ("collection", "protocol"))
-            by = f" by protocol {protocol}" if protocol else ""
-            lines[f"Left blank: {which or point.text()} is scored{by}, which does not have {', '.join(lacking)}."] = (
-                None
+            found = _names(point)
+            by = (
+                f"protocol {found['protocol']}, which does not have"
+                if found["protocol"]
+                else "measures that do not include"
             )
+            which = found["collection"] or point.text()
+            lines[f"Left blank: {which} is scored by {by} {', '.join(lacking)}."] = None
     return list(lines)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from hydra.core.utils import JobReturn, JobStatus
+from hydra.core.utils import JobReturn
 from hydra.types import HydraContext, TaskFunction
 from hydra_plugins.hydra_optuna_sweeper._impl import create_params_from_overrides
 from hydra_plugins.hydra_optuna_sweeper.optuna_sweeper import OptunaSweeper
@@ -36,7 +36,9 @@ class Optuna(OptunaSweeper):
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Raises HarnessError for settings with which a study could not be repeated, or has no single best point."""
         self._direction = _checked(config.hydra.sweeper)
+        # What fails is listed after the sweep.
         optuna.logging.set_verbosity(logging.ERROR)
+        logging.getLogger("hydra_plugins.hydra_optuna_sweeper").setLevel(logging.CRITICAL)
         self._study = optuna.storages.InMemoryStorage()
         self.sweeper.direction, self.sweeper.storage = self._direction, self._study
         super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
@@ -45,8 +47,8 @@ class Optuna(OptunaSweeper):
         def launch_with_failures(overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
             returned: Sequence[JobReturn] = launch(overrides, initial_job_idx=initial_job_idx)
             for job in returned:
-                if job.status is JobStatus.COMPLETED and math.isnan(job.return_value):
-                    job.return_value = None  # with a NaN the sweeper would stop
+                if math.isnan(job.return_value):  # raises what a launcher lost, as in other sweeps
+                    job.return_value = None  # a NaN would stop the sweeper
             return returned
 
         self.sweeper.launcher.launch = launch_with_failures
