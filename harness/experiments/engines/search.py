@@ -16,6 +16,7 @@ from hydra_plugins.hydra_optuna_sweeper.optuna_sweeper import OptunaSweeper
 from omegaconf import DictConfig, OmegaConf
 
 from harness.errors import HarnessError
+from harness.experiments.overrides import key_of
 from harness.experiments.sweep import RESULTS, natural
 from harness.io.files import write_atomic
 
@@ -55,8 +56,10 @@ class Optuna(OptunaSweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Runs the trials; raises HarnessError if nothing varies, or if values of points would not be comparable."""
-        given = [f"{key}={value}" for key, value in (self.sweeper.params or {}).items()]
-        spaces, fixed = create_params_from_overrides([*given, *arguments])
+        words = [*(f"{key}={value}" for key, value in (self.sweeper.params or {}).items()), *arguments]
+        words = list({key_of(word): word for word in words}.values())  # the last one of a key holds, as without Optuna
+        self.sweeper.params = None
+        spaces, fixed = create_params_from_overrides(words)
         varied = {key.lstrip("+") for key in spaces.keys() - fixed.keys()}
         if not varied and not self.sweeper.search_space and not self.sweeper.custom_search_space_extender:
             raise HarnessError("hydra/sweeper=optuna: no key varies; add one such as 'system.b=interval(0,1)'")
@@ -64,19 +67,26 @@ class Optuna(OptunaSweeper):
             why = "values on other topics or judgments are not comparable; search for each of them by a command"
             raise HarnessError(f"hydra/sweeper=optuna: {topics[0]} varies: {why}")
         try:
-            super().sweep(arguments)
-        except ValueError:
-            if self._trials(optuna.trial.TrialState.COMPLETE):
+            super().sweep(words)
+        except ValueError:  # also raised if all trials failed, since none is the best
+            states = [each.state for each in self._trials()]
+            if states != [optuna.trial.TrialState.FAIL] * self.sweeper.n_trials:
                 raise
         self._write(Path(self.sweeper.config.hydra.sweep.dir))
 
-    def _trials(self, *states: optuna.trial.TrialState) -> list[optuna.trial.FrozenTrial]:
-        (study,) = self._study.get_all_study_summaries()
-        return [each for each in self._study.get_all_trials(study._study_id) if not states or each.state in states]
+    def _trials(self) -> list[optuna.trial.FrozenTrial]:
+        return [
+            each
+            for study in self._study.get_all_study_summaries()
+            for each in self._study.get_all_trials(study._study_id)
+        ]
 
     def _write(self, folder: Path) -> None:
         """Writes the results: those of the plugin, with the direction and all trials in order."""
-        trials: list[dict[str, Any]] = [{"params": dict(each.params), "value": each.value} for each in self._trials()]
+        trials: list[dict[str, Any]] = [
+            {"params": {key.lstrip("+"): value for key, value in each.params.items()}, "value": each.value}
+            for each in self._trials()
+        ]
         # Of equal values the first is best in the order of a sweep's report.
         done = sorted((each for each in trials if each["value"] is not None), key=_order)
         choose = max if self._direction == "maximize" else min
