@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data import preferences
-from harness.data.archives import is_packed, run_content
+from harness.data.archives import check_unpacked, is_packed, run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, flat, frame, library
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format
@@ -422,10 +422,19 @@ def read_run(
     return parse_run(run_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
 
 
-def run_bytes(path: Path) -> bytes:
-    """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`."""
+def run_bytes(path: Path, most: int | None = None) -> bytes:
+    """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`.
+
+    Parameters
+    ----------
+    most : maximum size of the content in bytes; default: as in `read_bytes`.
+    """
     rehearsal.refuse(path)
-    return run_content(path) if is_packed(path) else read_bytes(path)
+    if is_packed(path):
+        return run_content(path, most)
+    data = read_bytes(path, most=most)
+    check_unpacked(data, path)
+    return data
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str, whole: bool = True) -> Qrels:
