@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -17,7 +18,7 @@ from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
-from harness.io.console import tell
+from harness.io.console import out, tell
 from harness.store.artefacts import key as content_key
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 
 _MULTIRUN = {"-m", "--multirun"}
+_MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chdir")
+_REFUSED = ("config_path", "config_name", "config_dir", "experimental_rerun")
 _PASSING = ("hydra/launcher", "hydra.launcher", "hydra/callbacks", "hydra.callbacks")
 
 
@@ -77,7 +80,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
     if multirun and whole:
         raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
     launcher = next((a.partition("=")[2] for a in arguments[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
-    engines.check(launcher, _other_launchers())
+    engines.check(launcher, _others("launcher"))
+    _check_sweep(command, arguments, named, sweep)
     if launcher != engines.BASIC and command != "run":
         raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run")
     if multirun or whole or launcher != engines.BASIC:
@@ -129,6 +133,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
         said = said.replace("LexerNoViableAltException:", "Error parsing override")
         if said.startswith("Error parsing override"):
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
+        if said.endswith("requires --multirun"):
+            said += "; add -m"
         if said.startswith("Ambiguous value"):
             said += "; for a sweep over values add -m, put a list in [], quote a text that contains a comma"
         raise HarnessError(f"{command}: {said}") from error
@@ -139,13 +145,34 @@ def main(command: str, arguments: Sequence[str]) -> None:
         _summarise(arguments, kept)
 
 
-def _other_launchers() -> dict[str, object]:
-    """Returns the launchers of Hydra's other plugins, and those in the user's folders."""
+def _others(group: str, plugins: bool = True) -> dict[str, object]:
+    """Returns the launchers or sweepers of Hydra's other plugins, and those in the user's folders."""
     from hydra.core.config_store import ConfigStore
 
-    stored = ConfigStore.instance().repo.get("hydra", {}).get("launcher", {})
-    own = [path for folder in config.folders() for path in (folder / "hydra" / "launcher").glob("*.yaml")]
+    stored = ConfigStore.instance().repo.get("hydra", {}).get(group, {}) if plugins else ()
+    own = [path for folder in config.folders() for path in (folder / "hydra" / group).glob("*.yaml")]
     return {Path(name).stem: None for name in (*stored, *own)}
+
+
+def _check_sweep(command: str, arguments: Sequence[str], name: str, sweep: Mapping[str, Any]) -> None:
+    """Raises HarnessError for a sweeper that is not supported, and for settings of Hydra's that would move folders."""
+    keys = [word.lstrip("+~").partition("=")[0] for word in arguments if "=" in word or word.startswith("~")]
+    chosen = [word.partition("=")[2] for word in arguments if word.startswith("hydra/sweeper=")]
+    defaults = sweep.get("defaults")
+    for entry in defaults if isinstance(defaults, list) else ():
+        for key, value in entry.items() if isinstance(entry, Mapping) else ():
+            group = str(key).removeprefix("override ").lstrip("/")
+            keys.append(group)
+            if group == "hydra/sweeper":
+                chosen.insert(0, str(value))
+    for sweeper in chosen[-1:]:
+        engines.check_sweeper(sweeper, _others("sweeper", plugins=False))
+    given = sweep.get("hydra")
+    keys += [f"hydra.{key}" for key in given] if isinstance(given, Mapping) else []
+    for key in keys:
+        if _MOVING.fullmatch(key):
+            said = "folders are set by output=FOLDER (reports and sweeps) and runs=FOLDER; leave it out"
+            raise HarnessError(f"{command}: {key}: {said}")
 
 
 def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -192,7 +219,7 @@ def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> li
     fixed = [match["key"] for match in given if not has_several(match["value"])]
     fixed += [f"{NOT_GIVEN}{key}" for key in added]
     excluded = f"hydra.job.config.override_dirname.exclude_keys={json.dumps(fixed)}"
-    return [f"hydra.sweep.subdir='sweeps/{kept}'", excluded]
+    return [f"hydra.sweep.dir='${{output}}/sweeps/{kept}'", excluded]
 
 
 def _failed_point(error: HarnessError) -> bool:
@@ -255,7 +282,9 @@ def _check_flags(command: str, arguments: Sequence[str]) -> None:
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign]
     given = parser.parse_args(list(arguments))
-    for flag in ("config_path", "config_name", "config_dir", "experimental_rerun"):
+    if given.hydra_help:
+        _print_hydra_help(command)
+    for flag in _REFUSED:
         if getattr(given, flag) is not None:
             refuse(
                 f"--{flag.replace('_', '-')} has no use here; configurations of your own go below conf/ or HARNESS_CONF"
@@ -267,3 +296,37 @@ def _check_flags(command: str, arguments: Sequence[str]) -> None:
         refuse(f"{'--cfg' if given.cfg else '--info'} shows one configuration, sweep= makes several; leave sweep= out")
     if given.resolve and not (given.cfg or given.help):
         refuse("--resolve is for the configuration that --cfg job shows")
+
+
+def _print_hydra_help(command: str) -> NoReturn:
+    """Prints the flags and groups of Hydra that have a meaning here, and ends the program."""
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.plugins import Plugins
+
+    lines = [
+        "Flags of Hydra (https://hydra.cc) that this command takes:",
+        "  --help, -h               help of the command",
+        "  --hydra-help             this list",
+        "  --cfg, -c job|hydra|all  show the composed configuration; --resolve fills in references to other keys,",
+        "                           --package, -p KEY shows a part",
+        "  --info, -i [WHAT]        its origin: all, config, defaults, defaults-tree, plugins or searchpath",
+        "  --multirun, -m           sweep: all combinations of the values of KEY=A,B",
+        "  --run, -r                run one configuration, which is the default",
+    ]
+    if command == "run":
+        Plugins.instance()  # which store their configurations
+        stored = ConfigStore.instance().repo.get("hydra", {}).get("sweeper", {})
+        samplers = [Path(name).stem for name in stored.get("sampler", {}) if name != "grid.yaml"]
+        groups = {
+            "launcher": (engines.BASIC, *engines.ENGINES, *_others("launcher", plugins=False)),
+            "sweeper": ("basic", engines.OPTUNA, *_others("sweeper", plugins=False)),
+            "sweeper/sampler": sorted(samplers),
+            "callbacks": (*trackers.MODULES, *_others("callbacks", plugins=False)),
+        }
+        lines += [
+            "",
+            'Groups of Hydra, as hydra/GROUP=NAME (see "Launchers", "Sweeps" and "Exporting" in the documentation):',
+        ]
+        lines += [f"  hydra/{group:18} {', '.join(dict.fromkeys(names))}" for group, names in groups.items() if names]
+    out("\n".join(lines))
+    sys.exit(0)

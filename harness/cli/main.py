@@ -38,6 +38,7 @@ app = typer.Typer(
     cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
 )
 HYDRA_COMMANDS = ("reproduce", "run")

@@ -20,7 +20,7 @@ from harness.errors import HarnessError, counted, suggestion
 from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.produce import Produced, make
-from harness.experiments.sweep import Point, best_of, read_points, write_point
+from harness.experiments.sweep import Point, best_of, is_minimized, read_points, write_point
 from harness.experiments.task import Task, task, unjudged
 from harness.experiments.trackers import Finished, Record, record
 from harness.io import checks, config
@@ -228,7 +228,17 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
         if found.corpus is not None and found.coverage is not None and not found.coverage.complete:
             said.append(f"{name}: {found.coverage.sentence(found.scorer.protocol, found.corpus.notes)}.")
     protocol = scored[0].protocol
-    means = {protocol.label(measure): _pooled(scored, measure) for measure in scored[0].measures}
+    labels = [[scores.protocol.label(measure) for measure in scores.measures] for scores in scored]
+    for (name, _), found_labels in zip(named, labels, strict=True):
+        if found_labels[0] != labels[0][0]:
+            by = f"{named[0][0]} is scored by {labels[0][0]} and {name} by {found_labels[0]}"
+            raise HarnessError(f"run: key 'tune': {by}, which have no common mean; add protocol=NAME")
+    pooled = {protocol.label(measure): measure for measure in scored[0].measures}
+    means = {
+        label: _pooled(scored, measure)
+        for label, measure in pooled.items()
+        if all(label in found_labels for found_labels in labels)
+    }
     n = sum(scores.n(scored[0].measures[0]) for scores in scored)
     made = Point(
         overrides,
@@ -300,15 +310,18 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
     if done:
         tuned = (done[0].settings or {}).get("tune")
         files = {name: checksum for point in done for name, checksum in point.files.items()}
-        page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned)
+        lowest = is_minimized(folder)
+        page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned, lowest=lowest)
         out(page.headline)
         out(f"report: {first_page(page.write(folder / 'report', formats, say))}")
         if tuned:
-            best = best_of(points)
+            best = best_of(points, lowest)
             label, value = next(iter((best.means or {}).items()))
+            failed_too = f"; {len(points) - len(done)} failed" if len(points) > len(done) else ""
             chosen = (
-                f"Tuned: {len(points)} configurations were tried on {', '.join(tuned)} ({best.n} topics); "
-                f"{best.text()} was best there ({label} {value:.4f}), and it alone was scored on these topics."
+                f"Tuned: {len(points)} configurations were tried on {', '.join(tuned)} ({best.n} topics{failed_too}); "
+                f"{best.text()} was {'lowest' if lowest else 'best'} there ({label} {value:.4f}), and it alone was "
+                "scored on these topics."
             )
             settings = checks.typed(RunSettings, best.settings, "run")
             report(replace(settings, tune=None), "-tuned", (chosen,))

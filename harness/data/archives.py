@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import NoReturn
 
 from harness.errors import HarnessError, format_error
 from harness.io import archives
@@ -21,7 +22,7 @@ METADATA = "ir-metadata.yml"
 _METADATA = (METADATA, "ir_metadata.yml", ".ir-metadata.yml", "ir-metadata.yaml", "ir_metadata.yaml")
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst")
 MOST_MEMBERS = 10_000
-_MOST_METADATA = 1 << 26  # bytes
+MOST_METADATA = 1 << 26  # bytes
 
 
 def is_packed(path: Path) -> bool:
@@ -35,34 +36,50 @@ def is_packed(path: Path) -> bool:
     return path.is_dir() or (path.name.lower().endswith(_ENDINGS) and not path.is_fifo())
 
 
-def run_content(path: Path) -> bytes:
+def run_content(path: Path, most: int | None = None) -> bytes:
     """Returns the bytes of the run in a folder or archive, unpacked.
+
+    Parameters
+    ----------
+    most : maximum size of the run in bytes; default: `MOST_BYTES`.
 
     Raises
     ------
     HarnessError
         It has no run or several, the archive is damaged or unsafe, or the run is too large.
     """
-    return _content(path, RUNS, MOST_BYTES) or _lacking(path)
+    content = _content(path, RUNS, most or MOST_BYTES)
+    return _lacking(path) if content is None else content
 
 
-def metadata_content(path: Path) -> bytes | None:
+def metadata_content(path: Path, most: int = MOST_METADATA) -> bytes | None:
     """Returns the bytes of the metadata file in a folder or archive; None without one. Raises as `run_content`."""
-    return _content(path, _METADATA, _MOST_METADATA)
+    return _content(path, _METADATA, most)
 
 
-def _lacking(path: Path) -> bytes:
+def files_in(folder: Path) -> tuple[Path, Path | None]:
+    """Returns the run file and the metadata file in a folder, None without one. Raises as `run_content`."""
+    run = _file_in(folder, RUNS)
+    return (_lacking(folder) if run is None else run), _file_in(folder, _METADATA)
+
+
+def _lacking(path: Path) -> NoReturn:
     what = "a folder" if path.is_dir() else "an archive"
     raise format_error(path, 0, f"is {what} without {' or '.join(RUNS)}, expected a file, or {what} of TIRA")
 
 
 def _content(path: Path, names: tuple[str, ...], most: int) -> bytes | None:
     if path.is_dir():
-        found = [each for part in (path, path / "output") for name in names if (each := part / name).is_file()]
-        _check_one(path, [str(each.relative_to(path)) for each in found])
-        return read_bytes(found[0], most=most) if found else None
+        found = _file_in(path, names)
+        return None if found is None else read_bytes(found, most=most)
     read = _from_zip if path.name.lower().endswith(".zip") else _from_tar
     return read(path, _Wanted(path, names), most)
+
+
+def _file_in(folder: Path, names: tuple[str, ...]) -> Path | None:
+    found = [each for part in (folder, folder / "output") for name in names if (each := part / name).is_file()]
+    _check_one(folder, [str(each.relative_to(folder)) for each in found])
+    return found[0] if found else None
 
 
 def _check_one(path: Path, found: list[str]) -> None:

@@ -428,10 +428,15 @@ def read_run(
     return parse_run(run_bytes(Path(path)), str(path), name=name, format=format, known_topics=known_topics)
 
 
-def run_bytes(path: Path) -> bytes:
-    """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`."""
+def run_bytes(path: Path, most: int | None = None) -> bytes:
+    """Returns the unpacked content of a run file, or of the run in a folder or archive; see `read_run`.
+
+    Parameters
+    ----------
+    most : maximum size of the content in bytes; default: as in `read_bytes`.
+    """
     rehearsal.refuse(path)
-    return run_content(path) if is_packed(path) else read_bytes(path, members=RUNS)
+    return run_content(path, most) if is_packed(path) else read_bytes(path, most=most, members=RUNS)
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str) -> Qrels:

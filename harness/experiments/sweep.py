@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.io.files import write_atomic
+from harness.io import config
+from harness.io.files import read_bytes, write_atomic
 from harness.store.artefacts import key
+
+RESULTS = "optimization_results.yaml"  # of a search, in the folder of its points
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,8 @@ def natural(value: str) -> tuple[float, str]:
         return (math.inf, value)
 
 
-def best_of(points: Sequence[Point]) -> Point:
-    """Returns the point with the highest mean of the first measure; among equals the first.
+def best_of(points: Sequence[Point], lowest: bool = False) -> Point:
+    """Returns the point with the highest (or lowest) mean of the first measure; among equals the first.
 
     Raises
     ------
@@ -118,8 +121,7 @@ def best_of(points: Sequence[Point]) -> Point:
             "the points of the sweep were scored on different topics or judgments, so none of them is the best; "
             "sweep the keys of one system on one corpus and one collection"
         )
-    label = next(iter(done[0].means or {}))
-    return max(done, key=lambda point: value_of(point, label))
+    return min(done, key=lambda point: place_of(point, lowest))
 
 
 def same_topics(points: Sequence[Point]) -> bool:
@@ -127,7 +129,24 @@ def same_topics(points: Sequence[Point]) -> bool:
     return len({point.scored_on for point in points}) <= 1
 
 
+def is_minimized(folder: Path) -> bool:
+    """Returns whether the points of a sweep are those of a search for the lowest value."""
+    path = folder / RESULTS
+    return path.is_file() and config.parse(read_bytes(path), str(path)).get("direction") == "minimize"
+
+
+def first_label(point: Point) -> str:
+    """Returns the label of the first measure of a point that was computed, by which points are ranked."""
+    return next(iter(point.means or {}))
+
+
 def value_of(point: Point, label: str) -> float:
-    """Returns a mean of a point; minus infinity if it is missing, so that the point is last."""
+    """Returns a mean of a point; NaN if it is undefined, or the point is not scored by this measure."""
     value = (point.means or {}).get(label)
-    return -math.inf if value is None else value
+    return math.nan if value is None else value
+
+
+def place_of(point: Point, lowest: bool = False) -> float:
+    """Returns a sort key that orders points by the mean of their first measure, best first; undefined means last."""
+    value = value_of(point, first_label(point))
+    return math.inf if math.isnan(value) else value if lowest else -value

@@ -13,11 +13,12 @@ from typing import Any
 
 import yaml
 
-from harness.data.archives import METADATA, RUNS, is_packed, metadata_content
+from harness.data.archives import METADATA, MOST_METADATA, RUNS, is_packed, metadata_content
 from harness.data.trec import Run, read_run
 from harness.data.written import run_text
 from harness.errors import HarnessError
 from harness.io import config, staged
+from harness.io.files import read_bytes
 from harness.store import cost, sidecar
 
 # `training data` is a checksum of judgments, which would confirm guesses of private ones; `harness` has others.
@@ -80,36 +81,43 @@ def export_run(
     return run
 
 
-def metadata_of(path: Path) -> dict[str, Any]:
-    """Returns the metadata of a run, from the file beside it or from its folder or archive; empty without any.
+def metadata_of(path: Path, most: int = MOST_METADATA) -> tuple[dict[str, Any], Path | None]:
+    """Returns the metadata of a run, and the file that has it beside the run; None if there is none.
+
+    A folder or archive has the metadata inside; if it has none, the file beside it is read, or in a folder the file
+    beside its `run.txt`, as in a lab.
+
+    Parameters
+    ----------
+    most : maximum size of the metadata in bytes.
 
     Raises
     ------
     HarnessError
-        The file is not a YAML mapping, or the archive is damaged.
+        The metadata is not a YAML mapping or too large, or the archive is damaged.
     """
-    of_submission = sidecar.beside(path / RUNS[0])  # in a lab's folder, as beside any run
-    if path.is_dir() and of_submission.is_file():
-        return sidecar.read(of_submission)
-    if is_packed(path):
-        data = metadata_content(path)
-        return {} if data is None else config.parse(data, f"{path}: {METADATA}", most=len(data))
-    file = sidecar.beside(path)
-    return sidecar.read(file) if file.is_file() else {}
+    if is_packed(path) and (data := metadata_content(path, most)) is not None:
+        return config.parse(data, f"{path}: {METADATA}", most=most), None
+    file = metadata_file(path)
+    return ({}, None) if file is None else (config.parse(read_bytes(file, most=most), str(file), most=most), file)
+
+
+def metadata_file(path: Path) -> Path | None:
+    """Returns the metadata file beside a run, or in a folder beside its `run.txt`; None if there is none."""
+    return next((file for each in (path / RUNS[0], path) if (file := sidecar.beside(each)).is_file()), None)
 
 
 def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
     """Returns the parts of the metadata that may leave this machine; of `harness`, the cost."""
-    found = metadata_of(path) if metadata is None else sidecar.read(metadata)
+    found, file = metadata_of(path) if metadata is None else (sidecar.read(metadata), None)
     if not found:
         raise HarnessError(
             f"{sidecar.beside(path)}: no such file, and TIRA requires metadata; name an ir_metadata file with "
             "--metadata"
         )
-    ours = metadata is None and "harness" in found and not is_packed(path)
-    if ours and sidecar.claimed(sidecar.beside(path))[1] != run.sha256:
+    if file is not None and "harness" in found and sidecar.claimed(file)[1] != run.sha256:
         raise HarnessError(
-            f"{sidecar.beside(path)}: belongs to another run, or the run was changed; make the run again, or name its "
+            f"{file}: belongs to another run, or the run was changed; make the run again, or name its "
             "metadata with --metadata"
         )
     out = {name: found[name] for name in _TAKEN if found.get(name)}

@@ -10,12 +10,9 @@ from typing import Any
 
 import yaml
 
-from harness.data.archives import is_packed
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.tira import metadata_of
-from harness.io import config
-from harness.io.files import read_bytes
 from harness.labs.journal import Kind
 from harness.labs.lab import Lab
 from harness.store import cost, sidecar
@@ -53,31 +50,20 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
 
     Parameters
     ----------
-    path : the run's file; its metadata file is written by `harness run` or is any other ir_metadata file. A folder or
-        archive of TIRA has it inside.
+    path : the run's file, or a folder or archive of TIRA; the metadata is that of `tira.metadata_of`, which
+        `harness run` has written, or any other ir_metadata file.
     """
-    if is_packed(path):
-        try:
-            inside = metadata_of(path)
-        except HarnessError as error:
-            return {}, f"{error.lines[0]}; ignored"
-        return {name: inside[name] for name in _TAKEN if isinstance(inside.get(name), Mapping)}, ""
-    file = sidecar.beside(path)
-    if not file.is_file():
-        return {}, ""
-    if file.stat().st_size > MOST_BYTES:
-        return {}, f"{file}: larger than {MOST_BYTES:,} bytes; ignored"
     try:
-        found = config.parse(read_bytes(file, most=MOST_BYTES), str(file), most=MOST_BYTES)
+        found, file = metadata_of(path, MOST_BYTES)
     except HarnessError as error:
         return {}, f"{error.lines[0]}; ignored"
-    if "harness" in found and sidecar.claimed(file)[1] != run.sha256:
+    if file is not None and "harness" in found and sidecar.claimed(file)[1] != run.sha256:
         return {}, f"{file}: belongs to another run, or the run was changed; ignored"
     taken = {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}
-    if "harness" in found and (costs := _costs(found["harness"])):
+    if file is not None and "harness" in found and (costs := _costs(found["harness"])):
         taken["resources"] = {**costs, **taken.get("resources", {})}
     if _left(taken, MOST_TAKEN) < 0:
-        return {}, f"{file}: {', '.join(taken)}: more than {MOST_TAKEN:,} characters; ignored"
+        return {}, f"{file or path}: {', '.join(taken)}: more than {MOST_TAKEN:,} characters; ignored"
     return taken, ""
 
 
@@ -105,7 +91,10 @@ def _costs(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_judged_alone(path: Path, run: Run) -> bool:
     """Returns whether a run's metadata file says that it ranks judged documents only."""
-    claims = sidecar.said(sidecar.beside(path))
+    try:
+        claims = sidecar.said_in(metadata_of(path, MOST_BYTES)[0])
+    except HarnessError:
+        return False
     return claims is not None and claims.pool is True and claims.sha256 == run.sha256
 
 

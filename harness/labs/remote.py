@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from harness.data.archives import files_in
 from harness.errors import HarnessError
+from harness.experiments.tira import metadata_file
 from harness.io.checks import typed
 from harness.labs.addresses import is_address, server_of
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
-from harness.store import sidecar
 from harness.version import __version__
 
 POLL = 1.0  # seconds between two looks at an upload that waits
@@ -37,12 +38,14 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 def submit_to(server: str, token: str, offer: Offer) -> Shown:
     """Submits a run to a server and waits for its score; `offer.team` is not sent, since the token tells it.
 
+    Of a folder of TIRA, its run and metadata are sent; an archive is sent as it is.
+
     Raises
     ------
     HarnessError
         The run cannot be read, the server cannot be reached, or the submission is refused: one line per fault.
     """
-    if not offer.run.is_file():
+    if not offer.run.exists():
         raise HarnessError(f"{offer.run}: no such file")
     key = secrets.token_urlsafe(18)
     body = _Form(offer)
@@ -90,9 +93,9 @@ class _Form:
         for name, text in texts.items():
             if text is not None:
                 self._parts += [self._head(name), str(text).encode(), b"\r\n"]
-        files = {"run": offer.run, "metadata": sidecar.beside(offer.run)}
-        for name, path in files.items():
-            if path.is_file():
+        run, metadata = files_in(offer.run) if offer.run.is_dir() else (offer.run, None)
+        for name, path in {"run": run, "metadata": metadata or metadata_file(offer.run)}.items():
+            if path is not None:
                 self._parts += [self._head(name, path.name), path, b"\r\n"]
         self._parts.append(f"--{self._mark}--\r\n".encode())
 

@@ -13,12 +13,11 @@ from typing import Any, cast
 import numpy as np
 
 from harness.collections.load import load_collection
-from harness.data.trec import Run, parse_run, read_run
+from harness.data.archives import is_packed
+from harness.data.trec import Run, parse_run, read_run, run_bytes
 from harness.errors import HarnessError, gather, refuse, shortened, suggestion
 from harness.experiments.evaluate import unjudged
 from harness.experiments.task import Task
-from harness.io import rehearsal
-from harness.io.files import read_bytes
 from harness.labs import metadata
 from harness.labs.allowance import allowance
 from harness.labs.closing import refuse_if_frozen
@@ -59,6 +58,7 @@ class Offer:
 
     Attributes
     ----------
+    run : a run file, or a folder or archive of TIRA.
     team : its name, which the caller has verified if the lab has a roster; see `roster.team_of`.
     label : None for the tag of the run.
     code : address of the code that made the run.
@@ -141,7 +141,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     _refuse_if_closed(lab, journal.events)
     _check_invalid(lab, journal.events, nfc(offer.team))
     known, topics = _topics(lab)
-    sent = offer.run.is_file()
+    sent = offer.run.is_file() or is_packed(offer.run)
     with gather(faults):
         read = _read(lab, offer, known, topics)
     if read is None and sent:
@@ -297,8 +297,7 @@ def _topics(lab: Lab) -> tuple[frozenset[str] | None, frozenset[str]]:
 
 def _read(lab: Lab, offer: Offer, known: frozenset[str] | None, topics: frozenset[str]) -> Run:
     """Reads the offered run and checks it against the limits of the lab; the topics are those of `_topics`."""
-    rehearsal.refuse(offer.run)
-    data = read_bytes(offer.run, most=lab.most_bytes)
+    data = run_bytes(offer.run, most=lab.most_bytes)
     # A label replaces the tag, which then may have any form.
     name = None if offer.label is None else "run"
     run = parse_run(data, str(offer.run), name=name, format=offer.format, known_topics=known)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.errors import HarnessError, counted
-from harness.experiments.sweep import Point, natural, same_topics, value_of
+from harness.experiments.sweep import Point, first_label, natural, place_of, same_topics, value_of
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
@@ -20,7 +20,11 @@ _NOT_COMPARABLE = (
 
 
 def sweep_report(
-    points: Sequence[Point], title: str, provenance: Provenance, tuned_on: Sequence[str] | None = None
+    points: Sequence[Point],
+    title: str,
+    provenance: Provenance,
+    tuned_on: Sequence[str] | None = None,
+    lowest: bool = False,
 ) -> Report:
     """Builds the report of every configuration tried, the best first; with one swept number, a curve.
 
@@ -29,35 +33,47 @@ def sweep_report(
     Parameters
     ----------
     tuned_on : the collections that the points were scored on, if another one is to be reported.
+    lowest : whether the search was for the lowest value.
     """
     done = [point for point in points if point.means]
     failed = [point for point in points if point.error]
     if not done:
         raise HarnessError(f"{title}: no point of the sweep was computed")
-    labels = list(done[0].means or {})
+    labels = list(dict.fromkeys(label for point in done for label in point.means or {}))
     names = _varied(points)
     groups = list(dict.fromkeys(point.scored_on for point in done))
-    ranked = sorted(done, key=lambda point: (groups.index(point.scored_on), -value_of(point, labels[0])))
+    ranked = sorted(done, key=lambda point: (groups.index(point.scored_on), place_of(point, lowest)))
     comparable = same_topics(done)
     unranked = len(done) == 1 or not comparable
-    best = {label: math.nan if unranked else max(value_of(point, label) for point in done) for label in labels}
+    best = {label: math.nan if unranked or lowest else _highest(done, label) for label in labels}
     rows = []
     for point in ranked:
         values = [(value_of(point, label), label) for label in labels]
-        cells = [number_cell(value, 4, ("best",) if value == best[label] else ()) for value, label in values]
+        cells = [
+            number_cell(value, 4, ("best",) if value == best[label] else ())
+            if label in (point.means or {})
+            else Cell("")
+            for value, label in values
+        ]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
     tried = f"{counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
+    chosen = "lowest" if lowest else "best"
     note = (
-        f"{tried} of {', '.join(tuned_on)}, which are not reported. The best is run on the reported topics."
+        f"{tried} of {', '.join(tuned_on)}, which are not reported. The {chosen} is run on the reported topics."
         if tuned_on
-        else f"{tried}. The best of them was chosen on these topics themselves: its value is optimistic and says "
+        else f"{tried}. The {chosen} of them was chosen on these topics themselves: its value is optimistic and says "
         "nothing about other topics."
     )
     if not comparable:
         note = f"{tried}. {_NOT_COMPARABLE}"
-    table = Table("points", "Configurations", columns, tuple(rows), (note,), row_headers=len(names))
-    blocks: list[Block] = [table, *_curves(done, names, labels[0])]
+    notes = (note, *_blank(done, labels))
+    table = Table("points", "Configurations", columns, tuple(rows), notes, row_headers=len(names))
+    blocks: list[Block] = [table]
+    firsts = list(dict.fromkeys(map(first_label, done)))
+    for label in firsts:
+        of = [point for point in done if label in (point.means or {})]
+        blocks += _curves(of, names, label, lowest, "" if label == firsts[0] else f"-{slug(label)}")
     lines = tuple(dict.fromkeys(line for point in done for line in point.said))
     sections = [Section("Configurations", (*((Text(lines),) if lines else ()), *blocks))]
     if failed:
@@ -69,14 +85,44 @@ def sweep_report(
     subject = (f" of {systems}" if systems else "") + (f" on {collections}" if collections else "")
     # The values belong to the tuning collections; the title names the reported one.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
-    headline = f"{counted(len(points), 'configuration')}{scored}: {'' if unranked else 'best '}{labels[0]} "
+    scored += f", {len(failed)} more failed" if failed else ""
+    headline = f"{counted(len(done), 'configuration')}{scored}: "
     if comparable:
-        first = value_of(ranked[0], labels[0])
-        headline += "undefined" if math.isinf(first) else f"{first:.4f}"
+        first = value_of(ranked[0], first_label(ranked[0]))
+        headline += f"{'' if unranked else f'{chosen} '}{first_label(ranked[0])} "
+        headline += "undefined" if math.isnan(first) else f"{first:.4f}"
         headline += "" if unranked else f" with {_setting(ranked[0], names)}, {where}"
     else:
-        headline += "on different topics or judgments, so none is the best"
+        headline += f"{', '.join(firsts)} on different topics or judgments, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _highest(points: Sequence[Point], label: str) -> float:
+    """Returns the highest mean of a measure; NaN if it is undefined for all points."""
+    return max((value for point in points if not math.isnan(value := value_of(point, label))), default=math.nan)
+
+
+def _blank(points: Sequence[Point], labels: Sequence[str]) -> list[str]:
+    """Returns a line for each collection whose points are not scored by all measures of the table."""
+    lines: dict[str, None] = {}
+    for point in points:
+        if lacking := [label for label in labels if label not in (point.means or {})]:
+            found = _names(point)
+            by = (
+                f"protocol {found['protocol']}, which does not have"
+                if found["protocol"]
+                else "measures that do not include"
+            )
+            which = found["collection"] or point.text()
+            lines[f"Left blank: {which} is scored by {by} {', '.join(lacking)}."] = None
+    return list(lines)
+
+
+def _names(point: Point) -> dict[str, str]:
+    """Returns the names of a point's collection and system, and of the protocol, which may be the collection's."""
+    settings = {group: part for group, part in (point.settings or {}).items() if isinstance(part, Mapping)}
+    found = {group: str(settings.get(group, {}).get("name", "")) for group in ("system", "collection", "protocol")}
+    return {**found, "protocol": found["protocol"] or str(settings.get("collection", {}).get("protocol", ""))}
 
 
 def _setting(point: Point, names: Sequence[str]) -> str:
@@ -92,7 +138,7 @@ def _topics(points: Sequence[Point]) -> str:
 
 def _named(points: Sequence[Point], group: str) -> str:
     """Returns the systems or collections of the points in words; empty where the points have no settings."""
-    found = dict.fromkeys(str((point.settings or {}).get(group, {}).get("name", "")) for point in points)
+    found = dict.fromkeys(_names(point)[group] for point in points)
     names = [name for name in found if name]
     return counted(len(names), group) if len(names) > 3 else ", ".join(names)
 
@@ -104,13 +150,14 @@ def _varied(points: Sequence[Point]) -> list[str]:
     return varied or names
 
 
-def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[Figure]:
-    """Yields the first measure against each swept number, a line for each choice of the other keys.
+def _curves(points: Sequence[Point], names: Sequence[str], label: str, lowest: bool, after: str) -> list[Figure]:
+    """Returns figures of a measure against each swept number, a line for each choice of the other keys.
 
     Where there are more lines than can be distinguished, one line shows the best of them at each value, if all were
-    scored on the same topics and judgments.
+    scored on the same topics and judgments. Points without a value are left out.
     """
     out = []
+    points = [point for point in points if not math.isnan(value_of(point, label))]
     for name in names if len(points) > 1 else ():
         at = [natural(point.overrides.get(name, ""))[0] for point in points]
         if any(math.isinf(x) for x in at):
@@ -125,8 +172,8 @@ def _curves(points: Sequence[Point], names: Sequence[str], label: str) -> list[F
         if len(lines) > SERIES:
             best: dict[float, float] = {}
             for x, y in (found for line in lines.values() for found in line):
-                best[x] = max(y, best.get(x, -math.inf))
-            title += ": best over all values of the other keys"
+                best[x] = (min if lowest else max)(y, best.get(x, y))
+            title += f": {'lowest' if lowest else 'best'} over all values of the other keys"
             lines = {"": list(best.items())}
-        out.append(Figure(f"curve-{slug(name)}", title, figures.curves(list(lines.items()), name, label)))
+        out.append(Figure(f"curve-{slug(name)}{after}", title, figures.curves(list(lines.items()), name, label)))
     return out

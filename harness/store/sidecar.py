@@ -148,7 +148,14 @@ def claimed(path: Path) -> tuple[str, str, str]:
 def said(path: Path) -> Said | None:
     """Reads the provenance in a metadata file; None if it is missing or damaged."""
     try:
-        document = read(path)
+        return said_in(read(path))
+    except HarnessError:
+        return None
+
+
+def said_in(document: Mapping[str, Any]) -> Said | None:
+    """Returns the provenance in the content of a metadata file; None if it has none or was changed."""
+    try:
         part, data = document["harness"], document["data"]
         if part["sha256"] != _checksum(document):
             return None
@@ -167,7 +174,7 @@ def said(path: Path) -> Said | None:
                 "excluded": (part.get("excluded") or {}).get("checksum"),
             },
         )
-    except (HarnessError, KeyError, TypeError, ValueError, IndexError, RecursionError):
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError):
         return None
 
 

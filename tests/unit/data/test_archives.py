@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import tarfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from archive_tools import placed, tarred, zipped
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,29 +19,6 @@ from harness.errors import HarnessError
 
 RUN = b"q1 Q0 d1 1 2.5 mine\nq1 Q0 d2 2 1.5 mine\n"
 SAID = b"tag: mine\nplatform: {hardware: {ram: 1 GiB}}\n"
-
-
-def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return path
-
-
-def tarred(path: Path, files: Mapping[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return path
-
-
-def placed(path: Path, files: Mapping[str, bytes]) -> Path:
-    for name, data in files.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_bytes(data)
-    return path
 
 
 @pytest.mark.parametrize("place", ["", "output/", "2024-03-01/output/"])
@@ -80,6 +56,17 @@ def test_none_or_several(tmp_path: Path) -> None:
     assert refused(placed(tmp_path / "b", both)) == "has run.txt and run.txt.gz; expected one of them"
     mac = {"output/run.txt": RUN, "__MACOSX/output/run.txt": b"\0\5\x16\7"}
     assert len(read_run(zipped(tmp_path / "mac.zip", mac))) == 2
+
+
+def test_an_archive_by_another_name(tmp_path: Path) -> None:
+    """It is named, not called a damaged text."""
+    zipped(tmp_path / "a.run", {"run.txt": RUN})
+    tarred(tmp_path / "b.run.gz", {"run.txt": RUN})
+    assert refused(tmp_path / "a.run") == "is a zip archive; give it a name that ends in .zip"
+    assert refused(tmp_path / "b.run.gz") == "is a tar archive; give it a name that ends in .tar"
+    (tmp_path / "b.run.gz").rename(tmp_path / "b.tar")
+    assert len(read_run(tmp_path / "b.tar")) == 2
+    assert refused(zipped(tmp_path / "c.zip", {"run.txt": b""})) == "empty file, expected at least one line"
 
 
 @pytest.mark.parametrize("name", ["../run.txt", "/etc/run.txt", "a/../../run.txt"])

@@ -37,7 +37,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, made: Path, target: str) -
     run = export_run(made, tmp_path / target, team="Ours", description="Words in common.", collection="task-1")
     assert same(read_run(tmp_path / target), read_run(made))
     assert same(run, read_run(made))
-    said = metadata_of(tmp_path / target)
+    said = metadata_of(tmp_path / target)[0]
     before = sidecar.read(sidecar.beside(made))
     assert said["tag"] == "overlap"
     assert (said["platform"], said["implementation"]) == (before["platform"], before["implementation"])
@@ -47,7 +47,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, made: Path, target: str) -
     assert "harness" not in said
     again = export_run(tmp_path / target, tmp_path / "again")  # an archive is a run like any other
     assert same(again, run)
-    assert metadata_of(tmp_path / "again") == said
+    assert metadata_of(tmp_path / "again")[0] == said
 
 
 def test_the_folder_of_a_submission_is_written(tmp_path: Path, made: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_folder_of_a_submission_is_written(tmp_path: Path, made: Path) -> No
     sidecar.beside(folder / "run.txt").write_bytes(sidecar.beside(made).read_bytes())
     export_run(folder, tmp_path / "out")
     assert same(read_run(tmp_path / "out"), read_run(made))
-    assert metadata_of(tmp_path / "out")["tag"] == "overlap"
+    assert metadata_of(tmp_path / "out")[0]["tag"] == "overlap"
 
 
 def test_archives_depend_on_their_content_alone(tmp_path: Path, made: Path) -> None:
@@ -190,4 +190,4 @@ def test_tirex_tracker_in_the_metadata(tmp_path: Path, monkeypatch: pytest.Monke
     assert int(found["ram"]["used process"]["max"].removesuffix(" kB")) > 1000
     assert sidecar.claimed(sidecar.beside(path))[1] == read_run(path).sha256
     export_run(path, tmp_path / "out")
-    assert metadata_of(tmp_path / "out")["resources"] == found
+    assert metadata_of(tmp_path / "out")[0]["resources"] == found

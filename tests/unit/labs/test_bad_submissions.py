@@ -55,7 +55,11 @@ def reordered() -> bytes:
 BAD = {
     # What is no run.
     "missing": Bad("no such file", None),
-    "folder": Bad("is a folder, expected a file", None, {"run": Path(__file__).parent}),
+    "folder": Bad(
+        "is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA",
+        None,
+        {"run": Path(__file__).parent},
+    ),
     "device": Bad("is a device, expected a file", None, {"run": Path("/dev/null")}),
     "empty": Bad("empty file, expected at least one line", ""),
     "blank": Bad("empty file, expected at least one line", "\n \n"),

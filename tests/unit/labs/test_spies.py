@@ -103,7 +103,7 @@ def test_a_run_of_the_judged_documents(
     path = run_file(tmp_path / "run", 1)
     run = read_run(path)
     for pool, digest in ((False, run.sha256), (None, run.sha256), (True, "0" * 64), (True, run.sha256)):
-        monkeypatch.setattr(sidecar, "said", lambda _, pool=pool, digest=digest: said(pool, digest))
+        monkeypatch.setattr(sidecar, "said_in", lambda _, pool=pool, digest=digest: said(pool, digest))
         assert metadata.of_judged_alone(path, run) == (pool is True and digest == run.sha256)
     if private:
         with pytest.raises(HarnessError, match="ranks judged documents only"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import random
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from archive_tools import placed, tarred, zipped
 from lab_tools import TOPICS, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
 
+from harness.data import archives
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
 from harness.experiments.evaluate import compare, evaluate
@@ -313,3 +316,67 @@ def test_runs_of_all_packings(make: Make, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(run_text(rankings(1)).encode()))
     assert submit(lab, Offer(path, "A")).submission.label == "mine"
     assert read_run(submissions(lab)[0].run).topics == TOPICS
+
+
+def test_archives_and_folders_of_tira_are_submitted_like_their_run(conf: Conf, tmp_path: Path) -> None:
+    """The lab gets the same bytes as from the run file with its metadata beside it."""
+    collection(conf, tmp_path / "data", judgments())
+    run, said = run_text(rankings(1)).encode(), b"platform: {software: {python: '3'}}\nresources: {ram: 1 GB}\nodd: 1\n"
+    plain = placed(tmp_path / "plain", {"mine.run": run, "mine.ir-metadata.yml": said}) / "mine.run"
+    inside = {"run.txt": run, "ir-metadata.yml": said}
+    deep = {f"output/{name}": data for name, data in inside.items()}
+    mac = {"__MACOSX/output/run.txt": b"\0\5\x16\7", "output/README.md": b"x"}
+    packed = {"run.txt.gz": gzip.compress(run), "ir_metadata.yaml": said}
+    offered = [
+        zipped(tmp_path / "a.zip", inside),
+        zipped(tmp_path / "b.zip", {**deep, **mac}),
+        tarred(tmp_path / "c.tgz", deep),
+        tarred(tmp_path / "d.tar.xz", packed, "w:xz"),
+        placed(tmp_path / "e", inside),
+        placed(tmp_path / "f", packed),
+        placed(tmp_path / "g", deep),
+        placed(tmp_path / "h", {"run.txt": run, "run.ir-metadata.yml": said}),  # as a lab keeps it
+    ]
+    expected = kept(tiny_lab(tmp_path / "lab"), plain)
+    assert (
+        b"python" in expected["mine.v1/run.ir-metadata.yml"] and b"odd" not in expected["mine.v1/run.ir-metadata.yml"]
+    )
+    for number, path in enumerate(offered):
+        assert kept(tiny_lab(tmp_path / f"lab-{number}"), path) == expected
+        based = open_lab(tmp_path / f"based-{number}", {"title": "B", "collection": "tiny"}, path)
+        assert based.baseline == "baseline / mine"
+
+
+def kept(lab: Lab, path: Path) -> dict[str, bytes]:
+    """What a lab keeps of a run of team A."""
+    assert submit(lab, Offer(path, "A")).notes == ()
+    return files(lab.folder / "submissions" / "A")
+
+
+def test_archives_that_are_refused_change_nothing(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, run = make(), run_text(rankings(1)).encode()
+    monkeypatch.setattr(archives, "SMALL", 1 << 16)
+    bad = {
+        "has x/run.txt and y/run.txt; expected one of them": {"x/run.txt": run, "y/run.txt": run},
+        "is an archive without run.txt or run.txt.gz, expected a file, or an archive of TIRA": {"mine.run": run},
+        "member '../run.txt' leads out of the archive's folder": {"../run.txt": run},
+        "member 'run.txt' unpacks to more than 100 times its size": {"run.txt": run + b" " * (1 << 20)},
+        "empty file, expected at least one line": {"run.txt": b""},
+    }
+    for said, inside in bad.items():
+        for path in (zipped(tmp_path / "bad.zip", inside), tarred(tmp_path / "bad.tar.gz", inside)):
+            with pytest.raises(HarnessError) as caught:
+                submit(lab, Offer(path, "A"))
+            assert caught.value.lines == (f"{path}: {said}",)
+    assert not submissions(lab)
+
+
+def test_metadata_in_an_archive_has_the_limits_of_that_beside_a_run(make: Make, tmp_path: Path) -> None:
+    lab, run = make(), run_text(rankings(1)).encode()
+    long = b"platform: {a: " + b"x" * (1 << 19) + b"}\n"
+    path = zipped(tmp_path / "a.zip", {"run.txt": run, "ir-metadata.yml": long})
+    assert submit(lab, Offer(path, "A")).notes == (f"{path}: platform: more than 262,144 characters; ignored",)
+    large = {"run.txt": run_text(rankings(2)).encode(), "ir-metadata.yml": b"# " + random.Random(1).randbytes(1 << 21)}
+    huge = zipped(tmp_path / "b.zip", large)
+    (note,) = submit(lab, Offer(huge, "B", "huge")).notes
+    assert note == f"{huge}: member 'ir-metadata.yml' unpacks to more than 2,097,152 bytes; ignored"

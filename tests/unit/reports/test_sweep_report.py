@@ -139,3 +139,61 @@ def test_none_is_the_best_where_topics_or_judgments_differ() -> None:
     with pytest.raises(HarnessError, match="scored on different topics or judgments, so none of them is the best"):
         best_of(points)
     assert best_of([points[0], points[2]]) is points[2]
+
+
+def test_each_collection_has_its_measures_and_what_it_lacks_is_blank_with_a_reason() -> None:
+    """The first measure of each collection has a curve of its own."""
+    answers = [replace(point(0.5 + k / 10, k=str(k)), scored_on="answers") for k in (1, 2)]
+    lemmas = [
+        replace(
+            point(0, k=str(k)),
+            means={"P@10": 0.2 + k / 10, "AP": None if k == 1 else 0.4},
+            scored_on="lemmas",
+            settings={"system": {"name": "bm25"}, "collection": {"name": "lemmas", "protocol": "mathlib"}},
+        )
+        for k in (1, 2)
+    ]
+    collections = ["mini-task1", "mini-task1", "lemmas", "lemmas"]
+    both = zip([*answers, *lemmas], collections, strict=True)
+    report = report_of(*(replace(each, overrides={**each.overrides, "collection": name}) for each, name in both))
+    (table,) = (table for table in report.tables() if table.id == "points")
+    assert [column.title for column in table.columns] == ["collection", "system.k", "nDCG", "AP", "P@10"]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["mini-task1", "2", "0.7000", "0.3000", ""],
+        ["mini-task1", "1", "0.6000", "0.4000", ""],
+        ["lemmas", "2", "", "0.4000", "0.4000"],
+        ["lemmas", "1", "", "n/a", "0.3000"],
+    ]
+    assert table.notes[1:] == (
+        "Left blank: mini-task1 is scored by measures that do not include P@10.",
+        "Left blank: lemmas is scored by protocol mathlib, which does not have nDCG.",
+    )
+    assert [figure.caption for figure in curves(report).values()] == ["nDCG against system.k", "P@10 against system.k"]
+    assert report.headline == (
+        "4 configurations of bm25 on mini-task1, lemmas: nDCG, P@10 on different topics or judgments, "
+        "so none is the best"
+    )
+
+
+@pytest.mark.parametrize(("failed", "said"), [(0, ""), (2, ", 2 more failed")])
+def test_points_that_failed_are_counted_as_failed(failed: int, said: str) -> None:
+    faults = [Point({"system": f"s{number}"}, error="no such file") for number in range(failed)]
+    report = report_of(point(0.5), point(0.7, system="tfidf"), *faults)
+    assert report.headline == (
+        f"2 configurations of bm25, tfidf on mini-task1{said}: best nDCG 0.7000 with system=tfidf, "
+        "chosen on the same topics"
+    )
+    (table,) = (table for table in report.tables() if table.id == "points")
+    assert table.notes[0].startswith(f"{2 + failed} configurations tried, {failed} failed; n = 42 topics.")
+
+
+def test_the_lowest_value_is_first_if_it_was_searched() -> None:
+    points = [point(0.5, k="1"), point(0.7, k="2"), replace(point(0, k="3"), means={"nDCG": None})]
+    report = sweep_report(points, "Sweep", provenance({}), lowest=True)
+    assert report.headline == (
+        "3 configurations of bm25 on mini-task1: lowest nDCG 0.5000 with k=1, chosen on the same topics"
+    )
+    (table,) = (table for table in report.tables() if table.id == "points")
+    assert [row[0].text for row in table.rows] == ["1", "2", "3"]
+    assert {cell.marks for row in table.rows for cell in row} == {()}
+    assert (best_of(points, lowest=True).overrides["system.k"], best_of(points).overrides["system.k"]) == ("1", "2")

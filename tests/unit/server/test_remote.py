@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from archive_tools import placed, zipped
 
 from harness.errors import HarnessError
 from harness.labs import remote
@@ -81,6 +82,27 @@ def test_a_receipt_comes_back_equal(run: Path) -> None:
     assert 'name="description"\r\n\r\nü\r\n'.encode() in body
     assert b'name="primary"\r\n\r\ntrue\r\n' in body and b'name="team"' not in body
     assert seen[1][0] == "/lab/api/v1/submissions/a%2Fb"
+
+
+@pytest.mark.parametrize("metadata", ["ir-metadata.yml", "run.ir-metadata.yml"])
+def test_of_a_folder_run_and_metadata_are_sent_and_an_archive_as_it_is(tmp_path: Path, metadata: str) -> None:
+    inside = {"run.txt": b"M.1 Q0 a1 1 1.0 x\n", metadata: b"platform: {}\n"}
+    folder, archive = placed(tmp_path / "out", inside), zipped(tmp_path / "out.zip", inside)
+    done = (200, {"id": "a", "state": "done", "receipt": asdict(RECEIPT)})
+    with answering(done, done) as (address, seen):
+        for path in (folder, archive):
+            assert remote.submit_to(address, "secret", Offer(path, "")) == RECEIPT
+    of_folder, of_archive = (body for _, _, body in seen)
+    assert b'name="run"; filename="run.txt"' in of_folder and inside["run.txt"] in of_folder
+    assert f'name="metadata"; filename="{metadata}"'.encode() in of_folder and inside[metadata] in of_folder
+    assert b'name="run"; filename="out.zip"' in of_archive and archive.read_bytes() in of_archive
+    assert b'name="metadata"' not in of_archive
+    refused = {"id": "a", "state": "refused", "file": "run.txt", "errors": ["run.txt:1: bad"]}
+    with answering((202, refused)) as (address, _), pytest.raises(HarnessError, match=f"^{folder}:1: bad$"):
+        remote.submit_to(address, "secret", Offer(folder, ""))
+    (folder / "run.txt").unlink()
+    with pytest.raises(HarnessError, match=r"is a folder without run\.txt or run\.txt\.gz"):
+        remote.submit_to("https://lab.example.org", "secret", Offer(folder, ""))
 
 
 @pytest.mark.parametrize(

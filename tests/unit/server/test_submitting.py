@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from archive_tools import zipped
 from server_tools import Served, served
 
 from harness.errors import HarnessError
@@ -65,6 +66,37 @@ def test_the_same_bytes_as_by_command(tmp_path: Path, private: bool) -> None:
     assert found["receipt"]["rank"] == 1
     assert receipt.submission.sha256 == client.get("/api/v1/team").json()["runs"][0]["sha256"]
     assert not list((site.service.state / "uploads").iterdir())
+
+
+@pytest.mark.slow
+def test_an_archive_is_scored_like_its_run_and_its_own_metadata_holds(tmp_path: Path) -> None:
+    """Sent as it is, by the form or the API; a separate metadata file is taken for an archive that has none."""
+    here, there = lab_in(tmp_path / "here"), lab_in(tmp_path / "there")
+    site = served(there)
+    token = site.team("SRC")
+    add_team(here, "SRC")
+    client = site.client(token)
+    ours, other = b"platform: {software: {python: ours}}\n", b"platform: {software: {python: other}}\n"
+    for label, inside in (("with", {"run.txt": OVERLAP.read_bytes(), "ir-metadata.yml": ours}), ("without", None)):
+        inside = inside or {"output/run.txt": (RUNS / "shuffle.run").read_bytes()}
+        path = zipped(tmp_path / f"{label}.zip", inside)
+        beside = ("m.yml", other)
+        sent = {"run": (path.name, path.read_bytes()), "metadata": beside}
+        answer = client.post("/api/v1/submissions", files=sent, data={"label": label})
+        site.score()
+        found = client.get(answer.headers["location"]).json()
+        assert found["state"] == "done", found["errors"]
+        sidecar.beside(path).write_bytes(other)
+        submit(here, Offer(path, "SRC", label), now=datetime.fromisoformat(found["received"]))
+        kept = (there.folder / f"submissions/SRC/{label}.v1/run.ir-metadata.yml").read_text()
+        assert ("python: ours" in kept, "python: other" in kept) == (label == "with", label == "without")
+    assert files(here) == files(there)
+    bad = zipped(tmp_path / "bad.zip", {"a/run.txt": b"x", "b/run.txt": b"x"})
+    found = site.submit(token, bad, "bad.zip")
+    assert (found["state"], found["errors"]) == (
+        "refused",
+        ["bad.zip: has a/run.txt and b/run.txt; expected one of them"],
+    )
 
 
 @pytest.mark.slow
