@@ -19,7 +19,7 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import distributions, parse_measures, without_diagnostics
+from harness.scoring.measures import distributions, parse_measure, parse_measures, without_diagnostics
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
@@ -274,7 +274,9 @@ def unjudged(scorer: Scorer, run: Run, scores: Scores) -> str:
 
 def _strange(scorer: Scorer, run: Run, scores: Scores) -> str:
     """Returns the remark that none of a run's documents is judged; empty if one is."""
-    if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values).any():
+    # Other measures are not 0 if nothing is judged.
+    found = [not (m := parse_measure(name)).diagnostic and m.aggregate != "geometric" for name in scores.measures]
+    if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values[:, found]).any():
         return ""
     docs = {doc.decode() for doc in run.doc.tolist()}
     if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.doc.tolist()):

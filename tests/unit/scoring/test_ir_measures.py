@@ -24,12 +24,12 @@ from harness.scoring.measures import (
     label,
     parse_measure,
     parse_measures,
-    split_measures,
     unbounded,
     without_diagnostics,
 )
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import scores_from_json, scores_to_json, tie_caution
+from harness.scoring.spellings import split_measures
 
 # Ours, and the same measure through the library: a parameter at its default makes it theirs.
 SAME = {
@@ -240,9 +240,6 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
     ("text", "message"),
     [
         ("Succes@5", "measure 'Succes@5' is unknown; did you mean 'Success@5'?"),
-        ("rprec", "measure 'rprec' is unknown; did you mean 'Rprec'?"),
-        ("RPrec", "measure 'RPrec' is unknown; did you mean 'Rprec'?"),
-        ("NumRelRet", "measure 'NumRelRet' is unknown; did you mean 'NumRet(rel=1)'?"),
         ("MAP(rel=2)", "measure 'MAP(rel=2)' is unknown; did you mean 'AP'?"),
         ("RBP(p=0.8", "measure 'RBP(p=0.8' is unknown; did you mean 'RBP'?"),
         ("Judged()", "measure 'Judged' needs a cut, such as Judged@10"),
@@ -252,7 +249,8 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
         ("ERR@0", "measure 'ERR@0': 'cutoff' is 0, expected a whole number from 1 to 999,999,999"),
         ("ERR@2.5", "measure 'ERR@2.5': 'cutoff' is 2.5, expected a whole number from 1 to 999,999,999"),
         ("RBP@10", "measure 'RBP@10' has no cut in ir_measures"),
-        ("Rprec@10", "measure 'Rprec@10' has no parameter 'cutoff'; known: judged_only, rel"),
+        ("Rprec@10", "measure 'Rprec@10': Rprec has no cut"),
+        ("NumQ@5", "measure 'NumQ@5': NumQ has no cut"),
         ("RBP(q=0.8)", "measure 'RBP(q=0.8)' has no parameter 'q'; known: cutoff, p, rel"),
         ("AP(rell=2)", "measure 'AP(rell=2)' has no parameter 'rell'; did you mean 'rel'?"),
         ("RBP(p=2)", "measure 'RBP(p=2)': 'p' is 2, expected a number from 0 to 1"),
