@@ -106,7 +106,12 @@ def find(text: str) -> Measure | str:
         mean=MEANS.get(name, ""),
         relevant_from=threshold,
         k=k,
+        double=_of_nine if name == "IPrec" else None,
     )
+
+
+def _of_nine(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    raise HarnessError("measure IPrec: with parameters it is trec_eval 9's; under 'precision: double' use IPrec@0.1")
 
 
 def _parameters(text: str, inside: str) -> dict[str, Any]:

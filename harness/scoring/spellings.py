@@ -52,6 +52,7 @@ _INSTEAD = {
     "G": "use nDCG",
     "gm_bpref": "use Bpref or GMAP",
     "map_avgjg": "use AP",
+    "ndcg": "gains are those of the protocol, its key gains",
     "ndcg_rel": "use nDCG",
     "num_nonrel_judged_ret": "use Judged@k, the share of judged results",
     "P_avgjg": "use P@k",
@@ -116,8 +117,7 @@ def expand(text: str) -> tuple[str, ...]:
 
 def instead(text: str) -> str:
     """Returns what to use for a measure of trec_eval that is not computed; empty for other texts."""
-    found = _WITH_CUT.fullmatch(text)
-    stem = text if found is None or text in _INSTEAD else found[1]
+    stem = re.sub("[@._][-0-9.,=]*$", "", text)
     if re.match("(all_)?prefs|qrels_jg", stem):
         return "judgments are grades here, not preferences; use Bpref"
     return _INSTEAD.get(stem, "")

@@ -271,7 +271,11 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
         ("RBP(p=0.8,p=0.9)", f"measure 'RBP(p=0.8,p=0.9)': {SHAPE}"),
         ("RBP(**{})", f"measure 'RBP(**{{}})': {SHAPE}"),
         ("RBP(p=exit())", f"measure 'RBP(p=exit())': {SHAPE}"),
-        ("alpha_nDCG@10", f"measure 'alpha_nDCG@10': ir_measures computes it, if at all, by none of {SERVED}"),
+        (
+            "alpha_nDCG@10",
+            "measure 'alpha_nDCG@10': needs judgments of subtopics, and judgments are of whole topics here",
+        ),
+        ("Accuracy", f"measure 'Accuracy': ir_measures computes it, if at all, by none of {SERVED}"),
     ],
 )
 def test_names_that_are_refused(text: str, message: str) -> None:

@@ -71,6 +71,7 @@ def test_a_protocol_from_its_configuration() -> None:
         ties_deduplicate="reference",
         topics="answered",
         no_relevant="skip",
+        precision="double",
     )
     assert FULL.keys() == {field.name for field in fields(Protocol)}
 
@@ -184,8 +185,8 @@ def test_the_two_rules_for_ties_are_said_in_words() -> None:
     assert how.tie_rules == ("file", "reference")
     assert how.in_words()[:2] == (
         "The first 1,000 results of a topic count; equal scores keep the order of the file.",
-        "Results are mapped to their keys and only the first of each key is kept; then ties are in the order of trec_eval 9 "
-        "(32-bit score, then key, both descending).",
+        "Results are mapped to their keys and only the first of each key is kept; then ties are in the order of "
+        "trec_eval 9 (32-bit score, then key, both descending).",
     )
     assert replace(how, ties_deduplicate=None).tie_rules == ("reference", "reference")
     assert replace(how, deduplicate=False, ties_deduplicate=None, ties="file").tie_rules == ("file", "file")
