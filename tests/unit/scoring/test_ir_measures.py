@@ -20,6 +20,7 @@ import harness
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.files import data_root
+from harness.scoring import ir_measures as library
 from harness.scoring.measures import (
     label,
     parse_measure,
@@ -302,3 +303,12 @@ def test_a_program_that_is_not_here_is_named() -> None:
         "measure 'ERR@20': ir_measures computes it by gdeval "
         "(Install perl, see <https://www.perl.org>), which is not here"
     )
+
+
+def test_the_page_lists_the_measures_of_the_library_that_are_not_available() -> None:
+    import ir_measures
+
+    known = {type(measure).NAME for measure in ir_measures.measures.registry.values()}
+    page = (Path(__file__).parents[3] / "docs/measures.md").read_text("utf-8")
+    listed = page.partition("- Not available are ")[2].partition("\n- ")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == known - library.names() - {"Judged"}
