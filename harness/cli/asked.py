@@ -144,7 +144,8 @@ def exists(path: str) -> bool:
 
 def measure_list(text: str) -> tuple[str, ...]:
     """Parses `--measures`, such as `nDCG@10,AP`."""
-    from harness.scoring.measures import parse_measures, split_measures
+    from harness.scoring.measures import parse_measures
+    from harness.scoring.spellings import split_measures
 
     wanted = split_measures(text)
     if not wanted:

@@ -109,7 +109,7 @@ def new(
     """Make a lab: lab.yaml, submissions/ and a journal; private/ if the judgments are private."""
     from harness.collections.load import load_collection
     from harness.labs.submit import open_lab
-    from harness.scoring.measures import split_measures
+    from harness.scoring.spellings import split_measures
 
     _own_readers(collection, corpus)
     settings = {

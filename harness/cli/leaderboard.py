@@ -356,11 +356,15 @@ def _stem(path: Path) -> Path:
 
 def _print(board: Leaderboard) -> None:
     """Prints the table in the width of the terminal."""
+    from harness.scoring.measures import decimals
+
     labels = [board.protocol.label(measure) for measure in board.measures]
     rows = [["run", "rank", "group", *(() if board.private else ("rank interval",)), *labels]]
     shown = [*board.ranked, *board.others]
     for each in shown:
-        means = ["n/a" if mean.value is None else f"{mean.value:.{board.decimals}f}" for mean in each.means]
+        digits = [decimals(mean.measure, board.decimals) for mean in each.means]
+        found = zip(each.means, digits, strict=True)
+        means = ["n/a" if mean.value is None else f"{mean.value:.{most}f}" for mean, most in found]
         rank = "-" if each.rank is None else str(each.rank)
         name = f"{each.name}{' (baseline)' if each.baseline else ''}"
         span = "" if each.rank_low is None else f"{each.rank_low}-{each.rank_high}"

@@ -101,17 +101,25 @@ def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
     """Prints the means of every run, the best first, with the marks of its tests against the baseline."""
     from harness.render.model import MARKS
     from harness.reports.comparison import marks_of
-    from harness.scoring.measures import without_diagnostics
+    from harness.scoring.measures import decimals, without_diagnostics
 
     first = scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows}
     measures = without_diagnostics(first.measures)
     rows = [["run", *(f"{first.protocol.label(measure)} " for measure in measures)]]
-    for score in sorted(scores, key=lambda s: (-s.mean(measures[0]), s.run)):
+    for score in sorted(scores, key=lambda s: (-s.aggregate(measures[0]), s.run)):
         name = f"{score.run} {MARKS['baseline'].symbol}" if score.run == comparison.baseline else score.run
         # A blank where there is no mark, so that digits stand below each other.
         signs = ["".join(MARKS[m].symbol for m in marks_of(tests.get((score.run, one)))) or " " for one in measures]
-        rows.append([name, *(f"{score.mean(one):.3f}{sign}" for one, sign in zip(measures, signs, strict=True))])
+        rows.append(
+            [
+                name,
+                *(
+                    f"{score.aggregate(one):.{decimals(one, 3)}f}{sign}"
+                    for one, sign in zip(measures, signs, strict=True)
+                ),
+            ]
+        )
     out_table(rows)
     legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in ("baseline", "significant", "nominal"))
     out_wrapped(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")

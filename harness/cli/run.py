@@ -30,6 +30,7 @@ from harness.render.write import first_page
 from harness.reports.comparison import headline
 from harness.reports.comparison import report as comparison_report
 from harness.reports.kept import write_changed
+from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scores import Scores
 from harness.store import sidecar
@@ -166,7 +167,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     shown = first_page(write_changed(page, folder, settings.formats, say))
     out(f"report: {shown}")
     scores = evaluation.scores[0]
-    return Finished(scores.mean(scores.measures[0]), [_record(settings, found, scores, produced.path, shown)])
+    return Finished(scores.aggregate(scores.measures[0]), [_record(settings, found, scores, produced.path, shown)])
 
 
 def _record(settings: RunSettings, found: Task, scores: Scores, run: Path, page: Path | None = None) -> Record:
@@ -275,11 +276,12 @@ def _unvaried_digests(
 
 
 def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
-    """Returns the mean over the topics of all collections."""
+    """Returns the mean, or other aggregate, over the topics of all collections."""
     n = [scores.n(measure) for scores in scored]
     if not sum(n):
         return None
-    return sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
+    mean = sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
+    return parse_measure(measure).of_mean(mean, sum(n))
 
 
 def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:

@@ -232,10 +232,12 @@ def _reproduce(
 
 
 def _print_means(scores: Sequence[Scores], asked: Asked) -> None:
+    from harness.scoring.measures import decimals
+
     first = scores[0]
     rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
-    for score in sorted(scores, key=lambda s: (-s.mean(first.measures[0]), s.run)):
-        means = [f"{score.mean(m):.4f}" for m in score.measures]
+    for score in sorted(scores, key=lambda s: (-s.aggregate(first.measures[0]), s.run)):
+        means = [f"{score.aggregate(m):.{decimals(m, 4)}f}" for m in score.measures]
         counted = [str(score.n(m)) for m in score.measures]
         # One n if all measures stand on the same topics, else one for each.
         n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
@@ -280,7 +282,7 @@ def _style(
     file: Path | None, columns: str | None, decimals: int | None, order: str | None, *, redact: bool
 ) -> _Style | None:
     """Returns the layout of the LaTeX table, or None without --latex; refuses its options without it."""
-    from harness.scoring.measures import split_measures
+    from harness.scoring.spellings import split_measures
 
     given = {"--columns": columns, "--decimals": decimals, "--order": order}
     if file is None:

@@ -23,7 +23,6 @@ from harness.scoring.scores import Scores
 DECIMALS, MOST_DECIMALS = 2, 3
 SCHEMA = "mathir-harness/redacted"
 VERSION = 1
-_COUNTS = ("RelRet", "NumRel", "NumRet")  # unjudged results may be removed before they are counted
 
 
 def tells(measure: str) -> bool:
@@ -33,7 +32,7 @@ def tells(measure: str) -> bool:
     (True, True, True, False)
     """
     parsed = parse_measure(measure)
-    return parsed.diagnostic or parsed.name.partition("(")[0] in _COUNTS
+    return parsed.diagnostic or parsed.aggregate == "sum"  # unjudged results may be removed before they are counted
 
 
 def telling(protocol: Protocol) -> str:
@@ -150,7 +149,7 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
     means = [
         Means(
             scores.run,
-            {measure: _rounded(scores.mean(measure), step) for measure in measures},
+            {measure: _rounded(scores.aggregate(measure), step) for measure in measures},
             {measure: scores.n(measure) for measure in measures},
         )
         for scores in evaluation.scores

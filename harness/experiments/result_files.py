@@ -129,7 +129,7 @@ def task_result(scores: Scores) -> dict[str, Any]:
     >>> task_result(found.scores[0])["scores"]["test"][0]["precision_prime_at_5"]
     0.004762
     """
-    means = {name: scores.mean(name) for name in scores.measures}
+    means = {name: scores.aggregate(name) for name in scores.measures}
     known = {
         mteb_name(name, scores.protocol.prime): round(mean, 6) for name, mean in means.items() if not math.isnan(mean)
     }

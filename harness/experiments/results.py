@@ -17,6 +17,7 @@ from harness.errors import HarnessError
 from harness.experiments.experiment import FULL, Cell, Experiment, Labels, said_of
 from harness.experiments.task import Task
 from harness.scoring.compare import Comparison, Row, compare, joined
+from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores, pooled
 
 POOLED = "all topics"
@@ -207,9 +208,9 @@ class Results:
         values = {}
         for name in names:
             scores = self._of_name(row, on or [part], name)
-            if scores is None or math.isnan(scores.mean(measure)):
+            if scores is None or math.isnan(scores.aggregate(measure)):
                 return None
-            values[name] = scores.mean(measure)
+            values[name] = scores.aggregate(measure)
         best = max(values, key=lambda name: values[name], default="")
         scores = self._of_name(row, [part], best) if values else None
         return None if scores is None else Chosen(best, scores, values[best], len(names), tuple(on))
@@ -283,14 +284,15 @@ class Results:
         return replace(seeds[0], values=np.mean([scores.values for scores in seeds], axis=0))
 
     def deviation(self, row: Labels, part: str, measure: str) -> float | None:
-        """Returns the standard deviation (ddof 1) of the seeds' means; None for a single seed.
+        """Returns the standard deviation (ddof 1) of the seeds' means, or other aggregates; None for a single seed.
 
         Means are over the topics that count in every seed, as in `scores`.
         """
         seeds = np.array([scores.column(measure) for scores in self.seeds(row, part, partial=True)])
         if len(seeds) < 2 or not (counted := ~np.isnan(seeds).any(axis=0)).any():
             return None
-        return float(seeds[:, counted].mean(axis=1).std(ddof=1))
+        whole, n = parse_measure(measure), int(counted.sum())
+        return float(np.std([whole.of_mean(mean, n) for mean in seeds[:, counted].mean(axis=1)], ddof=1))
 
     @cached_property
     def _tested(self) -> tuple[tuple[Tested, ...], Comparison | None, tuple[str, ...]]:

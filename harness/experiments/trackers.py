@@ -71,7 +71,7 @@ def record(
     scores: Scores, run: Path, settings: Mapping[str, Any], *, private: bool = False, page: Path | None = None
 ) -> Record:
     """Returns the record of a scored run; measures without a mean are left out."""
-    means = {name: mean for name in scores.measures if not math.isnan(mean := scores.mean(name))}
+    means = {name: mean for name in scores.measures if not math.isnan(mean := scores.aggregate(name))}
     given = {"collection": scores.collection, "edition": scores.edition, "protocol": scores.protocol.name}
     given |= {"judgments sha256": scores.qrels_sha256, "run sha256": scores.run_sha256}
     files = tuple(path for path in (run, sidecar.beside(run), page) if path is not None and path.is_file())

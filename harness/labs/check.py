@@ -98,7 +98,9 @@ def _same_means(lab: Lab, scores: Scores, recorded: Mapping[str, float | None], 
     """Returns whether the means in the journal are those of the scores."""
     if recorded == shown_means(lab, scores, best if lab.ladder else None):
         return True
-    exact = {measure: scores.mean(measure) for measure in scores.measures}
+    exact = {measure: scores.aggregate(measure) for measure in scores.measures}
+    if recorded == {name: None if math.isnan(mean := scores.mean(name)) else mean for name in exact}:
+        return not lab.private  # counts were recorded as means before version 0.3
     # Before labs had steps, private means were rounded to at most three decimals.
     return lab.private and any(
         recorded == {name: None if math.isnan(mean) else round(mean, decimals) for name, mean in exact.items()}

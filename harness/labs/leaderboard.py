@@ -277,7 +277,7 @@ def _means(
     if how.private:
         return [
             tuple(
-                Mean(name, _rounded(each.mean(name), how) if told is None else _defined(told[name]))
+                Mean(name, _rounded(each.aggregate(name), how) if told is None else _defined(told[name]))
                 for name in measures
             )
             for each, told in zip(scores, shown, strict=True)
@@ -285,14 +285,14 @@ def _means(
     clusters = _clusters(scores[0], how)
     by_measure = []
     for name in measures:
+        measure = parse_measure(name)
         ends = mean_intervals(np.stack([_aligned(each, name) for each in scores]), clusters, how.confidence)
         found = zip(scores, *(end.tolist() for end in ends), strict=True)
-        by_measure.append(
-            [
-                Mean(name, _rounded(each.mean(name), how), _rounded(low, how), _rounded(high, how), each.n(name))
-                for each, low, high in found
-            ]
-        )
+        of_runs = []
+        for each, *interval in found:
+            low, high = (_rounded(measure.of_mean(end, each.n(name)), how) for end in interval)
+            of_runs.append(Mean(name, _rounded(each.aggregate(name), how), low, high, each.n(name)))
+        by_measure.append(of_runs)
     return list(zip(*by_measure, strict=True))
 
 
@@ -440,5 +440,5 @@ def _floor_means(how: Settings, measures: Sequence[str]) -> tuple[Mean, ...]:
         return ()
     shared = [name for name in measures if all(name in scores.measures for scores in how.floor)]
     return tuple(
-        Mean(name, _rounded(statistics.fmean(scores.mean(name) for scores in how.floor), how)) for name in shared
+        Mean(name, _rounded(statistics.fmean(scores.aggregate(name) for scores in how.floor), how)) for name in shared
     )

@@ -59,7 +59,7 @@ def shown_means(lab: Lab, scores: Scores, best: Mapping[str, float] | None = Non
     scores : of the topics whose means are public; see `halves`.
     best : for labs with a ladder, as for `told`.
     """
-    means = {measure: scores.mean(measure) for measure in scores.measures}
+    means = {measure: scores.aggregate(measure) for measure in scores.measures}
     if not lab.private:
         return {measure: None if math.isnan(mean) else mean for measure, mean in means.items()}
     return told(means, step_of(lab, scores), (best or {}) if lab.ladder else None)

@@ -267,7 +267,7 @@ def _verdict(
     if topic:
         values, n = [float(one.column(measure)[one.topics.index(topic)]) for one in found], 1
     else:
-        values, n = [one.mean(measure) for one in found], first.n(measure)
+        values, n = [one.aggregate(measure) for one in found], first.n(measure)
     value = math.fsum(values) / len(values)
     cause = cause or _fused_from(brought, collection, names)
     made = (", ".join(names), first.collection, first.edition, first.protocol.name, measure, n, cause)

@@ -28,9 +28,11 @@ from harness.reports.parts import (
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
+from harness.scoring.measures import decimals, parse_measure
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
+_AGGREGATES = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}
 MOST_IN_MATRIX = 24  # most runs for a matrix of all pairs
 MOST_GROUPS = 40  # most groups of topics in a figure
 _OF_TESTS = (
@@ -107,13 +109,13 @@ def headline(evaluation: Evaluation) -> str:
     best = ranked[0]
     runs = f"{len(ranked)} run{'s' if len(ranked) > 1 else ''}"
     where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {best.n(measure)})"
-    what = f"{first.protocol.label(measure)} {best.mean(measure):.3f} by {best.run}"
+    what = f"{first.protocol.label(measure)} {best.aggregate(measure):.3f} by {best.run}"
     return f"{runs} on {where}: {'best ' if len(ranked) > 1 else ''}{what}"
 
 
 def _ranked(evaluation: Evaluation) -> list[Scores]:
     """Returns the runs in the order of tables and figures: by the mean of the first measure, then by name."""
-    return sorted(evaluation.scores, key=lambda s: (-s.mean(s.measures[0]), s.run))
+    return sorted(evaluation.scores, key=lambda s: (-s.aggregate(s.measures[0]), s.run))
 
 
 def _results(evaluation: Evaluation, comparison: Comparison | None) -> Section:
@@ -143,7 +145,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     first = evaluation.scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
     ranked = _ranked(evaluation)
-    means = {m: [s.mean(m) for s in ranked if not math.isnan(s.mean(m))] for m in first.measures}
+    means = {m: [s.aggregate(m) for s in ranked if not math.isnan(s.aggregate(m))] for m in first.measures}
     best = {m: max(found) if len(ranked) > 1 and found else math.nan for m, found in means.items()}
     rows = []
     for scores in ranked:
@@ -151,15 +153,19 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
         cells = [Cell(scores.run, marks=("baseline",) if is_baseline else ())]
         for measure in first.measures:
             marks = marks_of(tests.get((scores.run, measure)))
-            mean = scores.mean(measure)
-            cells.append(number_cell(mean, 3, (*marks, *(("best",) if mean == best[measure] else ()))))
+            mean = scores.aggregate(measure)
+            marks += ("best",) if mean == best[measure] else ()
+            cells.append(number_cell(mean, decimals(measure, 3), marks))
             cells.append(Cell(str(scores.n(measure)), scores.n(measure)))
         cells.append(Cell(str(scores.counts["topics missing"]), scores.counts["topics missing"]))
         rows.append(tuple(cells))
     columns = [Column("run")]
     for measure in first.measures:
         label = first.protocol.label(measure)
-        columns += [Column("mean", label, "number"), Column("n", label, "number")]
+        columns += [
+            Column(_AGGREGATES[parse_measure(measure).aggregate], label, "number"),
+            Column("n", label, "number"),
+        ]
     columns.append(Column("topics missing", kind="number"))
     notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
     if comparison is not None:
@@ -273,7 +279,7 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
         return None
     pairs = _all_pairs(evaluation, measure, comparison)
     letters = groups_not_different(pairs, measure, "bonferroni")
-    means = {scores.run: scores.mean(measure) for scores in evaluation.scores}
+    means = {scores.run: scores.aggregate(measure) for scores in evaluation.scores}
     rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
@@ -316,7 +322,7 @@ def _where(evaluation: Evaluation) -> Section | None:
             cells = [Cell(scores.run)]
             for value in values:
                 part = scores.select(t.id for t in judged if value in t.values(name))
-                cells.append(number_cell(part.mean(measure), 3))
+                cells.append(number_cell(part.aggregate(measure), 3))
             rows.append(tuple(cells))
         counted = {value: sum(value in t.values(name) for t in judged) for value in values}
         columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
@@ -339,7 +345,11 @@ def by_group(runs: Sequence[Scores], n: Mapping[str, int], measure: str, label: 
     name : what groups are called.
     """
     groups = runs[0].topics
-    values = [scores.column(measure).tolist() for scores in runs]
+    whole = parse_measure(measure)
+    values = [
+        [whole.of_mean(mean, n[group]) for group, mean in zip(groups, scores.column(measure).tolist(), strict=True)]
+        for scores in runs
+    ]
     columns = (Column(name), Column("topics", kind="number"), *(Column(scores.run, kind="number") for scores in runs))
     rows = tuple(
         (Cell(group), Cell(str(n[group]), n[group]), *(number_cell(of[at], 3) for of in values))
@@ -377,7 +387,7 @@ def _cost(evaluation: Evaluation) -> Section | None:
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    known = [(s.run, evaluation.seconds[s.run], s.mean(measure)) for s in _ranked(evaluation)]
+    known = [(s.run, evaluation.seconds[s.run], s.aggregate(measure)) for s in _ranked(evaluation)]
     rows = tuple((Cell(run), number_cell(cost * 1000, 2), number_cell(mean, 3)) for run, cost, mean in known)
     columns = (Column("run"), Column("CPU ms per topic", kind="number"), Column(label, kind="number"))
     note = "Times of one run on this machine, including indexing; they vary between runs."

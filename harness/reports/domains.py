@@ -9,6 +9,7 @@ import numpy as np
 from harness.experiments.evaluate import Evaluation
 from harness.render.model import Cell, Column, Section, Table, number_cell
 from harness.scoring.bootstrap import mean_resampled
+from harness.scoring.measures import parse_measure
 
 DOMAIN = "domain"  # an attribute of topics
 RESAMPLES = 2000
@@ -28,7 +29,7 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
     domains = sorted({domain for found in of.values() for domain in found})
     if not domains:
         return None
-    ranked = sorted(evaluation.scores, key=lambda s: (-s.mean(measure), s.run))
+    ranked = sorted(evaluation.scores, key=lambda s: (-s.aggregate(measure), s.run))
     columns = [Column("run")]
     cells: list[list[Cell]] = [[Cell(scores.run)] for scores in ranked]
     for domain in ("", *domains):
@@ -37,7 +38,8 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
         group = f"{domain or 'overall'} (n = {parts[0].n(measure)})"
         columns += [Column("mean", group, "number"), Column("95% interval", group, parts=INTERVAL)]
         for row, part, ends in zip(cells, parts, zip(low.tolist(), high.tolist(), strict=True), strict=True):
-            row += [number_cell(part.mean(measure), 3), interval_cell(*ends)]
+            shown = [parse_measure(measure).of_mean(end, part.n(measure)) for end in ends]
+            row += [number_cell(part.aggregate(measure), 3), interval_cell(shown[0], shown[1])]
     note = f"Percentile bootstrap over topics, {RESAMPLES:,} resamples. Domains overlap. Not tested."
     table = Table("domains", f"{label} by domain", tuple(columns), tuple(map(tuple, cells)), (note,))
     return Section("Domains", (table,))

@@ -105,7 +105,7 @@ def _restriction(results: Results) -> str:
 def _headline(results: Results) -> str:
     measure = results.experiment.measures[0]
     part = results.parts[-1]
-    there = [(scores.mean(measure), row, scores) for row, scores in _of_part(results, part)]
+    there = [(scores.aggregate(measure), row, scores) for row, scores in _of_part(results, part)]
     there = [found for found in there if not math.isnan(found[0])]
     made = sum(outcome.scores is not None for outcome in results.outcomes)
     runs = f"{made} of {len(results.outcomes)} runs" if made < len(results.outcomes) else f"{made} runs"
@@ -134,7 +134,7 @@ def _table(results: Results) -> Section:
     for part in parts:
         there = _of_part(results, part)
         for measure in measures if len(there) > 1 else ():
-            means = [mean for _, scores in there if not math.isnan(mean := scores.mean(measure))]
+            means = [mean for _, scores in there if not math.isnan(mean := scores.aggregate(measure))]
             best[part, measure] = max(means, default=math.nan)
     rows = []
     for row in results.rows:
@@ -153,7 +153,7 @@ def _table(results: Results) -> Section:
                 if scores is None:
                     cells.append(Cell("", marks=("missing",)))
                     continue
-                mean = scores.mean(measure)
+                mean = scores.aggregate(measure)
                 marks = marks_of(tests.get((row, part, measure)))
                 marks += ("best",) if mean == best.get((part, measure)) else ()
                 cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
@@ -431,7 +431,7 @@ def _mean_records(results: Results) -> Records:
     for part in results.parts:
         for row, scores in _of_part(results, part):
             for measure in scores.measures:
-                mean, seeds = scores.mean(measure), len(results.seeds(row, part, partial=True))
+                mean, seeds = scores.aggregate(measure), len(results.seeds(row, part, partial=True))
                 figures = (scores.n(measure), None if math.isnan(mean) else mean, results.deviation(row, part, measure))
                 rows.append((*row, part, seeds, measure, *figures))
     columns = (*(slug(name) for name in names), "topics", "seeds", "measure", "n", "mean", "sd")

@@ -14,6 +14,7 @@ from harness.render import figures
 from harness.render.model import Figure
 from harness.reports.experiment_parts import label_of
 from harness.scoring.intervals import mean_intervals
+from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores
 
 MOST_DRAWN = 40
@@ -27,7 +28,7 @@ def means_figure(results: Results) -> Figure | None:
     """
     measure, part = results.experiment.measures[0], results.parts[-1]
     found = [(row, scores) for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None]
-    means = {row: scores.mean(measure) for row, scores in found}
+    means = {row: scores.aggregate(measure) for row, scores in found}
     kept = [row for row, mean in means.items() if not math.isnan(mean)]
     if len(kept) < 2:
         return None
@@ -50,7 +51,8 @@ def _interval(results: Results, row: Labels, part: str, measure: str) -> tuple[f
     if scores is None:
         return math.nan, math.nan
     low, high = mean_intervals(np.asarray(scores.column(measure))[None, :], confidence=CONFIDENCE)
-    return float(low[0]), float(high[0])
+    whole, n = parse_measure(measure), scores.n(measure)
+    return whole.of_mean(float(low[0]), n), whole.of_mean(float(high[0]), n)
 
 
 def _topics(results: Results, scores: Scores, part: str) -> str:
@@ -99,7 +101,7 @@ def cost_figure(results: Results) -> Figure | None:
             sides = [outcome.costs for outcome in results.of(row, part) if outcome.run is not None]
             value = column.of(sides)
             if scores is not None and value is not None:
-                points.append((said_of(row), value / column.per, scores.mean(measure)))
+                points.append((said_of(row), value / column.per, scores.aggregate(measure)))
         if len(points) > 1:
             svg = figures.scatter(points, column.title, label)
             return Figure("cost-figure", f"{label} against cost ({column.title}){f' ({part})' if part else ''}", svg)

@@ -85,7 +85,10 @@ def _chosen_table(
             if chosen is None:
                 cells += [Cell("", marks=("missing",))] * (1 + len(measures))
                 continue
-            cells += [Cell(chosen.name), *(number_cell(chosen.scores.mean(measure), 3, mark) for measure in measures)]
+            cells += [
+                Cell(chosen.name),
+                *(number_cell(chosen.scores.aggregate(measure), 3, mark) for measure in measures),
+            ]
         rows.append(tuple(cells))
     columns = [*row_columns(results)]
     for part in parts:
@@ -167,7 +170,7 @@ def _axis_figures(results: Results, axis: str) -> Iterator[Figure]:
         if scores is None:
             continue
         name = said_of(label for at, label in enumerate(row) if at != place)
-        mean, sd = scores.mean(measure), results.deviation(row, part, measure)
+        mean, sd = scores.aggregate(measure), results.deviation(row, part, measure)
         seeds = len(results.seeds(row, part, partial=True))
         lines.setdefault(name, []).append((float(row[place]), mean))
         at = Cell(row[place], float(row[place]))

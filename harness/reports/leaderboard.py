@@ -11,6 +11,7 @@ from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
 from harness.render.write import Report
 from harness.reports.parts import protocol_text, provenance_section
+from harness.scoring.measures import decimals
 from harness.store.provenance import Provenance
 
 MOST_DRAWN = 40
@@ -183,13 +184,13 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
 
 def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> Cell:
     """Returns a mean with half the width of its interval, if intervals are shown."""
-    decimals = board.decimals
+    digits = decimals(mean.measure, board.decimals)
     if mean.value is None or board.private:
-        return number_cell(math.nan if mean.value is None else mean.value, decimals, marks)
+        return number_cell(math.nan if mean.value is None else mean.value, digits, marks)
     if mean.low is None or mean.high is None:
-        return Cell(f"{mean.value:.{decimals}f}", mean.value, marks, values=(mean.value, math.nan, math.nan))
+        return Cell(f"{mean.value:.{digits}f}", mean.value, marks, values=(mean.value, math.nan, math.nan))
     half = (mean.high - mean.low) / 2
-    shown = f"{mean.value:.{decimals}f} ± {half:.{decimals}f}"
+    shown = f"{mean.value:.{digits}f} ± {half:.{digits}f}"
     return Cell(shown, mean.value, marks, values=(mean.value, mean.low, mean.high))
 
 

@@ -10,8 +10,9 @@ from harness.experiments.evaluate import Evaluation
 from harness.render.model import Cell, Column, Table, number_cell
 from harness.reports.comparison import marks_of
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import our_spelling
+from harness.scoring.measures import decimals as shown_decimals
 from harness.scoring.scores import Scores
+from harness.scoring.spellings import our_spelling
 
 OTHERS = ("run", "n", "missing")  # columns that are not measures
 MOST_DECIMALS = 6
@@ -52,7 +53,7 @@ def means_table(
             raise HarnessError(f"columns: {name!r} appears twice")
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
     ranked = _ordered(evaluation, order)
-    best = {name: max((s.mean(name) for s in ranked if s.n(name)), default=math.nan) for name in first.measures}
+    best = {name: max((s.aggregate(name) for s in ranked if s.n(name)), default=math.nan) for name in first.measures}
 
     def cell(scores: Scores, name: str) -> Cell:
         if name == "run":
@@ -63,9 +64,11 @@ def means_table(
         if name == "n":
             found = list(dict.fromkeys(scores.n(measure) for measure in first.measures if measure in chosen))
             return Cell("/".join(map(str, found)), found[0] if len(found) == 1 else None)
-        mean = scores.mean(name)
+        mean = scores.aggregate(name)
         marks = marks_of(tests.get((scores.run, name)))
-        return number_cell(mean, decimals, (*marks, "best") if len(ranked) > 1 and mean == best[name] else marks)
+        return number_cell(
+            mean, shown_decimals(name, decimals), (*marks, "best") if len(ranked) > 1 and mean == best[name] else marks
+        )
 
     rows = tuple(tuple(cell(scores, name) for name in chosen) for scores in ranked)
     titles = [name if name in OTHERS else first.protocol.label(name) for name in chosen]
@@ -83,7 +86,7 @@ def _ordered(evaluation: Evaluation, order: str) -> list[Scores]:
     first = evaluation.scores[0]
     by = our_spelling(order) if order else first.measures[0]
     if by in first.measures:
-        keys = {scores.run: -scores.mean(by) if scores.n(by) else math.inf for scores in evaluation.scores}
+        keys = {scores.run: -scores.aggregate(by) if scores.n(by) else math.inf for scores in evaluation.scores}
         return sorted(evaluation.scores, key=lambda scores: (keys[scores.run], scores.run))
     if order == "name":
         return sorted(evaluation.scores, key=lambda scores: scores.run)

@@ -82,7 +82,7 @@ def _topics_section(scores: Sequence[Scores], measure: str, label: Label) -> tup
 
 def measure_correlations(scores: Sequence[Scores], measures: Sequence[str], label: Label) -> list[Correlation]:
     """Returns the rank correlations of each pair of measures."""
-    means = {measure: {each.run: each.mean(measure) for each in scores} for measure in measures}
+    means = {measure: {each.run: each.aggregate(measure) for each in scores} for measure in measures}
     return [rank_correlation(label(a), label(b), means[a], means[b]) for a, b in combinations(measures, 2)]
 
 
@@ -131,7 +131,7 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
     shared = [m for m in wanted if measures or all(m in each.measures for scores in given.values() for each in scores)]
     for a, b in combinations(files, 2):
         for measure in shared:
-            means = [{each.run: each.mean(measure) for each in given[name]} for name in (a, b)]
+            means = [{each.run: each.aggregate(measure) for each in given[name]} for name in (a, b)]
             label = first.protocol.label(measure)
             found.append(rank_correlation(f"{a}: {label}", f"{b}: {label}", *means))
     if not found:

@@ -407,7 +407,7 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
         first = next(iter(scores.values()))
         measures = without_diagnostics(first.measures)
         best = {
-            (collection, measure): max(scores[(collection, run)].mean(measure) for run in runs)
+            (collection, measure): max(scores[(collection, run)].aggregate(measure) for run in runs)
             for collection in collections
             for measure in measures
             if len(runs) > 1
@@ -417,7 +417,7 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
             cells: list[Cell] = [Cell(run)]
             for collection in collections:
                 for measure in measures:
-                    mean = scores[(collection, run)].mean(measure)
+                    mean = scores[(collection, run)].aggregate(measure)
                     cells.append(number_cell(mean, 3, ("best",) if mean == best.get((collection, measure)) else ()))
             rows.append(tuple(cells))
         numbers = [(c, measure) for c in collections for measure in measures]

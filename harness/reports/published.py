@@ -89,7 +89,7 @@ def _published_place(outcome: Outcome, scores: Scores, measure: str) -> tuple[st
 
 
 def _row(scores: Scores, measure: str, found: Published, lacking: str) -> tuple[Cell, ...]:
-    value = scores.mean(measure)
+    value = scores.aggregate(measure)
     verdict = judge(found.value, value)
     shown = Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))
     n = scores.n(measure)

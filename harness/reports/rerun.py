@@ -49,7 +49,7 @@ def _table(found: Sequence[Agreement]) -> Table:
                 *(number_cell(value) for value in (tau, r)),
                 Cell(str(topics), topics),
                 *(number_cell(value, 4) for value in (median, largest)),
-                *(number_cell(scores.mean(measure)) for scores in (agreement.theirs, agreement.ours)),
+                *(number_cell(scores.aggregate(measure)) for scores in (agreement.theirs, agreement.ours)),
                 Cell(str(agreement.theirs.n(measure)), agreement.theirs.n(measure)),
             )
         )

@@ -182,9 +182,9 @@ def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) ->
     if kind == "best seed":
         first = results.experiment.measures[0]
         best = max(of, key=lambda scores: scores.mean(first))
-        return title_cell, number_cell(best.mean(measure)), Cell(""), seeds
+        return title_cell, number_cell(best.aggregate(measure)), Cell(""), seeds
     sd = results.deviation(row, part, measure)
-    return title_cell, number_cell(mean.mean(measure)), Cell("") if sd is None else number_cell(sd), seeds
+    return title_cell, number_cell(mean.aggregate(measure)), Cell("") if sd is None else number_cell(sd), seeds
 
 
 # ---- section of the paper's report ---------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def shares(results: Results) -> Section | None:
                 if mine is None or theirs is None:
                     cells.append(Cell("", marks=("missing",)))
                     continue
-                share = mine.mean(measure) / theirs.mean(measure) if theirs.mean(measure) else math.nan
+                share = mine.aggregate(measure) / theirs.aggregate(measure) if theirs.aggregate(measure) else math.nan
                 test = tests.get(row)
                 cell = number_cell(share, 3, ("baseline",) if row == base else marks_of(test))
                 p = math.nan if test is None or test.p_bonferroni is None else test.p_bonferroni

@@ -122,13 +122,17 @@ def leave_one_team_out(
         after = [reduced(run) for run in runs] if mine.any() else before
         losses, taus = [], {}
         for measure in without_diagnostics(scorer.measures):
-            old, new = (np.array([each.mean(measure) for each in scores]).round(DIGITS) for scores in (before, after))
+            old, new = (
+                np.array([each.aggregate(measure) for each in scores]).round(DIGITS) for scores in (before, after)
+            )
             known = ~(np.isnan(old) | np.isnan(new))
             taus[measure] = tau_b(old[known], new[known]) if np.count_nonzero(known) > 1 else float("nan")
             for at, run in enumerate(runs):
                 if teams[run.name] == team:
                     ranks = (int(np.count_nonzero(values > values[at])) + 1 for values in (old, new))
-                    losses.append(Loss(run.name, measure, before[at].mean(measure), after[at].mean(measure), *ranks))
+                    losses.append(
+                        Loss(run.name, measure, before[at].aggregate(measure), after[at].aggregate(measure), *ranks)
+                    )
         counted = int(np.count_nonzero(mine)), int(np.count_nonzero(mine & relevant))
         out.append(TeamBias(team, *counted, tuple(losses), taus))
     return tuple(out)

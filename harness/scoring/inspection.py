@@ -77,7 +77,7 @@ _LISTED = (
         "single-precision",
         "warning",
         "Scores that are equal as 32-bit numbers",
-        "trec_eval compares such numbers: these are ties.",
+        "trec_eval 9 compares such numbers: these are ties.",
     ),
     Rule("same-ranking", "warning", "Several topics have the same first results", "The system may ignore its query."),
     Rule(

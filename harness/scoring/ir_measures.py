@@ -26,14 +26,15 @@ from harness.scoring.rankings import Judged, Measure, Ranked
 
 Theirs = Any  # a measure or a provider of the library, which has no types
 MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
-# Excludes pyndeval (needs subtopic judgments), accuracy (divides by 0) and ranx (adds no measure).
+# Excludes pyndeval (needs judgments of subtopics), accuracy (divides by 0), and judged, ranx and trectools (measures of
+# theirs are ours or another provider's).
 PROVIDERS = ("pytrec_eval", "cwl_eval", "compat", "msmarco", "gdeval")
 DISTRIBUTIONS = ("ir-measures", "pytrec-eval-terrier", "cwl-eval")  # their versions are part of a score's provenance
 MOST = {"gdeval": 4}  # provider -> largest gain that it accepts
 LARGEST_GAIN = 1000  # for other providers: trec_eval keeps a count for every gain up to the largest
 MEANS = {"AP": "MAP", "RR": "MRR"}
+UNKNOWN = "-"  # name of a document that is not retrieved
 KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
-COUNTS = ("NumRet", "NumRel", "NumQ")  # defined without relevant documents
 # Parameter -> smallest and largest valid value.
 RANGES: Mapping[str, tuple[float, float]] = {
     "cutoff": (1, 999_999_999),
@@ -94,20 +95,23 @@ def find(text: str) -> Measure | str:
     spelling = full if k is None else f"{full}@{k}"
     if not written and spelling != text:
         return spelling
-    # Judgments are 0 and 1 for a measure with a threshold; without one, NumRet counts all results.
-    binary = "rel" in registered.SUPPORTED_PARAMS and (name != "NumRet" or "rel" in given)
+    binary = "rel" in registered.SUPPORTED_PARAMS  # judgments are 0 and 1 for a measure with a threshold
     threshold = given.pop("rel", None)
     measure = type(registered)(**given, **({"rel": 1} if binary else {}))
     return Measure(
         full,
         _Computed(spelling, measure, _provider(text, measure), binary),
         graded=not binary,
-        needs_relevant=name not in COUNTS,
         primed=name != "Bpref",
         mean=MEANS.get(name, ""),
         relevant_from=threshold,
         k=k,
+        double=_of_nine if name == "IPrec" else None,
     )
+
+
+def _of_nine(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    raise HarnessError("measure IPrec: with parameters it is trec_eval 9's; under 'precision: double' use IPrec@0.1")
 
 
 def _parameters(text: str, inside: str) -> dict[str, Any]:
@@ -172,6 +176,8 @@ def _provider(text: str, measure: Theirs) -> str:
         if any(provider.supports(other) for _, provider in _providers()):
             what = "has no cut in ir_measures" if "cutoff" in measure.params else f"needs a cut, such as {text}@10"
             raise HarnessError(f"measure {text!r} {what}")
+    if type(measure).__module__.endswith(".diversity"):
+        raise HarnessError(f"measure {text!r}: needs judgments of subtopics, and judgments are of whole topics here")
     raise HarnessError(f"measure {text!r}: ir_measures computes it, if at all, by none of {', '.join(PROVIDERS)}")
 
 
@@ -205,6 +211,9 @@ class _Computed:
                 f"ir_measures ({self.provider}) takes whole numbers up to {most}"
             )
         qrels, run = _prepared(ranked, judged, binary)
+        if self.measure.NAME == "infAP" and ranked.pooled is not None:
+            for topic, rank in zip(ranked.topic[ranked.pooled], ranked.rank[ranked.pooled], strict=True):
+                qrels[str(topic)] |= {str(rank): -1, UNKNOWN: 0}  # trec_eval crashes without a grade from 0
         try:
             for found in ir_measures.providers.registry[self.provider].evaluator([self.measure], qrels).iter_calc(run):
                 values[int(found.query_id)] = found.value

@@ -1,15 +1,15 @@
 """Measures: functions of rankings (as arrays) that return a value per topic.
 
-Our measures agree with trec_eval where it has them (nDCG, AP, P@k, R@k, RR, Bpref, relevant retrieved); Judged@k is
-the share of judged documents among the first k results. `register` adds measures; names that neither we nor an
-installed package define are looked up in ir_measures.
+Our measures agree with trec_eval where it has them; Judged@k is the share of judged documents among the first k
+results. `register` adds measures; names that neither we nor an installed package define are looked up in ir_measures.
+`harness.scoring.spellings` has the names that trec_eval gives to measures.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -18,6 +18,7 @@ from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.io import extensions
 from harness.scoring import ir_measures as library
+from harness.scoring import spellings
 from harness.scoring.rankings import Judged, Measure, Ranked
 
 
@@ -60,15 +61,73 @@ def relevant_retrieved(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     return ranked.total(ranked.relevant, k)
 
 
+def retrieved(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    """Returns the number of results."""
+    return ranked.total(np.ones(ranked.rank.size), k)
+
+
+def relevant_judged(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    """Returns the number of relevant documents in the judgments, whatever the run retrieved."""
+    return judged.relevant.astype(np.float64)
+
+
+def topic_count(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    """Returns 1 for each topic of the judgments."""
+    return np.ones(ranked.topics)
+
+
+def log_average_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    """Returns the natural logarithm of average precision, or of 0.00001 if that is larger, as trec_eval's gm_map."""
+    out: Floats = np.log(np.maximum(average_precision(ranked, judged, k), 1e-5))
+    return out
+
+
 def precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     """Returns precision at k: relevant documents among the first k, over k, also when fewer than k were found."""
     found = relevant_retrieved(ranked, judged, k)
-    return found / k if k is not None else _divide(found, ranked.total(np.ones(ranked.rank.size)))
+    return found / k if k is not None else _divide(found, retrieved(ranked, judged, None))
 
 
 def recall(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     """Returns recall at k: relevant documents among the first k, over all relevant documents."""
     return _divide(relevant_retrieved(ranked, judged, k), judged.relevant)
+
+
+def r_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    """Returns precision at R, the number of relevant documents of the topic; 0 without any."""
+    head = ranked.rank < judged.relevant[ranked.topic]
+    return _divide(ranked.total(ranked.relevant & head), judged.relevant)
+
+
+def success(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    """Returns 1 if a relevant document is among the first k results, else 0."""
+    return np.minimum(relevant_retrieved(ranked, judged, k), 1.0)
+
+
+@dataclass(frozen=True)
+class InterpolatedPrecision:
+    """Function for the highest precision at any rank from the one at which a share of recall is reached; 0 if not.
+
+    Attributes
+    ----------
+    recall : from 0 to 1.
+    rounds : whether recall x R, of R relevant documents, is rounded to the nearest whole number, as in trec_eval 10;
+        else 0.9 is added and the fraction is dropped, as in trec_eval 9.
+    """
+
+    recall: float
+    rounds: bool = False
+
+    def __call__(self, ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+        """Returns the values of all topics."""
+        share = self.recall * judged.relevant
+        needed = np.where(share - np.floor(share) < 0.5, np.floor(share), np.ceil(share))
+        if not self.rounds:
+            needed = np.floor(share + 0.9)
+        counts = ranked.relevant & (ranked.relevant_so_far >= needed[ranked.topic])
+        out = np.zeros(ranked.topics)
+        np.maximum.at(out, ranked.topic[counts], ranked.relevant_so_far[counts] / (ranked.rank[counts] + 1.0))
+        return out
 
 
 def reciprocal_rank(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
@@ -114,10 +173,19 @@ MEASURES: dict[str, Measure] = {
         Measure("R", recall, needs_cut=True, tie_bounds=True),
         Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR"),
         Measure("Bpref", bpref, primed=False, tie_bounds=True),
+        Measure("Rprec", r_precision, takes_cut=False, tie_bounds=True),
+        Measure("Success", success, needs_cut=True, tie_bounds=True),
+        Measure("GMAP", log_average_precision, aggregate="geometric", tie_bounds=True),
         Measure("Judged", judged_share, needs_cut=True, needs_relevant=False, primed=False, diagnostic=True),
-        Measure("RelRet", relevant_retrieved, needs_relevant=False, primed=False, tie_bounds=True),
+        Measure("RelRet", relevant_retrieved, aggregate="sum", needs_relevant=False, primed=False, tie_bounds=True),
+        Measure("NumRet", retrieved, aggregate="sum", needs_relevant=False, diagnostic=True),
+        *(
+            Measure(name, count, aggregate="sum", takes_cut=False, needs_relevant=False, primed=False, diagnostic=True)
+            for name, count in (("NumRel", relevant_judged), ("NumQ", topic_count))
+        ),
     )
 }
+_OF_GRADES = {"NumRet": "RelRet", "NumRel": "NumRel"}  # with rel=N: the count of documents with a grade of N or more
 
 
 def register(measure: Measure) -> None:
@@ -181,39 +249,12 @@ def _register_all(entries: tuple[extensions.Extension, ...]) -> None:
                 found()
 
 
-# Lower-case names in trec_eval and in papers -> our names.
-_ALIASES = {
-    "map": "AP",
-    "mrr": "RR",
-    "recip_rank": "RR",
-    "num_rel_ret": "RelRet",
-    "recall": "R",
-    "ndcg_cut": "nDCG",
-    "map_cut": "AP",
-}
-_WITH_CUT = re.compile("([A-Za-z][A-Za-z_]*?)[@._]([0-9]{1,9})")
-
-
-def our_spelling(text: str) -> str:
-    """Converts a measure name of trec_eval or of a paper to our spelling; other texts are returned unchanged.
-
-    Examples
-    --------
-    >>> [our_spelling(text) for text in ("ndcg_cut_10", "P.5", "MAP\u2032", "NDCG@10", "recall_100", "ERR@20")]
-    ['nDCG@10', 'P@5', 'AP', 'nDCG@10', 'R@100', 'ERR@20']
-    """
-    plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
-    found = _WITH_CUT.fullmatch(plain)
-    name, cut = (found[1], f"@{found[2]}") if found else (plain, "")
-    ours = {known.lower(): known for known in ("nDCG", "AP", "P", "R", "RR", "Bpref", "RelRet", "Judged")} | _ALIASES
-    return f"{ours[name.lower()]}{cut}" if name.lower() in ours else text
-
-
 def parse_measure(text: str) -> Measure:
     """Returns the measure named by a text, such as `nDCG@10`, or `RBP(p=0.9)` of ir_measures.
 
     Names in trec_eval and in papers are accepted too: `ndcg_cut_10`, `P.5`, `MAP`, `NDCG@10`. A prime is ignored,
-    because the protocol decides whether unjudged documents count.
+    because the protocol decides whether unjudged documents count. Names of several measures, such as `P.5,10` and
+    `official`, are for `parse_measures`.
 
     Names are looked up in our measures, then in installed packages, then in ir_measures (see
     `harness.scoring.ir_measures`); our names with parameters, such as `AP(rel=2)`, are measures of ir_measures.
@@ -222,18 +263,22 @@ def parse_measure(text: str) -> Measure:
     ------
     HarnessError
         The name is unknown, the cut is not a positive whole number or begins with 0 (each measure has one spelling), a
-        required cut is missing, or ir_measures does not accept the parameters or cannot compute the measure.
+        required cut is missing, the text names several measures or one of trec_eval's that we lack, or ir_measures
+        does not accept the parameters or cannot compute the measure.
     """
     if not isinstance(text, str):
         raise HarnessError(f"measure {text!r}: expected text such as nDCG@10")
-    given = text
-    if re.split("[@(]", text)[0] not in MEASURES:
-        text = our_spelling(text)
+    given, several = text, _expanded(text)
+    if len(several) != 1:
+        raise HarnessError(f"measure {text!r} names several measures, expected one of {', '.join(several)}")
+    text = several[0]
     match = re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)(?:@([0-9]{1,9}))?", text)
     if match is not None and match[1] not in MEASURES:
         _register_all(extensions.extensions("measures"))
     if match is not None and match[1] in MEASURES:
         return _with_cut(MEASURES[match[1]], text, match[2])
+    if found_here := _with_parameter(text):
+        return found_here
     name = re.split("[@(]", text)[0]
     if name not in MEASURES or "(" in text:
         found = library.find(text)
@@ -241,6 +286,8 @@ def parse_measure(text: str) -> Measure:
             return found
         if found != text:  # another spelling of one of our measures
             return parse_measure(found)
+    if other := spellings.instead(given):
+        raise HarnessError(f"measure {given!r} of trec_eval is not computed; {other}")
     stem = re.split("[@_(]", text)[0]
     said = suggestion(stem, {*MEASURES, *library.names()})
     if not said.startswith("did you mean"):  # ir_measures has too many to list
@@ -252,11 +299,31 @@ def parse_measure(text: str) -> Measure:
     raise HarnessError(f"measure {given!r} is unknown{missing}; {said}")
 
 
+def _expanded(text: str) -> tuple[str, ...]:
+    """Returns the measures that a text names in trec_eval's way; names that are registered here stay as they are."""
+    ours = not isinstance(text, str) or ("," not in text and re.split("[@(]", text)[0] in MEASURES)
+    return (text,) if ours else spellings.expand(text)
+
+
+def _with_parameter(text: str) -> Measure | None:
+    """Returns our measure with a parameter, such as `IPrec@0.1` or `NumRel(rel=2)`; None for other texts."""
+    if found := re.fullmatch(r"(NumRet|NumRel)\(rel=([1-9][0-9]{0,3})\)", text.replace(" ", "")):
+        return replace(MEASURES[_OF_GRADES[found[1]]], name=found[0], relevant_from=float(found[2]))
+    if found := re.fullmatch(r"IPrec(?:@|\(recall=)([01](?:\.[0-9]{1,2})?)(\))?", text.replace(" ", "")):
+        recall = float(found[1])
+        if recall <= 1 and (found[2] is None) == ("@" in text):
+            name, function = f"IPrec(recall={recall})", InterpolatedPrecision(recall)
+            return Measure(name, function, double=InterpolatedPrecision(recall, rounds=True), tie_bounds=True)
+    return None
+
+
 def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
     if cut is None:
         if measure.needs_cut:
             raise HarnessError(f"measure {text!r} needs a cut, such as {measure.name}@10")
         return measure
+    if not measure.takes_cut:
+        raise HarnessError(f"measure {text!r}: {measure.name} has no cut")
     if not int(cut):
         raise HarnessError(f"measure {text!r}: the cut must be 1 or more")
     if cut.startswith("0"):
@@ -265,19 +332,19 @@ def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
 
 
 def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
-    """Returns several measures; raises HarnessError as `parse_measure` does, and if one is named twice."""
+    """Returns several measures; raises HarnessError as `parse_measure` does, and if one is named twice.
+
+    A text may name several measures in trec_eval's way: `P.5,10`, `success`, `official`.
+    """
     out: dict[str, Measure] = {}
-    for text in texts:
-        measure = parse_measure(text)
-        if str(measure) in out:
-            raise HarnessError(f"measure {text!r} is named twice")
-        out[str(measure)] = measure
+    for given in texts:
+        several = _expanded(given)
+        for text in several if len(several) > 1 else (given,):
+            measure = parse_measure(text)
+            if str(measure) in out:
+                raise HarnessError(f"measure {text!r} is named twice")
+            out[str(measure)] = measure
     return tuple(out.values())
-
-
-def split_measures(text: str) -> tuple[str, ...]:
-    """Splits `nDCG@10, RBP(p=0.8,rel=1) AP` into three names, at commas and blanks outside parentheses."""
-    return tuple(part for part in re.split(r"[,\s](?![^()]*\))", text) if part)
 
 
 def without_diagnostics(names: Iterable[str]) -> list[str]:
@@ -294,6 +361,11 @@ def distributions(names: Iterable[str]) -> tuple[str, ...]:
 def unbounded(names: Iterable[str]) -> list[str]:
     """Returns the measures without known bounds over the orders of tied results."""
     return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]
+
+
+def decimals(text: str, most: int) -> int:
+    """Returns how many decimals an aggregate of a single run is shown with: none for a sum of counts."""
+    return 0 if parse_measure(text).aggregate == "sum" else most
 
 
 def label(text: str, *, prime: bool) -> str:

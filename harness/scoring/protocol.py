@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from harness.data.columns import Floats
 from harness.data.layouts import LARGEST_GRADE
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import checks, config
@@ -15,6 +16,7 @@ from harness.io.arguments import checked_arguments
 from harness.scoring import exclusions
 from harness.scoring import measures as m
 
+_LARGEST_EXPONENT = LARGEST_GRADE.bit_length() - 1
 Ties = Literal["reference", "file"]
 Gains = tuple[tuple[float, float], ...] | Literal["exponential"]
 
@@ -80,8 +82,8 @@ class Protocol:
         are grades. `exponential`: 2^grade - 1 (Burges et al., ICML 2005).
     relevant_from : the lowest grade that counts as relevant for binary measures.
     ideal : whether the ideal ranking consists of all judged documents or of those retrieved by the run.
-    ties : order of tied results when they are scored. `reference` is trec_eval's (score as 32-bit float descending,
-        then document id, or key, descending); `file` keeps the file's order among equal 64-bit scores.
+    ties : order of tied results when they are scored. `reference` is trec_eval's (score descending, in the protocol's
+        `precision`, then document id, or key, descending); `file` keeps the file's order among equal 64-bit scores.
     deduplicate : whether documents are mapped to keys (formula -> visual id) and only the first result of a key kept.
     ties_deduplicate : order of tied results when `depth` and `deduplicate` are applied; None: as `ties`.
     topics : whether means are over all topics of the edition (a missing one counts 0) or the answered ones.
@@ -91,6 +93,9 @@ class Protocol:
         collection's order). See `harness.scoring.exclusions`.
     candidates : what runs may rank: `any` document, or only documents `judged` for the topic, for re-ranking tasks with
         a fixed list; runs with other documents are refused.
+    precision : `single`, as in trec_eval 9: `ties: reference` compares scores as 32-bit floats, and `IPrec` takes a
+        recall of r as that of floor(r R + 0.9) of R relevant documents; `double`, as in trec_eval 10: 64-bit floats,
+        and r R rounded to the nearest whole number.
 
     Examples
     --------
@@ -113,6 +118,7 @@ class Protocol:
     no_relevant: Literal["zero", "skip"] = "zero"
     candidates: Literal["any", "judged"] = "any"
     exclude: Annotated[tuple[exclusions.Rule, ...], exclusions.rules] = ()
+    precision: Literal["single", "double"] = "single"
 
     def __post_init__(self) -> None:
         if self.exclude and self.deduplicate:
@@ -122,6 +128,19 @@ class Protocol:
     def label(self, measure: str) -> str:
         """Returns the name of a measure's mean in papers: `AP` -> `MAP′`, `nDCG@10` -> `nDCG′@10`."""
         return m.label(measure, prime=self.prime)
+
+    def gain_of(self, grade: Floats) -> Floats:
+        """Returns the gains of grades, shape (judgments,); raises HarnessError for a grade too large for 2^grade."""
+        if self.gains == "exponential":
+            if (largest := float(grade.max(initial=0.0))) > _LARGEST_EXPONENT:
+                raise HarnessError(
+                    f"protocol {self.name}: grade {largest:g} is above {_LARGEST_EXPONENT} for gains of 2^grade"
+                )
+            return np.exp2(grade) - 1.0
+        gain = grade.copy()
+        for old, new in self.gains:
+            gain[grade == old] = new
+        return gain
 
     def in_words(self) -> tuple[str, ...]:
         """Returns the whole protocol as sentences for a report."""
@@ -134,8 +153,8 @@ class Protocol:
             "Runs rank fixed candidates: a result that is not judged for its topic is refused."
             if self.candidates == "judged"
             else "",
-            f"{depth}; {_TIES_IN_WORDS[first].format('document id')}.",
-            f"{kept}; then {_TIES_IN_WORDS[last].format('key')}." if self.deduplicate else "",
+            f"{depth}; {self._ties_in_words(first, 'document id')}.",
+            f"{kept}; then {self._ties_in_words(last, 'key')}." if self.deduplicate else "",
             exclusions.in_words(self.exclude),
             "Documents without a judgment are removed before scoring (prime)."
             if self.prime
@@ -153,6 +172,12 @@ class Protocol:
             else "A topic without relevant documents is left out of a measure's mean.",
         )
         return tuple(sentence for sentence in sentences if sentence)
+
+    def _ties_in_words(self, rule: Ties, ids: str) -> str:
+        if rule == "file":
+            return "equal scores keep the order of the file"
+        version, bits = ("9", 32) if self.precision == "single" else ("10", 64)
+        return f"ties are in the order of trec_eval {version} ({bits}-bit score, then {ids}, both descending)"
 
     @property
     def tie_rules(self) -> tuple[Ties, Ties]:
@@ -179,12 +204,6 @@ class Protocol:
         return found
 
 
-_TIES_IN_WORDS = {
-    "reference": "ties are in trec_eval's order (32-bit score, then {}, both descending)",
-    "file": "equal scores keep the order of the file",
-}
-
-
 @checked_arguments
 def load_protocol(name: str) -> Protocol:
     """Returns a protocol of `conf/protocol/` by name.
@@ -197,7 +216,7 @@ def load_protocol(name: str) -> Protocol:
     Examples
     --------
     >>> load_protocol("crossmath").in_words()[0]
-    "All results count; ties are in trec_eval's order (32-bit score, then document id, both descending)."
+    "All results count; ties are in the order of trec_eval 9 (32-bit score, then document id, both descending)."
     """
     mapping, where = config.read("protocol", name)
     faults: list[str] = []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
+from typing import Literal, cast, get_args
 
 import numpy as np
 
 from harness.data.columns import Bools, Floats, Index
-from harness.errors import HarnessError
+from harness.errors import HarnessError, suggestion
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Ranked:
     gain : float64, shape (results,). 0 for documents that were not judged.
     relevant, judged : bool, shape (results,).
     topics : number of topics.
+    pooled : bool, shape (results,). In the pool but not judged: the grade is negative. None: no result is.
     """
 
     topic: Index
@@ -32,6 +34,7 @@ class Ranked:
     relevant: Bools
     judged: Bools
     topics: int
+    pooled: Bools | None = None
 
     def __post_init__(self) -> None:
         # All measures share these arrays, so they are read-only.
@@ -77,7 +80,8 @@ class Judged:
     Attributes
     ----------
     relevant, nonrelevant : int64, shape (topics,)
-        Numbers of relevant and non-relevant judged documents (binary, by the protocol's threshold).
+        Numbers of relevant and non-relevant judged documents (binary, by the protocol's threshold). A document with a
+        negative grade is not judged.
     ideal : the ideal ranking: documents with a gain above 0, by descending gain.
     """
 
@@ -91,6 +95,7 @@ class Judged:
 
 
 Function = Callable[[Ranked, Judged, int | None], Floats]
+Aggregate = Literal["mean", "sum", "geometric"]
 
 
 @dataclass(frozen=True)
@@ -100,16 +105,19 @@ class Measure:
     Attributes
     ----------
     name : such as `nDCG`; with parameters, `RBP(p=0.9)`.
-    function : (rankings, judgments, cut) -> values, float64, shape (topics,); 0 for a topic without results.
+    function : (rankings, judgments, cut) -> values, float64, shape (topics,).
+    aggregate : how values of topics become one value of the run: their `mean`, their `sum` (counts), or `geometric`,
+        for values that are logarithms: the exponential of their mean.
     graded : whether it uses gains; otherwise it uses the relevance threshold.
-    needs_cut : whether a cut is required.
+    needs_cut, takes_cut : whether a cut is required, and whether there may be one.
     needs_relevant : whether it is undefined for topics without relevant documents; a protocol may leave these out.
     primed : whether removing unjudged documents changes it, so that its label gets a prime.
-    diagnostic : whether it describes judgment coverage rather than effectiveness; diagnostics are computed before
-        unjudged documents are removed, and are not tested.
+    diagnostic : whether it describes the judgments or the size of a run rather than effectiveness; diagnostics are not
+        tested, and computed before unjudged documents are removed if they are not `primed`.
     tie_bounds : whether the best and worst order of tied results are known: by gain if graded; else relevant results,
         then unjudged, then non-relevant ones.
     mean : name of its mean in papers (`MAP`); empty: as `name`.
+    double : the function under a protocol with `precision: double`, where trec_eval 10 computes another value than 9.
     relevant_from : its own relevance threshold; None: the protocol's.
     k : the cut, the first `k` results; None for all results.
 
@@ -132,6 +140,9 @@ class Measure:
     mean: str = ""
     relevant_from: float | None = None
     k: int | None = None
+    aggregate: Aggregate = "mean"
+    takes_cut: bool = True
+    double: Function | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or "@" in self.name:
@@ -139,8 +150,15 @@ class Measure:
         if not callable(self.function):
             expected = "expected a function of rankings, judgments and cutoff; measures are named by text elsewhere"
             raise HarnessError(f"measure {self.name!r}: 'function' is {self.function!r}, {expected}")
+        if self.aggregate not in (known := get_args(Aggregate)):
+            said = suggestion(str(self.aggregate), known)
+            raise HarnessError(f"measure {self.name!r}: 'aggregate' is {self.aggregate!r}; {said}")
         if self.k is not None and (type(self.k) is not int or self.k < 1):
             raise HarnessError(f"measure {self.name!r}: 'k' is {self.k!r}, expected a whole number from 1 or None")
+
+    def of_mean(self, mean: float, n: int) -> float:
+        """Returns the aggregate of n topics whose values have this mean."""
+        return mean * n if self.aggregate == "sum" else math.exp(mean) if self.aggregate == "geometric" else mean
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k}"

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index
-from harness.data.layouts import LARGEST_GRADE
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, system_raised
 from harness.scoring.candidates import Candidates
@@ -32,7 +31,7 @@ from harness.scoring.scores import Scores
 Order = Literal["given", "worst", "best"]
 SAME = 1e-12  # means closer than this are equal
 NO_KEY = b"\x01"  # no id has this byte
-_LARGEST_EXPONENT = LARGEST_GRADE.bit_length() - 1
+POOLED = -2  # in place of the index of a judgment with a negative grade: in the pool and not judged, as in trec_eval
 
 
 @dataclass(frozen=True)
@@ -119,10 +118,25 @@ class Scorer:
         """Preprocesses judgments."""
         self.qrels = qrels
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
-        self._gain = _gain_of(qrels.grade, self.protocol)
+        below = qrels.grade < 0
+        self._pooled = below if below.any() else None
+        self._gain = np.where(below, 0.0, self.protocol.gain_of(qrels.grade))
         self._relevant = qrels.grade >= self.protocol.relevant_from
         self._table = Lookup(qrels)
-        self._judged = _judged(qrels.topic, self._gain, self._relevant, len(qrels.topics))
+        self._judged = self._judgments()
+
+    def _judgments(self) -> Judged:
+        """Returns what the judgments say of each topic."""
+        topic, topics = self.qrels.topic, len(self.qrels.topics)
+        positive, judged = (np.bincount(topic[of], minlength=topics) for of in (self._relevant, self.qrels.grade >= 0))
+        return Judged(positive, judged - positive, _ideal(topic, self._gain, self._relevant, topics))
+
+    def _find(self, run: Run, of_run: Index) -> Index:
+        """Returns the index of each result's judgment, -1 without one, POOLED for one with a negative grade."""
+        found = self._table.find(run, of_run)
+        if self._pooled is not None:
+            found[self._pooled[found] & (found >= 0)] = POOLED
+        return found
 
     def on_part(self, qrels: Qrels) -> Scorer:
         """Returns a scorer for part of the judgments, such as those of documents in a corpus.
@@ -184,7 +198,7 @@ class Scorer:
         if not scores.counts["tied results"] or not any(measure.tie_bounds for measure in self._parsed):
             return {}
         worst, best = self.tie_bounds(run)
-        spans = {name: (worst.mean(name), best.mean(name)) for name in worst.measures}
+        spans = {name: (worst.aggregate(name), best.aggregate(name)) for name in worst.measures}
         return {name: span for name, span in spans.items() if span[1] - span[0] > SAME}
 
     def rankings(self, run: Run, first: int = 20) -> dict[str, Ranking]:
@@ -250,7 +264,7 @@ class Scorer:
                     continue
                 level = measure.relevant_from
                 if level is None or level == self.protocol.relevant_from:
-                    taken = ranked if measure.diagnostic else primed
+                    taken = ranked if measure.diagnostic and not measure.primed else primed
                     columns[measure] = self._column(measure, taken, judged, of_run)
                 else:
                     columns[measure] = self._with_threshold(level, measure)._score(run, order, results).values[:, 0]
@@ -276,13 +290,14 @@ class Scorer:
         out.protocol = replace(self.protocol, relevant_from=level)
         out._parsed = (measure,)
         out._relevant = self.qrels.grade >= level
-        out._judged = _judged(self.qrels.topic, self._gain, out._relevant, len(self.qrels.topics))
+        out._judged = out._judgments()
         return out
 
     def _column(self, measure: Measure, ranked: Ranked, judged: Judged, of_run: Index) -> Floats:
         """Returns a measure's values; NaN for topics that the protocol leaves out."""
         try:
-            values = measure.function(ranked, judged, measure.k)
+            double = self.protocol.precision == "double"
+            values = ((double and measure.double) or measure.function)(ranked, judged, measure.k)
         except HarnessError:
             raise
         except (Exception, SystemExit) as error:  # the measure may be from another package
@@ -314,11 +329,11 @@ class Scorer:
 
         @cache
         def found() -> Index:
-            return self._table.find(self._keyed(run) if protocol.deduplicate else run, of_run)
+            return self._find(self._keyed(run) if protocol.deduplicate else run, of_run)
 
-        rows, places = by_score(run.topic, of_run, run.score, single=before == "reference")
+        rows, places = by_score(run.topic, of_run, run.score, single=self._single(before))
         ties = places.size
-        if (before, after) == ("file", "reference"):  # count ties by the coarser rule
+        if before == "file" and self._single(after):  # count ties by the coarser rule
             ties = int(np.count_nonzero(tied(of_run[run.topic[rows]], as_single(run.score[rows]))))
         needed = measures is None or any(measure.diagnostic for measure in measures)
         if not protocol.prime or needed or protocol.deduplicate or self._is_cut(run):
@@ -331,6 +346,10 @@ class Scorer:
         member[places] = True
         kept = rows[judged]
         return _Results(kept, np.flatnonzero(member[judged]), ties, rows.size - kept.size, found)
+
+    def _single(self, rule: Ties) -> bool:
+        """Returns whether a tie rule compares scores as 32-bit floats."""
+        return rule == "reference" and self.protocol.precision == "single"
 
     def _is_cut(self, run: Run) -> bool:
         """Returns whether any ranking may be longer than the protocol's depth."""
@@ -370,7 +389,7 @@ class Scorer:
         prefer = self._preference(before, order, graded, run.doc, results.found)
         if prefer is not None:
             of_tied = of_run[run.topic[rows[places]]]
-            rows = preferred(rows, places, of_tied, score, prefer, single=before == "reference")
+            rows = preferred(rows, places, of_tied, score, prefer, single=self._single(before))
         counts = {"tied results": results.ties}
         if self.protocol.depth is not None:
             counts["results beyond the depth"] = 0
@@ -384,9 +403,9 @@ class Scorer:
         counts |= {"duplicates removed": int(rows.size - kept.size), "documents without a key": unmapped}
         topic = of_run[run.topic[kept]]
         in_file = np.lexsort((kept, topic))
-        rows, places = sort(in_file, topic[in_file], score[kept], single=after == "reference")
+        rows, places = sort(in_file, topic[in_file], score[kept], single=self._single(after))
         if (prefer := self._preference(after, order, graded, keys, lambda: found)) is not None:
-            rows = preferred(rows, places, topic[rows[places]], score[kept], prefer, single=after == "reference")
+            rows = preferred(rows, places, topic[rows[places]], score[kept], prefer, single=self._single(after))
         return kept[rows], found[rows], counts
 
     def _preference(
@@ -404,7 +423,8 @@ class Scorer:
         gain, relevant = self._gain[found], self._relevant[found]
         if not judged.all():
             gain, relevant = np.where(judged, gain, 0.0), relevant & judged
-        return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics))
+        pooled = None if self._pooled is None else found == POOLED
+        return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics), pooled)
 
     def _desirable(self, found: Index, graded: bool) -> Floats:
         """Returns the preference for an early rank of each result; unjudged ones are better for Bpref."""
@@ -433,7 +453,7 @@ class Scorer:
             run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
         )
         shown = np.array([key.removeprefix(NO_KEY) for key in keys], dtype=np.bytes_)
-        return kept, shown, self._table.find(table, of_run), sum(key.startswith(NO_KEY) for key in mapped)
+        return kept, shown, self._find(table, of_run), sum(key.startswith(NO_KEY) for key in mapped)
 
     def _retrieved(self, ranked: Ranked) -> Judged:
         """Returns the same judgments with an ideal ranking of the retrieved documents only."""
@@ -459,25 +479,6 @@ def _exclusions(protocol: Protocol, given: Exclusions | None) -> Exclusions | No
             "these are; an edition of a collection names the files"
         )
     return Exclusions(protocol.exclude) if given is None else replace(given, rules=protocol.exclude)
-
-
-def _gain_of(grade: Floats, protocol: Protocol) -> Floats:
-    if protocol.gains == "exponential":
-        if (largest := float(grade.max(initial=0.0))) > _LARGEST_EXPONENT:
-            raise HarnessError(
-                f"protocol {protocol.name}: grade {largest:g} is above {_LARGEST_EXPONENT} for gains of 2^grade"
-            )
-        return np.exp2(grade) - 1.0
-    gain = grade.copy()
-    for old, new in protocol.gains:
-        gain[grade == old] = new
-    return gain
-
-
-def _judged(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> Judged:
-    positive = np.bincount(topic[relevant], minlength=topics)
-    negative = np.bincount(topic, minlength=topics) - positive
-    return Judged(positive, negative, _ideal(topic, gain, relevant, topics))
 
 
 def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> Ranked:

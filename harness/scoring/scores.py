@@ -12,7 +12,7 @@ from harness.data.columns import Floats
 from harness.data.frames import frame
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256
-from harness.scoring.measures import unbounded
+from harness.scoring.measures import parse_measure, unbounded
 from harness.scoring.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Scores:
     --------
     >>> import harness as h
     >>> scores = h.task("mini-task1", measures=["P@5"]).scorer(h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}}))
-    >>> scores.n("P@5"), round(scores.mean("P@5"), 5), len(scores.missing)
+    >>> scores.n("P@5"), round(scores.aggregate("P@5"), 5), len(scores.missing)
     (42, 0.00476, 41)
     """
 
@@ -129,8 +129,15 @@ class Scores:
         """Returns the number of topics in the mean of this measure."""
         return int(np.count_nonzero(~np.isnan(self.column(measure))))
 
+    def aggregate(self, measure: str) -> float:
+        """Returns the mean over the topics that count, or the measure's other aggregate, as a sum; NaN without any."""
+        mean, n, parsed = self.mean(measure), self.n(measure), parse_measure(measure)
+        if n and parsed.aggregate == "sum":
+            return float(np.nansum(self.column(measure)))  # exact, unlike n times the mean
+        return parsed.of_mean(mean, n)
+
     def mean(self, measure: str) -> float:
-        """Returns the mean over the topics that count; NaN without any."""
+        """Returns the mean over the topics that count, also of a measure that `aggregate` sums; NaN without any."""
         column = self.column(measure)
         counted = column[~np.isnan(column)]
         return float(counted.mean()) if counted.size else float("nan")
@@ -145,12 +152,15 @@ class Scores:
 def scores_to_json(scores: Scores) -> dict[str, Any]:
     """Returns scores as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/scores.json`."""
     out = {name: getattr(scores, name) for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256")}
+    protocol = asdict(scores.protocol)
+    if scores.protocol.precision == "single":
+        del protocol["precision"]  # readers before version 0.3 do not know this key
     values = [[None if np.isnan(v) else v for v in row] for row in scores.values.tolist()]
     return {
         "schema": SCHEMA,
         "version": VERSION,
         **out,
-        "protocol": asdict(scores.protocol),
+        "protocol": protocol,
         "measures": list(scores.measures),
         "topics": list(scores.topics),
         "values": values,

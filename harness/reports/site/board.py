@@ -15,6 +15,7 @@ from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field, FieldRun
 from harness.reports.site.made import Made, frozen_text, lab_page
 from harness.reports.site.metadata import COSTS, RESOURCES
+from harness.scoring.measures import decimals
 
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."
 
@@ -183,11 +184,11 @@ def _interval(standing: Standing) -> Item:
 
 
 def _mean(mean: Mean, field: Field, best: float) -> Item:
-    decimals = field.board.decimals
+    digits = decimals(mean.measure, field.board.decimals)
     if mean.value is None:
         return Item("n/a")
-    half = "" if mean.low is None or mean.high is None else f"± {(mean.high - mean.low) / 2:.{decimals}f}"
-    shown = f"{mean.value:.{decimals}f}"
+    half = "" if mean.low is None or mean.high is None else f"± {(mean.high - mean.low) / 2:.{digits}f}"
+    shown = f"{mean.value:.{digits}f}"
     return Item(shown, mean.value, small=half, best=mean.value == best)
 
 

@@ -336,7 +336,7 @@ def test_a_protocol_in_words(make: Make) -> None:
     evaluation, _, _ = make(base=[BAD] * 12)
     first, second = protocol_text(evaluation.scores[0].protocol).paragraphs
     assert first == "Protocol plain: Plain."
-    assert second.startswith("The first 1,000 results of a topic count; ties are in trec_eval's order")
+    assert second.startswith("The first 1,000 results of a topic count; ties are in the order of trec_eval 9")
     assert second.endswith("A topic without relevant documents counts 0.")
 
 

@@ -20,16 +20,17 @@ import harness
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.files import data_root
+from harness.scoring import ir_measures as library
 from harness.scoring.measures import (
     label,
     parse_measure,
     parse_measures,
-    split_measures,
     unbounded,
     without_diagnostics,
 )
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import scores_from_json, scores_to_json, tie_caution
+from harness.scoring.spellings import split_measures
 
 # Ours, and the same measure through the library: a parameter at its default makes it theirs.
 SAME = {
@@ -240,9 +241,6 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
     ("text", "message"),
     [
         ("Succes@5", "measure 'Succes@5' is unknown; did you mean 'Success@5'?"),
-        ("rprec", "measure 'rprec' is unknown; did you mean 'Rprec'?"),
-        ("RPrec", "measure 'RPrec' is unknown; did you mean 'Rprec'?"),
-        ("NumRelRet", "measure 'NumRelRet' is unknown; did you mean 'NumRet(rel=1)'?"),
         ("MAP(rel=2)", "measure 'MAP(rel=2)' is unknown; did you mean 'AP'?"),
         ("RBP(p=0.8", "measure 'RBP(p=0.8' is unknown; did you mean 'RBP'?"),
         ("Judged()", "measure 'Judged' needs a cut, such as Judged@10"),
@@ -252,7 +250,8 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
         ("ERR@0", "measure 'ERR@0': 'cutoff' is 0, expected a whole number from 1 to 999,999,999"),
         ("ERR@2.5", "measure 'ERR@2.5': 'cutoff' is 2.5, expected a whole number from 1 to 999,999,999"),
         ("RBP@10", "measure 'RBP@10' has no cut in ir_measures"),
-        ("Rprec@10", "measure 'Rprec@10' has no parameter 'cutoff'; known: judged_only, rel"),
+        ("Rprec@10", "measure 'Rprec@10': Rprec has no cut"),
+        ("NumQ@5", "measure 'NumQ@5': NumQ has no cut"),
         ("RBP(q=0.8)", "measure 'RBP(q=0.8)' has no parameter 'q'; known: cutoff, p, rel"),
         ("AP(rell=2)", "measure 'AP(rell=2)' has no parameter 'rell'; did you mean 'rel'?"),
         ("RBP(p=2)", "measure 'RBP(p=2)': 'p' is 2, expected a number from 0 to 1"),
@@ -273,7 +272,11 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
         ("RBP(p=0.8,p=0.9)", f"measure 'RBP(p=0.8,p=0.9)': {SHAPE}"),
         ("RBP(**{})", f"measure 'RBP(**{{}})': {SHAPE}"),
         ("RBP(p=exit())", f"measure 'RBP(p=exit())': {SHAPE}"),
-        ("alpha_nDCG@10", f"measure 'alpha_nDCG@10': ir_measures computes it, if at all, by none of {SERVED}"),
+        (
+            "alpha_nDCG@10",
+            "measure 'alpha_nDCG@10': needs judgments of subtopics, and judgments are of whole topics here",
+        ),
+        ("Accuracy", f"measure 'Accuracy': ir_measures computes it, if at all, by none of {SERVED}"),
     ],
 )
 def test_names_that_are_refused(text: str, message: str) -> None:
@@ -300,3 +303,12 @@ def test_a_program_that_is_not_here_is_named() -> None:
         "measure 'ERR@20': ir_measures computes it by gdeval "
         "(Install perl, see <https://www.perl.org>), which is not here"
     )
+
+
+def test_the_page_lists_the_measures_of_the_library_that_are_not_available() -> None:
+    import ir_measures
+
+    known = {type(measure).NAME for measure in ir_measures.measures.registry.values()}
+    page = (Path(__file__).parents[3] / "docs/measures.md").read_text("utf-8")
+    listed = page.partition("- Not available are ")[2].partition("\n- ")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == known - library.names() - {"Judged"}

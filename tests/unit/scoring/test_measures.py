@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
-from math import log2
+from math import log, log2
 
 import numpy as np
 import pytest
@@ -84,6 +84,20 @@ CASES: dict[str, tuple[Results, Sequence[float], str, float]] = {
     "Judged@4: all of them": ([0, 1], [1, 0], "Judged@4", 1.0),
     "RelRet": ([1, None, 0, 2], [1, 2, 3, 0], "RelRet", 2.0),
     "RelRet@1": ([1, None, 0, 2], [1, 2, 3, 0], "RelRet@1", 1.0),
+    "NumRet": ([1, None, 0, 2], [1, 2, 3, 0], "NumRet", 4.0),
+    "NumRel of nothing": ([], [1, 2, 3, 0], "NumRel", 3.0),
+    "NumQ of nothing": ([], [0], "NumQ", 1.0),
+    "GMAP is a logarithm": ([1, 0, 1], [1, 1, 1, 0], "GMAP", log((1 / 1 + 2 / 3) / 3)),
+    "GMAP of nothing": ([], [1], "GMAP", log(0.00001)),
+    "Rprec": ([1, None, 2, 2], [1, 2, 2, 0], "Rprec", 2 / 3),
+    "Rprec of fewer results": ([1], [1, 1], "Rprec", 1 / 2),
+    "Success@1": ([None, 1], [1], "Success@1", 0.0),
+    "Success@2": ([None, 1, 1], [1, 1], "Success@2", 1.0),
+    # R = 3: a recall of 0.5 is that of floor(1.5 + 0.9) = 2 documents, found at rank 4; precision 2/4, then 3/5.
+    "IPrec@0.5": ([1, 0, 0, 1, 1], [1, 1, 1, 0, 0], "IPrec@0.5", 3 / 5),
+    "IPrec@0": ([0, 1, 0], [1, 1, 0, 0], "IPrec@0", 1 / 2),
+    "IPrec@1: not reached": ([1, 0], [1, 1, 0], "IPrec@1", 0.0),
+    "IPrec@0 without relevant ones": ([0], [0], "IPrec@0", 0.0),
 }
 
 
@@ -142,8 +156,8 @@ def test_running_counts_begin_anew_with_each_topic() -> None:
 @pytest.mark.parametrize("measure", sorted(MEASURES))
 def test_measures_take_no_results_at_all(measure: str) -> None:
     found = MEASURES[measure].function(*made(([], [1, 0]), ([], [0])), 5)
-    assert found.shape == (2,)
-    assert np.isnan(found).all() if MEASURES[measure].diagnostic else not found.any()
+    of_nothing = {"Judged": [np.nan, np.nan], "NumQ": [1.0, 1.0], "NumRel": [1.0, 0.0], "GMAP": [np.log(1e-5)] * 2}
+    np.testing.assert_array_equal(found, of_nothing.get(measure, [0.0, 0.0]))
 
 
 # Names.
@@ -168,7 +182,7 @@ def test_measures_are_parsed_and_written(text: str, name: str, k: int | None) ->
     assert str(measure) == text
 
 
-ALL_NAMES = "known: AP, Bpref, Judged, P, R, RR, RelRet, nDCG"
+ALL_NAMES = "known: AP, Bpref, GMAP, Judged, NumQ, NumRel, NumRet, P, R, RR, RelRet, Rprec, Success, nDCG"
 
 
 @pytest.mark.parametrize(

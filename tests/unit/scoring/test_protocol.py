@@ -31,8 +31,9 @@ FULL = {
     "no_relevant": "skip",
     "exclude": [],
     "candidates": "any",
+    "precision": "double",
 }
-ALL_NAMES = "known: AP, Bpref, Judged, P, R, RR, RelRet, nDCG"
+ALL_NAMES = "known: AP, Bpref, GMAP, Judged, NumQ, NumRel, NumRet, P, R, RR, RelRet, Rprec, Success, nDCG"
 SCORES = Scores(
     run="r",
     collection="c",
@@ -70,6 +71,7 @@ def test_a_protocol_from_its_configuration() -> None:
         ties_deduplicate="reference",
         topics="answered",
         no_relevant="skip",
+        precision="double",
     )
     assert FULL.keys() == {field.name for field in fields(Protocol)}
 
@@ -150,7 +152,7 @@ def test_a_configuration_without_a_necessary_key(key: str) -> None:
 def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
     plain = Protocol("p", ("AP",))
     assert plain.in_words() == (
-        "The first 1,000 results of a topic count; ties are in trec_eval's order "
+        "The first 1,000 results of a topic count; ties are in the order of trec_eval 9 "
         "(32-bit score, then document id, both descending).",
         "Documents without a judgment count as not relevant.",
         "Gains of nDCG are the grades.",
@@ -160,7 +162,7 @@ def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
         "A topic without relevant documents counts 0.",
     )
     assert Protocol.from_config(FULL, "where").in_words() == (
-        "All results count; ties are in trec_eval's order (32-bit score, then document id, both descending).",
+        "All results count; ties are in the order of trec_eval 10 (64-bit score, then document id, both descending).",
         "Results are mapped to their keys and only the first of each key is kept; then equal scores keep the order of "
         "the file.",
         "Documents without a judgment are removed before scoring (prime).",
@@ -171,6 +173,7 @@ def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
         "A topic without relevant documents is left out of a measure's mean.",
     )
     full = replace(Protocol.from_config(FULL, "where"), ties_deduplicate="file")
+    assert "trec_eval 10 (64-bit score, then document id" in replace(plain, precision="double").in_words()[0]
     for name, value in (asdict(full) | {"exclude": ("own",), "candidates": "judged"}).items():
         base = replace(plain, deduplicate=name == "ties_deduplicate")
         said = replace(base, **{name: value}).in_words()
@@ -182,8 +185,8 @@ def test_the_two_rules_for_ties_are_said_in_words() -> None:
     assert how.tie_rules == ("file", "reference")
     assert how.in_words()[:2] == (
         "The first 1,000 results of a topic count; equal scores keep the order of the file.",
-        "Results are mapped to their keys and only the first of each key is kept; then ties are in trec_eval's order "
-        "(32-bit score, then key, both descending).",
+        "Results are mapped to their keys and only the first of each key is kept; then ties are in the order of "
+        "trec_eval 9 (32-bit score, then key, both descending).",
     )
     assert replace(how, ties_deduplicate=None).tie_rules == ("reference", "reference")
     assert replace(how, deduplicate=False, ties_deduplicate=None, ties="file").tie_rules == ("file", "file")

@@ -10,7 +10,8 @@ import harness as h
 from harness.errors import HarnessError
 from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition
-from harness.scoring.measures import parse_measure, split_measures
+from harness.scoring.measures import parse_measure
+from harness.scoring.spellings import split_measures
 
 ROOT = Path(__file__).parents[3]
 
