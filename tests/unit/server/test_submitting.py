@@ -77,8 +77,11 @@ def test_an_archive_is_scored_like_its_run_and_its_own_metadata_holds(tmp_path: 
     add_team(here, "SRC")
     client = site.client(token)
     ours, other = b"platform: {software: {python: ours}}\n", b"platform: {software: {python: other}}\n"
-    for label, inside in (("with", {"run.txt": OVERLAP.read_bytes(), "ir-metadata.yml": ours}), ("without", None)):
-        inside = inside or {"output/run.txt": (RUNS / "shuffle.run").read_bytes()}
+    archives = {
+        "with": {"run.txt": OVERLAP.read_bytes(), "ir-metadata.yml": ours},
+        "without": {"output/run.txt": (RUNS / "shuffle.run").read_bytes()},
+    }
+    for label, inside in archives.items():
         path = zipped(tmp_path / f"{label}.zip", inside)
         beside = ("m.yml", other)
         sent = {"run": (path.name, path.read_bytes()), "metadata": beside}
