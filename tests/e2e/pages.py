@@ -42,7 +42,7 @@ SHELL = ("cat", "cp", "curl", "head", "ls", "mkdir", "python", "tar")
 # A need -> the module without which it is not met, if there is one. `network`: real data; `time`: some minutes.
 PROVIDED = {
     **{"network": "", "time": "", "apertium": "", "model": "httpx", "server": "uvicorn", "graphs": "torch"},
-    **{"joblib": "joblib", "pyterrier": "pyterrier", "ranx": "ranx"},
+    **{"joblib": "joblib", "optuna": "optuna", "pyterrier": "pyterrier", "ranx": "ranx"},
 }
 _TOKEN = re.compile(r"HARNESS_TOKEN=(\S+)")
 

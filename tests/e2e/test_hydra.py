@@ -209,8 +209,33 @@ def test_the_configuration_is_shown_not_run(place: Place) -> None:
     assert (shown["collection"]["name"], shown["output"], shown["runs"]) == ("mini-task1", "reports", "runs")
     assert "\n  harness run collection=NAME corpus=NAME system=NAME\n" in place.good("run", "--help")
     assert "\n  harness reproduce paper=NAME " in place.good("reproduce", "--help")
-    assert "--multirun" in place.good("reproduce", "--hydra-help")
     assert place.files() == {}
+
+
+def test_help_lists_the_flags_of_hydra_that_are_taken(place: Place) -> None:
+    said = {command: place.good(command, "--hydra-help") for command in ("run", "reproduce")}
+    for flag in ("--help", "--cfg", "--info", "--multirun", "--run"):
+        assert all(f"  {flag}, -{flag[2]}" in text for text in said.values())
+    for flag in ("--config-path", "--config-name", "--config-dir", "--experimental-rerun", "--version"):
+        assert not any(flag in text for text in said.values())
+        assert place.run("run", flag, "x").code == 2
+    assert "  hydra/launcher           basic, joblib, submitit_local, submitit_slurm, ray\n" in said["run"]
+    assert "hydra/launcher" not in said["reproduce"]
+    assert "grid" not in said["run"]
+
+
+@pytest.mark.slow
+def test_the_listed_flags_of_hydra_work(place: Place) -> None:
+    assert place.good(*RUN, "--cfg", "job", "--package", "system").startswith("# @package system\ntitle: ")
+    assert "sweep:\n" in place.good(*RUN, "--cfg", "hydra", "-p", "hydra.sweep")
+    for what in ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"):
+        assert place.good(*RUN, "--info", what)
+    assert place.files() == {}
+
+
+@pytest.mark.parametrize("words", ["", "list", "lab", "lab new", "organise", "export run", "score", "submit", "run"])
+def test_h_is_help(place: Place, words: str) -> None:
+    assert place.good(*words.split(), "-h") == place.good(*words.split(), "--help")
 
 
 @pytest.mark.slow
