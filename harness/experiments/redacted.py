@@ -26,13 +26,14 @@ VERSION = 1
 
 
 def tells(measure: str) -> bool:
-    """Returns whether even a rounded mean of a measure reveals what is judged: counts and shares of judged results.
+    """Returns whether even a rounded value of a measure reveals what is judged: counts, shares and geometric means.
 
-    >>> tells("Judged@10"), tells("RelRet"), tells("NumRet(rel=1)"), tells("nDCG@10")
+    >>> tells("Judged@10"), tells("RelRet"), tells("GMAP"), tells("nDCG@10")
     (True, True, True, False)
     """
     parsed = parse_measure(measure)
-    return parsed.diagnostic or parsed.aggregate == "sum"  # unjudged results may be removed before they are counted
+    # Unjudged results may be removed before they are counted; one topic may change a geometric mean a lot.
+    return parsed.diagnostic or parsed.aggregate != "mean"
 
 
 def telling(protocol: Protocol) -> str:
@@ -144,7 +145,9 @@ def redact(evaluation: Evaluation, comparison: Comparison | None = None, *, deci
         raise HarnessError(f"--redact: {reason}")
     measures = [measure for measure in first.measures if not tells(measure)]
     if not measures:
-        raise HarnessError("--redact: every measure reveals how many results are judged; use others, such as nDCG,AP")
+        raise HarnessError(
+            "--redact: every measure reveals how many results are judged or how a topic scores; use others, such as AP"
+        )
     step = step_of(evaluation.scores, decimals)
     means = [
         Means(

@@ -238,7 +238,8 @@ def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
     if reason := redacted.telling(protocol):
         yield reason
     for measure in filter(redacted.tells, found.measures or ()):
-        yield f"measure {measure}: reveals how many documents are judged, but the judgments are private; remove it"
+        reveals = "reveals how many documents are judged or how one topic scores"
+        yield f"measure {measure}: {reveals}, but the judgments are private; remove it"
     if all(map(redacted.tells, protocol.measures)) and not found.measures:
         yield f"protocol {protocol.name}: no measure may be shown with private judgments; set key 'measures'"
 

@@ -216,7 +216,7 @@ def load_protocol(name: str) -> Protocol:
     Examples
     --------
     >>> load_protocol("crossmath").in_words()[0]
-    "All results count; ties are in the order of trec_eval 9 (32-bit score, then document id, both descending)."
+    'All results count; ties are in the order of trec_eval 9 (32-bit score, then document id, both descending).'
     """
     mapping, where = config.read("protocol", name)
     faults: list[str] = []
