@@ -12,12 +12,14 @@ from html.entities import html5
 from harness.data.topics import Formula
 from harness.formulas.text.delimiters import Dollars, spans
 
-_BLOCKS = frozenset({"p", "br", "li", "ul", "ol", "blockquote", "div", "pre", "tr", "h1", "h2", "h3", "h4", "hr"})
+_BLOCKS = frozenset(
+    {"p", "br", "li", "ul", "ol", "dl", "dt", "dd", "blockquote", "div", "pre", "center", "hr", "header", "footer"}
+    | {"section", "table", "caption", "tr", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"}
+)
 _ELEMENTS = _BLOCKS | {
-    "a", "abbr", "b", "big", "body", "caption", "center", "cite", "code", "col", "colgroup", "dd", "del", "dfn", "dl",
-    "dt", "em", "font", "footer", "h5", "h6", "head", "header", "html", "i", "iframe", "img", "input", "ins", "kbd",
-    "link", "math", "meta", "q", "s", "samp", "script", "section", "small", "span", "strike", "strong", "style", "sub",
-    "sup", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tt", "u", "var",
+    "a", "abbr", "b", "big", "body", "cite", "code", "col", "colgroup", "del", "dfn", "em", "font", "head", "html", "i",
+    "iframe", "img", "input", "ins", "kbd", "link", "math", "meta", "q", "s", "samp", "script", "small", "span",
+    "strike", "strong", "style", "sub", "sup", "tbody", "tfoot", "thead", "title", "tt", "u", "var",
 }  # fmt: skip
 _DELIMITERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 # Possessive and bounded, so that malicious markup cannot cause catastrophic backtracking.
@@ -42,7 +44,7 @@ _CELL = r"(?:\$?\\displaystyle ?)?"  # LaTeXML takes the `&` for the end of a ce
 _REMAINING = re.compile(
     r"(?:&|(?=\\displaystyle ?(?:amp|[lg]t);))"
     rf"(?:(?:{_CELL}(?:amp|AMP|#0?38|#[xX]0?26);)++(?:{_CELL}(?P<after>{_NAME});)?"
-    rf"|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t)(?=\w))"
+    rf"|{_CELL}(?P<one>{_NAME});|(?P<bare>[lg]t)(?!\s*(?:&|\\\\|\\end|\Z)))"
 )
 
 
@@ -198,6 +200,8 @@ class _Markup:
                 content = content[: delimited[0].end]
             latex, closed = (span.mathml, True) if content == f"${span.mathml}$" else _undelimited(content)
             self.truncated += not closed
+            if not closed:  # or else the next dollar of the text would end this formula
+                self.pieces.insert(len(self.pieces) if ended or span.stop is None else span.stop, _missing(content))
             found = [] if ended else span.inner
             found.insert(0, Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", "")))
         if self._open and not self._open[-1].inner:
@@ -249,6 +253,15 @@ def _undelimited(latex: str) -> tuple[str, bool]:
     return latex, True
 
 
+def _missing(latex: str) -> str:
+    """Returns what LaTeX lacks to end with the delimiter with which it begins."""
+    closing = next(closing for opening, closing in _DELIMITERS if latex.startswith(opening))
+    if _ends_in_escape(latex):
+        return f" {closing}"
+    half = closing == "$$" and latex[2:].endswith("$") and not _ends_in_escape(latex[:-1])
+    return "$" if half else closing
+
+
 def _ends_in_escape(latex: str) -> bool:
     return (len(latex) - len(latex.rstrip("\\"))) % 2 == 1
 
@@ -268,8 +281,8 @@ def trimmed(latex: str) -> str:
 def repair_entities(latex: str) -> str:
     r"""Replaces entities in LaTeX, which remain where a page or post was escaped several times.
 
-    `&lt` and `&gt` may lack their semicolon before a letter. LaTeXML reads the `&` as the end of a cell, so that an
-    entity may be in two: `&\displaystyle amp;`. Other uses of `&` remain.
+    `&lt` and `&gt` may lack their semicolon, unless they fill a cell. LaTeXML reads the `&` as the end of a cell, so
+    that an entity may be in two: `&\displaystyle amp;`. Other uses of `&` remain.
 
     Examples
     --------

@@ -50,7 +50,9 @@ _NO_PART = re.compile(
     r"\\(?:label|ref|eqref)\{[^{}]*\}|\\(?:text)?color\s*+(?:\[[A-Za-z]*\]\s*+)?\{[^{}]*\}|\\(?:nonumber|notag|newline)(?![A-Za-z])"
 )
 _ENVIRONMENT = re.compile(r"\\(begin|end)\s*+\{([A-Za-z]+)\*?\}")
-_OPTION = re.compile(r"\s*+\[[^\[\]{}]*+\]")
+_OPTION = re.compile(r"\s*+\[[tcblr]\]")
+# The end of a row with a star or the height of the space after it, which the converter shows.
+_ROW = re.compile(r"(?<!\\)((?:\\\\)+)\*?(?:\s*+\[\s*+-?[\d.]+\s*+[a-z]{2}\s*+\])?")
 _COLUMNS = re.compile(r"\s*+\{((?:[^{}]|\{[^{}]*+\})*+)\}")
 _NO_COLUMN = re.compile(r"[@!<>*]\{[^{}]*\}|\{[^{}]*\}|[^lcr|]")
 _BRACES, _SPLIT, _CENTRED = (
@@ -195,7 +197,7 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
     if len(latex) > LONGEST or (openings > DEEPEST and _depth(latex) > DEEPEST):
         return None
     try:
-        source = _convertible(_NO_PART.sub(" ", visible(latex)), display)
+        source = _convertible(_ROW.sub(r"\1 ", _NO_PART.sub(" ", visible(latex))), display)
         limits = _LIMITS.sub(r"\1\\limits", source) if display else source
         element = _read(convert_to_element(limits, display="block" if display else "inline"))
     except Exception:
@@ -221,10 +223,12 @@ def _convertible(latex: str, display: bool) -> str:
         out.append(begin if kind == "begin" else end)
         if kind == "end":
             continue
-        if (name in _WITH_OPTION or found[0].endswith("*}")) and (option := _OPTION.match(latex, at)):
+        if (name in _WITH_OPTION or name.endswith("matrix")) and (option := _OPTION.match(latex, at)):
             at = option.end()
         columns = _COLUMNS.match(latex, at) if name in _WITH_COLUMNS else None
         at = columns.end() if columns else at
+        if begin in (_SPLIT[0], _CENTRED[0]):
+            out.append("{}")  # the converter takes a bracket at the beginning for an option
         if begin == _ARRAY[0]:
             named = _NO_COLUMN.sub("", columns[1].lower().replace("p", "l")) if columns else "rcl"
             out.append(f"{{{named or 'c'}}}")

@@ -56,10 +56,12 @@ _ALPHABETS = (
     *(("SANS-SERIF", r"\mathsf"), ("MONOSPACE", r"\mathtt")),
 )
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
-# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts.
+_ROOTS = {"√": r"\sqrt", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]"}
+# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts, 3 to 5 a root of a number or of a group.
 _BEYOND = re.compile(
     r"\\(?:text(?:rm|bf|it|sf|tt|sl|sc|md|up|normal)?|[mh]box|emph)\s*+\{(?:[^{}\\]|\\.|\{[^{}]*+\})*+\}"
-    r"|([⁰¹²³⁴-⁾ⁿⁱ]+)|([₀-₎]+)|[^\x00-\x7f]",
+    r"|([⁰¹²³⁴-⁾ⁿⁱᴬ-ᵝᵸᶛ-ᶿʰʲʳ-ʸˡ-ˣ]+)|([₀-₎ₐ-ₜᵢ-ᵪⱼ]+)|([√∛∜])\s*+(?:([0-9]++(?:\.[0-9]++)?)|\(([^()]*+)\))?"
+    r"|[^\x00-\x7f]",
     re.DOTALL,
 )
 _CENTRE_DOTS = re.compile(r"(?:\\cdot(?![A-Za-z])\s*+){3}")
@@ -94,7 +96,8 @@ _SPELLINGS = {
 def normalise_latex(latex: str) -> str:
     r"""Returns LaTeX in which equal symbols are spelled equally, as LaTeXML reads them.
 
-    - Characters beyond ASCII become commands, except in text. Characters without a command are kept.
+    - Characters beyond ASCII become commands, except in text. Characters without a command are kept. A root covers the
+      number or the group in parentheses that follows it.
     - `\dots` becomes `\cdots` before an operator or relation, and `\ldots` elsewhere; three `\cdot` become `\cdots`.
     - Entities that HTML leaves in LaTeX, such as `&lt;`, become characters, and a backslash at the end a `\ `.
 
@@ -115,8 +118,11 @@ def normalise_latex(latex: str) -> str:
 
 def _spelling(found: re.Match[str]) -> str:
     if script := found[1] or found[2]:
-        plain = unicodedata.normalize("NFKC", script).replace("−", "-")
+        plain = "".join(_SPELLINGS.get(one, one) for one in unicodedata.normalize("NFKC", script))
         return f"{'^' if found[1] else '_'}{{{plain}}}"
+    if found[3]:
+        under = found[4] or found[5]
+        return f"{_ROOTS[found[3]]} " if under is None else f"{_ROOTS[found[3]]}{{{_BEYOND.sub(_spelling, under)}}}"
     return found[0] if found[0][0] == "\\" else _character(found[0])
 
 

@@ -83,6 +83,8 @@ _WORD = re.compile(rf"\b[A-Za-z](?:\+\+|#)(?![\w+#])|(?:{_LETTER})+(?:['’\u200
 _ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 # Arrows and operators, without those that prose uses as a hyphen or a slash.
 _OPERATORS = re.compile("([¬±×÷←-⇿∀-∑∓∔∖-⋿⟀-⟿⤀-⫿]+)")
+# Scripts, fractions and numbers in circles, which compatibility would join to the digits before them: `10²`, `5½`.
+_APART = re.compile("[⁰¹²³⁴-ⁿ]+|[₀-₎]+|[¼-¾⅐-⅟↉①-⓿]")
 _POSSESSIVE = re.compile(r"['’]s$", re.IGNORECASE)
 _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 
@@ -99,7 +101,9 @@ def words(text: str, fold: bool = False) -> list[str]:
     ['Holder', 'fields', 'in', 'C++']
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFKC" if fold else "NFC", text)
+        text = (
+            unicodedata.normalize("NFKC", _APART.sub(r" \g<0> ", text)) if fold else unicodedata.normalize("NFC", text)
+        )
         text = _ACCENTS.sub("", text.translate(without_accents())) if fold else text
     return [_POSSESSIVE.sub("", word).replace("’", "'") for word in _WORD.findall(text)]
 
@@ -118,17 +122,23 @@ _UNSEEN = re.compile(
     rf"\\begin\s*\{{(?:array|tabular|subarray|(?:align|aligned|xalign)at)\*?\}}\s*(?:\[[^\]]*\])?{_ARGUMENT}"
     r"|\\(?:begin|end)\s*\{[^{}]*\}(?:\s*\[[tcblr]\])?"
     rf"|\\\\\*?\s*\[(?:{_LENGTH}|\s*-?\\[A-Za-z]+)\s*\]"
-    rf"|\\[mhv]?(?:kern|skip)(?![A-Za-z]){_LENGTH}(?:\s*(?:plus|minus){_LENGTH})*"
+    rf"|\\(?:[mhv]?(?:kern|skip)|raise|lower)(?![A-Za-z]){_LENGTH}(?:\s*(?:plus|minus){_LENGTH})*"
     rf"|\\(?:[hvm]space|label|(?:eq|page)?ref|cite|tag|require|cline|hdotsfor|[hv]?phantom)\*?(?![A-Za-z]){_ARGUMENT}"
     r"|\\tag\*?\s*\d"
+    rf"|\\(?:setlength|renewcommand\s*\{{\\arraystretch\}})(?![A-Za-z]){_ARGUMENT}(?:{_LENGTH}|{_ARGUMENT})?"
     rf"|\\(?:rule|fcolorbox)\s*(?:\[[^\]]*\])?{_ARGUMENT}{_ARGUMENT}"
     rf"|\\(?:(?:text|page)?color(?:box)?|href|class|style|cssId|raisebox)(?![A-Za-z])\s*(?:\[[^\]]*\])?{_ARGUMENT}"
     r"|\\bbox\s*\[[^\]]*\]",
     re.DOTALL,
 )
+# A general fraction with its brackets, thickness and style.
+_GENERAL = re.compile(r"\\genfrac(?:\s*(?:\{\\?[^{}\\]?\}|\\[{}]|[^{}\\\s])){2}\s*\{([^{}]*)\}\s*\{[0-3]?\}")
+_NO_LINE = re.compile(r"\s*0")
+_MACRO = re.compile(r"\\[A-Za-z]+")
+_SETS_TEXT = re.compile(r"\\(?:text|math)[a-z]*|\\(?:emph|[mhf]box|operatorname|bf|em|it|rm|sc|sf|sl|tt)(?![A-Za-z])")
 _INDEX = re.compile(r"\\sqrt\s*\[([^\[\]]*)\]")
 _RAISED = re.compile("[⁰¹²³⁴-ⁿ]+")
-_FRACTION = re.compile("(\\d+)⁄(\\d+)")
+_FRACTION = re.compile("[¼-¾⅐-⅞↉]")
 _LOWERED = re.compile("[₀-₎ₐ-ₜ]+")
 _LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|\S)|\d+(?:\.\d+)?|\S")
 
@@ -154,11 +164,14 @@ def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
 
     def take(match: re.Match[str]) -> str:
         for said, inner in split_formulas(match["argument"].strip()[1:-1]):
-            tokens.extend(prose(said))
+            tokens.extend(prose(_MACRO.sub(" ", said)))
+            signs = (macro for macro in _MACRO.findall(said) if not _SETS_TEXT.match(macro))
+            tokens.extend(latex_tokens(" ".join(signs)))
             tokens.extend(latex_tokens(inner, prose) if inner else ())
         return " "
 
     if "\\" in latex:
+        latex = _GENERAL.sub(lambda found: r"\binom " if _NO_LINE.match(found[1]) else r"\frac ", latex)
         latex = _INDEX.sub(r"{\1}\\sqrt ", _UNSEEN.sub(" ", _TEXT_IN_LATEX.sub(take, latex)))
     script = ""
     for unit in _signs(latex):
@@ -197,8 +210,13 @@ def _as_latex(latex: str) -> str:
     """Replaces Unicode characters by LaTeX: operators, alphabets, scripts, then compatibility forms."""
     latex = _RAISED.sub(lambda run: f"^{{{unicodedata.normalize('NFKC', run[0])}}}", latex)
     latex = _LOWERED.sub(lambda run: f"_{{{unicodedata.normalize('NFKC', run[0])}}}", latex)
-    latex = unicodedata.normalize("NFKC", latex.translate(characters_as_latex()))
-    return _FRACTION.sub(r"\\frac{\1}{\2}", latex)
+    latex = _FRACTION.sub(_fraction, latex)
+    return unicodedata.normalize("NFKC", latex.translate(characters_as_latex()))
+
+
+def _fraction(found: re.Match[str]) -> str:
+    above, _, below = unicodedata.normalize("NFKC", found[0]).partition("⁄")
+    return f"\\frac{{{above}}}{{{below}}}"
 
 
 # ---- declarations -----------------------------------------------------------------------------------------------

@@ -86,9 +86,9 @@ def span(text: str, name: str = "q_1") -> str:
         (f"k <b and {span('$x$')}", "k <b and $x$", [("q_1", "x")]),
         # Empty formulas, and delimiters that are part of a formula or are missing.
         (span("$ $"), "$ $", [("q_1", "")]),
-        (span("$x\\$"), "$x\\$", [("q_1", "x\\$")]),
+        (span("$x\\$"), "$x\\$$", [("q_1", "x\\$")]),
         (span("$x\\ $"), "$x\\ $", [("q_1", "x\\ ")]),
-        (span("$$|x-a|"), "$$|x-a|", [("q_1", "|x-a|")]),
+        (span("$$|x-a|") + " at $5", "$$|x-a|$$ at $5", [("q_1", "|x-a|")]),
         # Attributes in any form.
         ("<SPAN ID='q_1' CLASS='a MATH-CONTAINER'>$x<y$</SPAN>", "$x<y$", [("q_1", "x<y")]),
         ("<span\n id=q_1\n class=math-container\n>$x<y$</span\n>", "$x<y$", [("q_1", "x<y")]),
@@ -100,9 +100,10 @@ def span(text: str, name: str = "q_1") -> str:
         ('<span class="math-containers" id="1">a</span>', "a", []),
         ('<span class="math-container">a</span>', "a", [("", "a")]),
         ("<span class id>a</span>", "a", []),
+        ("<tr><td>alpha</td><td>beta</td></tr>", "alpha beta", []),
         ('<div class="math-container" id="1">a</div>', "a", []),
         # Broken markup is read as far as it goes.
-        ('<p>x <span class="math-container" id="1">$a', "x $a", [("1", "a")]),
+        ('<p>x <span class="math-container" id="1">$a', "x $a$", [("1", "a")]),
         ("</span></p>a</span>", "a", []),
         (span("$x$") + "</span></span> b", "$x$ b", [("q_1", "x")]),
         ("<p>1 < 2", "1 < 2", []),
@@ -160,7 +161,7 @@ def test_formulas_of_topics_are_counted() -> None:
     topic = f"<Title>{html.escape(span('$M<x$'))}</Title><Question>{html.escape(body)}</Question>"
     (found,) = topics = arqmath_xml(f'<T><Topic number="1">{topic}</Topic></T>'.encode(), "f")
     assert [formula.latex for formula in found.formulas] == ["M<x", "a < b", "", "|x", "y"]
-    assert (found.title, found.body) == ("$M<x$", "$a < b$ $ $ $$|x $y$")
+    assert (found.title, found.body) == ("$M<x$", "$a < b$ $ $ $$|x$$ $y$")
     assert topics.remarks == {
         "formulas": 5,
         "formulas without LaTeX": 1,

@@ -17,7 +17,9 @@ PARSERS = (operators.read_latex, layout.read_latex)
         ("a≤b", r"a\leq b"),
         ("x∈A×B", r"x\in A\times B"),
         ("f:X→Y", r"f:X\to Y"),
-        ("∑_n^∞ √n", r"\sum_n^\infty \surd n"),
+        ("∑_n^∞ √n", r"\sum_n^\infty \sqrt n"),
+        ("√12x+√(α+1)-∛8", r"\sqrt{12}x+\sqrt{\alpha+1}-\sqrt[3]{8}"),
+        ("xᵢ+aₙ₊₁+xᵀ+eⁱᶿ", r"x_i+a_{n+1}+x^T+e^{i\theta}"),
         ("a−b–c", "a-b-c"),
         ("α+Ω·ϕ", r"\alpha+\Omega\cdot\phi"),
         ("ℝ∪ℕ", r"\mathbb{R}\cup\mathbb{N}"),
@@ -47,7 +49,7 @@ def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
     assert len(characters) > 200
     for parse in PARSERS:
         differ = [char for char, command in characters.items() if parse(f"a {char} b") != parse(rf"a {command} b")]
-        assert set(differ) <= {"⊥", "′"}  # the relation, not the constant; a script
+        assert set(differ) <= {"⊥", "′", "√"}  # the relation, not the constant; a script; `\\sqrt`
         assert [char for char in characters if parse(f"a {char} b").reason.startswith("unknown")] == []
 
 
