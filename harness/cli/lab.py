@@ -191,6 +191,8 @@ def _troubled(folder: Path, address: str) -> list[str]:
     state = state_folder(folder)
     if not address and not (state / DATABASE).is_file():
         return []
+    if address and "://" not in address and not Path(address).is_file():  # it would be made
+        raise HarnessError(f"--database {address}: no such file; expected a database of 'harness serve'")
     database = Database(address or str(state / DATABASE))
     found = Queue(database, state).troubled()
     database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import shutil
 import stat
 import tarfile
@@ -16,7 +17,9 @@ from typing import IO, cast
 from harness.errors import HarnessError, counted, format_error, one_of
 from harness.io.compression import DamagedError, Unpacked
 
-_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
+)
 MAX_ARCHIVE = 1 << 33  # bytes of one unpacked archive
 MAX_HEADERS = 1 << 20  # bytes between the contents of two members
 

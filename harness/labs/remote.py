@@ -22,6 +22,7 @@ from harness.data.archives import files_in
 from harness.errors import HarnessError
 from harness.experiments.tira import metadata_file
 from harness.io.checks import typed
+from harness.io.compression import opened
 from harness.labs.addresses import is_address, server_of
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
@@ -96,7 +97,8 @@ class _Form:
         run, metadata = files_in(offer.run) if offer.run.is_dir() else (offer.run, None)
         for name, path in {"run": run, "metadata": metadata or metadata_file(offer.run)}.items():
             if path is not None:
-                self._parts += [self._head(name, path.name), path, b"\r\n"]
+                content = path if path.is_file() else _piped(path)
+                self._parts += [self._head(name, path.name), content, b"\r\n"]
         self._parts.append(f"--{self._mark}--\r\n".encode())
 
     def _head(self, name: str, file: str | None = None) -> bytes:
@@ -117,6 +119,12 @@ class _Form:
             with part.open("rb") as stream:
                 while data := stream.read(_CHUNK):
                     yield data
+
+
+def _piped(path: Path) -> bytes:
+    """Returns the content of a pipe, whose length is not known before."""
+    with opened(path) as stream:
+        return stream.read()
 
 
 def _answer(

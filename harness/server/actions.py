@@ -228,7 +228,8 @@ def _reopen(service: Service, caller: Caller, given: Reason, _: str) -> Done:
 def _publish(service: Service, caller: Caller, given: Arguments, _: str) -> Done:
     lab = service.lab()
     if waiting := service.queue.waiting():
-        raise HarnessError(f"{waiting} uploads are waiting to be scored; publish when they are")
+        how = "reopen the lab, and publish when they are scored" if service.frozen() else "publish when they are"
+        raise HarnessError(f"{waiting} uploads are waiting to be scored; {how}")
     if held := service.queue.troubled():
         raise HarnessError(f"{len(held)} uploads could not be scored; decide about them first")
     if lab.held_out and not service.revealed():

@@ -24,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.data.trec import read_run
+from harness.data.trec import parse_run, run_bytes
 from harness.errors import HarnessError, lacks_memory
 from harness.experiments.task import Task
 from harness.io.console import say, tell
@@ -218,9 +218,7 @@ class Worker:
                 return _WAIT, {}
             if lacks_memory(error):
                 return _failed(f"scoring needs more than {self.limits.memory:,} MiB of memory (--memory)")
-            # What was uploaded is on the disk as it was; if it cannot be read, the disk is at fault.
-            unreadable = f"{place / upload.file}: cannot be read" in str(error)
-            if isinstance(error, OfferError) and not unreadable:
+            if isinstance(error, OfferError) and _is_intact(place / upload.file, upload.sha256):
                 # Its lines hold no paths but these two, and quote what the team has sent as it is.
                 return "refused", {"lines": list(without_folders(error.lines, {place: "", self.folder: "lab"}, False))}
             if isinstance(error, HarnessError):
@@ -229,6 +227,14 @@ class Worker:
 
             tell(traceback.format_exc())
             return _failed(f"an error of the harness: {type(error).__name__}: {error}; the server's log has more")
+
+
+def _is_intact(path: Path, checksum: str) -> bool:
+    """Returns whether an upload is on the disk as it was sent; otherwise an error says nothing about the run."""
+    try:
+        return sha256_file(path) == checksum
+    except (OSError, HarnessError):
+        return False
 
 
 def _failed(reason: str) -> Outcome:
@@ -251,7 +257,11 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
     ]
     if not at:
         return None
-    digest = normal(read_run(offer.run, name="run", format=offer.format), "run")[0].sha256
+    try:
+        data = run_bytes(offer.run, lab.most_bytes)
+        digest = normal(parse_run(data, str(offer.run), name="run", format=offer.format), "run")[0].sha256
+    except HarnessError:
+        return None  # another upload of the same second was submitted
     found = from_events(journal, lab.folder)
     for event in at:
         if event.sha256 == digest:

@@ -473,7 +473,7 @@ def test_a_search_goes_on_after_points_that_fail(place: Place) -> None:
         (("hydra.sweeper.n_trials=0",), "hydra.sweeper.n_trials=0: expected a whole number from 1"),
         (
             ("hydra.sweeper.storage=sqlite:///s.db",),
-            "hydra.sweeper.storage: a study is kept in the folder of its sweep",
+            "hydra.sweeper.storage: a study is in memory, and the same command repeats it",
         ),
         (("hydra.sweeper.max_failure_rate=0",), "a search goes on after points that fail; leave it out"),
         (("hydra.sweeper.sampler.seed=null",), "hydra.sweeper.sampler.seed is null: expected a whole number"),

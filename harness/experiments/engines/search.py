@@ -110,7 +110,7 @@ def _checked(settings: DictConfig) -> str:
         said = f"hydra.sweeper.direction={settings.direction}: expected {' or '.join(_DIRECTIONS)}"
         raise HarnessError(f"{said}, of the first measure of the protocol")
     if settings.storage is not None:
-        raise HarnessError("hydra.sweeper.storage: a study is kept in the folder of its sweep; leave it out")
+        raise HarnessError("hydra.sweeper.storage: a study is in memory, and the same command repeats it; leave it out")
     if settings.max_failure_rate != 1:
         raise HarnessError("hydra.sweeper.max_failure_rate: a search goes on after points that fail; leave it out")
     sampler = settings.sampler

@@ -20,7 +20,9 @@ infty ∞ aleph ℵ beth ℶ gimel ℷ daleth ℸ ell ℓ hbar ℏ hslash ℏ wp
 ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ neg ¬ lnot ¬ triangle △
 vartriangle △ angle ∠ measuredangle ∡ sharp ♯ flat ♭ natural ♮ clubsuit ♣ spadesuit ♠ heartsuit ♡ diamondsuit ♢
 square □ Box □ blacksquare ■ blacktriangle ▲ checkmark ✓ complement ∁ degree ° nexists ∄ eth ð Bbbk 𝕜 mho ℧
-# # _ _ S § P ¶ textdegree °
+# # _ _ S § P ¶ textdegree ° rightharpoonup ⇀ rightharpoondown ⇁ leftharpoonup ↼ leftharpoondown ↽ leftrightharpoons ⇋
+Updownarrow ⇕ twoheadleftarrow ↞ rightrightarrows ⇉ rightleftarrows ⇄ dashrightarrow ⇢ curvearrowright ↷ llbracket ⟦
+rrbracket ⟧
 """
 OPERATORS = """
 times × cdot ⋅ centerdot ⋅ div ÷ pm ± mp ∓ ast ∗ star ⋆ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙
@@ -42,6 +44,12 @@ trianglelefteq ⊴ trianglerighteq ⊵ nleq ≰ ngeq ≱ nless ≮ ngtr ≯ nsub
 gtrsim ≳ coloneqq ≔ coloneq ≔ eqqcolon ≕ vdots ⋮ qed ∎ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ barwedge ⊼
 lneq ⪇ gneq ⪈ lneqq ≨ gneqq ≩ Vdash ⊩ Vvdash ⊪ nvdash ⊬ nvDash ⊭ bigtriangleup △ bigtriangledown ▽ bigstar ★ ldotp .
 lgroup ⟮ rgroup ⟯ lmoustache ⎰ rmoustache ⎱ nLeftarrow ⇍ nRightarrow ⇏ nleftarrow ↚ nleftrightarrow ↮
+iiiint ⨌ dotplus ∔ Cap ⋒ Cup ⋓ veebar ⊻ boxminus ⊟ boxplus ⊞ curlywedge ⋏ curlyvee ⋎ circleddash ⊝ intercal ⊺
+boxtimes ⊠ boxdot ⊡ divideontimes ⋇ leftthreetimes ⋋ rightthreetimes ⋌ circledast ⊛ circledcirc ⊚ leqq ≦ geqq ≧
+preccurlyeq ≼ succcurlyeq ≽ precsim ≾ succsim ≿ subseteqq ⫅ supseteqq ⫆ Subset ⋐ Supset ⋑ sqsubset ⊏ sqsupset ⊐
+approxeq ≊ Join ⨝ lessapprox ⪅ gtrapprox ⪆ lessgtr ≶ gtrless ≷ lll ⋘ ggg ⋙ eqcirc ≖ circeq ≗ doteqdot ≑ between ≬
+pitchfork ⋔ bumpeq ≏ Bumpeq ≎ multimap ⊸ lesseqgtr ⋚ backsim ∽ backsimeq ⋍ nprec ⊀ nsucc ⊁ ntrianglelefteq ⋬
+rightarrowtail ↣ nLeftrightarrow ⇎
 """
 # Characters that people type in place of those above.
 _VARIANTS = {
@@ -57,7 +65,7 @@ _ALPHABETS = (
 )
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
 _ROOTS = {"√": r"\sqrt", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]"}
-# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts, 3 to 5 a root of a number or of a group.
+# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts, 3 to 5 a root of a number or group.
 _BEYOND = re.compile(
     r"\\(?:text(?:rm|bf|it|sf|tt|sl|sc|md|up|normal)?|[mh]box|emph)\s*+\{(?:[^{}\\]|\\.|\{[^{}]*+\})*+\}"
     r"|([⁰¹²³⁴-⁾ⁿⁱᴬ-ᵝᵸᶛ-ᶿʰʲʳ-ʸˡ-ˣ]+)|([₀-₎ₐ-ₜᵢ-ᵪⱼ]+)|([√∛∜])\s*+(?:([0-9]++(?:\.[0-9]++)?)|\(([^()]*+)\))?"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Mapping
 from functools import cache
@@ -63,8 +62,13 @@ SAME: Mapping[str, str] = {
     "\\lbrack": "[",
     "\\rbrack": "]",
     "\\gets": "\\leftarrow",
+    "\\surd": "\\sqrt",
+    "\\centerdot": "\\cdot",
     "\\dotsc": "\\ldots",
     "\\dotsb": "\\ldots",
+    "\\dotsm": "\\ldots",
+    "\\dotsi": "\\ldots",
+    "\\dotso": "\\ldots",
     "\\dfrac": "\\frac",
     "\\tfrac": "\\frac",
     "\\cfrac": "\\frac",
@@ -102,33 +106,10 @@ ARGUMENTS: Mapping[str, int] = {
     **{f"\\{name}": 1 for name in _WITH_ONE.split()},
 }
 
-# Unicode characters -> LaTeX commands or signs, where it is not the first command of `_COMMANDS` with the character.
-_AS_LATEX = """
-→ to ⟶ to ⇒ implies ⟹ implies ⇔ iff ⟺ iff ↔ leftrightarrow ⟷ leftrightarrow ⟵ leftarrow ⟼ mapsto ⨆ bigsqcup ⨅ bigsqcap
-⋁ bigvee ⋀ bigwedge ⊥ perp ∆ Delta △ triangle · cdot ⋅ cdot ∗ * ∖ setminus … ldots ⋯ ldots ⋮ vdots ⋱ ddots
-⩽ le ⩾ ge ≦ le ≧ ge ⊊ subsetneq ⊋ supsetneq ⊈ nsubseteq ⊄ nsubset ≢ nequiv ∦ nparallel ϵ epsilon ϕ phi ϑ theta ϱ rho
-ς varsigma ÷ div ⊖ ominus ⊙ odot ≻ succ ≼ preceq ≽ succeq ∴ therefore ∵ because ∝ propto ⊩ Vdash ≔ := − - ⁄ / ’ ' ″ ''
-〈 langle 〉 rangle
-"""
-_ALPHABET = re.compile(r"(DOUBLE-STRUCK|SCRIPT|FRAKTUR|BLACK-LETTER) (?:CAPITAL|SMALL|DIGIT)")
-_COMMAND = {"DOUBLE-STRUCK": "mathbb", "SCRIPT": "mathcal", "FRAKTUR": "mathfrak", "BLACK-LETTER": "mathfrak"}
 # Latin letters that have no decomposition into a letter and its accent.
 _LETTERS = "ø o Ø O ł l Ł L đ d Đ D ð d Ð D þ th Þ Th ß ss æ ae Æ AE œ oe Œ OE ı i ħ h Ħ H"
 _pairs = _LETTERS.split()
 _PLAIN = dict(zip(_pairs[::2], _pairs[1::2], strict=True))
-
-
-@cache
-def characters_as_latex() -> Mapping[int, str]:
-    """Returns characters -> LaTeX, for `str.translate`: operators, Greek letters, and alphabets such as `𝔽`."""
-    pairs = _AS_LATEX.split()
-    known = {char: f"\\{name}" for name, char in reversed([*UNICODE.items()]) if not char.isascii()}
-    known |= {char: f"\\{name}" if name.isalpha() else name for char, name in zip(pairs[::2], pairs[1::2], strict=True)}
-    found = {ord(char): f"{latex} " for char, latex in known.items()}
-    for code in (*range(0x2100, 0x2150), *range(0x1D400, 0x1D800)):
-        if code not in found and (alphabet := _ALPHABET.search(unicodedata.name(chr(code), ""))):
-            found[code] = f"\\{_COMMAND[alphabet[1]]}{{{unicodedata.normalize('NFKC', chr(code))}}}"
-    return found
 
 
 @cache

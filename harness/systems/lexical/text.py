@@ -31,6 +31,7 @@ from functools import cache, lru_cache, partial
 from typing import Any, cast
 
 from harness.errors import HarnessError, suggestion
+from harness.formulas.text.characters import normalise_latex
 from harness.formulas.text.delimiters import DOLLARS, Dollars, split_formulas
 from harness.io import checks
 from harness.store import code
@@ -42,7 +43,6 @@ from harness.systems.lexical.symbols import (
     LAYOUT,
     SAME,
     UNICODE,
-    characters_as_latex,
     without_accents,
 )
 
@@ -137,9 +137,6 @@ _NO_LINE = re.compile(r"\s*0")
 _MACRO = re.compile(r"\\[A-Za-z]+")
 _SETS_TEXT = re.compile(r"\\(?:text|math)[a-z]*|\\(?:emph|[mhf]box|operatorname|bf|em|it|rm|sc|sf|sl|tt)(?![A-Za-z])")
 _INDEX = re.compile(r"\\sqrt\s*\[([^\[\]]*)\]")
-_RAISED = re.compile("[⁰¹²³⁴-ⁿ]+")
-_FRACTION = re.compile("[¼-¾⅐-⅞↉]")
-_LOWERED = re.compile("[₀-₎ₐ-ₜ]+")
 _LATEX_TOKEN = re.compile(r"\\(?:[A-Za-z]+|\S)|\d+(?:\.\d+)?|\S")
 
 
@@ -159,7 +156,7 @@ def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
     ['\\\\frac', '$1', '$2', '$x', '$1', '^1', '$0', '$a', '\\\\le', '$b']
     """
     if not latex.isascii():
-        latex = _as_latex(latex)
+        latex = normalise_latex(latex)
     tokens: list[str] = []
 
     def take(match: re.Match[str]) -> str:
@@ -204,19 +201,6 @@ def _signs(latex: str) -> Iterator[str]:
         else:
             wanted = max(wanted - 1, 0) + ARGUMENTS.get(unit, 0)
         yield unit
-
-
-def _as_latex(latex: str) -> str:
-    """Replaces Unicode characters by LaTeX: operators, alphabets, scripts, then compatibility forms."""
-    latex = _RAISED.sub(lambda run: f"^{{{unicodedata.normalize('NFKC', run[0])}}}", latex)
-    latex = _LOWERED.sub(lambda run: f"_{{{unicodedata.normalize('NFKC', run[0])}}}", latex)
-    latex = _FRACTION.sub(_fraction, latex)
-    return unicodedata.normalize("NFKC", latex.translate(characters_as_latex()))
-
-
-def _fraction(found: re.Match[str]) -> str:
-    above, _, below = unicodedata.normalize("NFKC", found[0]).partition("⁄")
-    return f"\\frac{{{above}}}{{{below}}}"
 
 
 # ---- declarations -----------------------------------------------------------------------------------------------

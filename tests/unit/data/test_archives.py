@@ -67,6 +67,17 @@ def test_an_archive_by_another_name(tmp_path: Path) -> None:
     assert refused(zipped(tmp_path / "c.zip", {"run.txt": b""})) == "empty file, expected at least one line"
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("name", ["a.zip", "a.run"])
+def test_damaged_content_is_a_fault_of_the_file(tmp_path: Path, method: int, name: str) -> None:
+    with zipfile.ZipFile(tmp_path / name, "w", method) as archive:
+        archive.writestr("run.txt", RUN * 50)
+    data = bytearray((tmp_path / name).read_bytes())
+    data[45:60] = bytes(byte ^ 0x55 for byte in data[45:60])
+    (tmp_path / name).write_bytes(data)
+    assert "cannot be read" in refused(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["../run.txt", "/etc/run.txt", "a/../../run.txt"])
 def test_names_that_lead_out(tmp_path: Path, name: str) -> None:
     for path in (zipped(tmp_path / "a.zip", {name: RUN}), tarred(tmp_path / "a.tar.gz", {name: RUN})):
