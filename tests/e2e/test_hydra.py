@@ -227,7 +227,7 @@ def test_help_lists_the_flags_of_hydra_that_are_taken(place: Place) -> None:
 @pytest.mark.slow
 def test_the_listed_flags_of_hydra_work(place: Place) -> None:
     assert place.good(*RUN, "--cfg", "job", "--package", "system").startswith("# @package system\ntitle: ")
-    assert "sweep:\n" in place.good(*RUN, "--cfg", "hydra", "-p", "hydra.sweep")
+    assert "subdir: " in place.good(*RUN, "--cfg", "hydra", "-p", "hydra.sweep")
     for what in ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath"):
         assert place.good(*RUN, "--info", what)
     assert place.files() == {}
