@@ -10,7 +10,7 @@ import harness as h
 from harness.errors import HarnessError
 from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition
-from harness.scoring.measures import parse_measure
+from harness.scoring.measures import parse_measure, parse_measures
 from harness.scoring.spellings import split_measures
 
 ROOT = Path(__file__).parents[3]
@@ -37,6 +37,16 @@ ROOT = Path(__file__).parents[3]
         ("num_rel_ret", "RelRet"),
         ("map_cut_100", "AP@100"),
         ("judged@10", "Judged@10"),
+        ("success_1", "Success@1"),
+        ("success.1", "Success@1"),
+        ("set_P", "SetP"),
+        ("set_relative_P", "SetP(relative=True)"),
+        ("gm_map", "GMAP"),
+        ("num_q", "NumQ"),
+        ("NumRelRet", "RelRet"),
+        ("rprec", "Rprec"),
+        ("iprec_at_recall_0.10", "IPrec(recall=0.1)"),
+        ("IPrec@1", "IPrec(recall=1.0)"),
     ],
 )
 def test_other_spellings(written: str, ours: str) -> None:
@@ -49,6 +59,12 @@ def test_other_spellings(written: str, ours: str) -> None:
         ("nDGC@10", "measure 'nDGC@10' is unknown.*; did you mean 'nDCG@10'"),
         ("P.0", "measure 'P@0': the cut must be 1 or more"),
         ("P_05", "measure 'P@05': the cut begins with 0, expected P@5"),
+        ("P.5,10", "measure 'P.5,10' names several measures, expected one of P@5, P@10"),
+        ("11pt_avg", "measure '11pt_avg' of trec_eval is not computed; use AP, or iprec_at_recall"),
+        ("Rprec_mult_0.20", "measure 'Rprec_mult_0.20' of trec_eval is not computed; use Rprec"),
+        ("utility_2,-1,0,0", "measure 'utility_2,-1,0,0' of trec_eval is not computed; use SetP"),
+        ("all_trec", "measure 'all_trec' of trec_eval is not computed; .*use official"),
+        ("prefs_simp", "measure 'prefs_simp' of trec_eval is not computed; .* use Bpref"),
     ],
 )
 def test_what_is_no_measure(written: str, fault: str) -> None:
@@ -58,6 +74,27 @@ def test_what_is_no_measure(written: str, fault: str) -> None:
 
 def test_commas_and_blanks_separate() -> None:
     assert split_measures("nDCG@10, AP  P.5,RBP(p=0.8, rel=1)") == ("nDCG@10", "AP", "P.5", "RBP(p=0.8, rel=1)")
+
+
+@pytest.mark.parametrize(
+    ("written", "ours"),
+    [
+        ("P.5,10", ["P@5", "P@10"]),
+        ("recall_5,100", ["R@5", "R@100"]),
+        ("iprec_at_recall.0,.1,.25", ["IPrec(recall=0.0)", "IPrec(recall=0.1)", "IPrec(recall=0.25)"]),
+        ("success", ["Success@1", "Success@5", "Success@10"]),
+        ("map_cut", [f"AP@{cut}" for cut in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]),
+        ("AP,P.5,10 11pt_avg", None),
+        ("AP,P.5,10,RBP(p=0.8,rel=1)", ["AP", "P@5", "P@10", "RBP(p=0.8,rel=1)"]),
+    ],
+)
+def test_names_of_several_measures(written: str, ours: list[str] | None) -> None:
+    if ours is None:
+        with pytest.raises(HarnessError, match="measure '11pt_avg' of trec_eval"):
+            parse_measures(split_measures(written))
+    else:
+        assert [str(measure) for measure in parse_measures(split_measures(written))] == ours
+        assert list(h.task("mini-task1", measures=split_measures(written)).scorer.measures) == ours
 
 
 def test_every_way_in_takes_them() -> None:
