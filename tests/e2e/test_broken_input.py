@@ -11,6 +11,7 @@ import pytest
 from tools import CONF, Place, run_text
 
 from harness.errors import LONGEST_LIST
+from harness.io.names import NAME_RULE
 
 GOOD = run_text()
 COMPARE = ("compare", "good.run", "other.run", "-c", "mini-task1", "-o", "reports")
@@ -24,9 +25,7 @@ FIVE = (
     "bad.run: 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
     "if column 2 is a post, say --format arqmath-task1"
 )
-TAG = (
-    "does not fit a file name: letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
-)
+TAG = f"is not a name: expected {NAME_RULE}"
 KNOWN = sorted(path.stem for path in (CONF / "collection").glob("[!_]*.yaml"))
 SHOWN = [name for at, name in enumerate(KNOWN) if len(", ".join(KNOWN[: at + 1])) <= LONGEST_LIST]
 COLLECTIONS = f"{', '.join(SHOWN)} and {len(KNOWN) - len(SHOWN)} more"
@@ -61,7 +60,7 @@ RUN_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "rank text": (line(rank="first"), ("bad.run:1: rank 'first' is not a whole number of 1 to 8 digits",)),
     "negative rank": (line(rank="-1"), ("bad.run:1: rank '-1' is not a whole number of 1 to 8 digits",)),
-    "tag is a path": (line(tag="../../t"), (f"bad.run:1: run tag '../../t' {TAG}",)),
+    "tag of a line separator": (line(tag="a\u2028b"), (rf"bad.run:1: run tag 'a\u2028b' {TAG}",)),
     "mixed tags": (line() + line(doc="e", tag="u"), ("bad.run:2: run tag 'u' differs from line 1's 't'",)),
     "empty": ("", ("bad.run: empty file, expected at least one line",)),
     "blank": ("\n \t\r\n\n", ("bad.run: empty file, expected at least one line",)),
@@ -104,10 +103,7 @@ RUN_FILES: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "many faults": (
         "".join(line(doc=f"d{i}", score="?") for i in range(50)),
-        (
-            *(f"bad.run:{number}: score '?' is not a finite number" for number in range(1, 21)),
-            "bad.run: and 30 more problems",
-        ),
+        ("bad.run:1: score '?' is not a finite number (and 49 more: 2, 3, 4, 5, 6, ...)",),
     ),
 }
 
@@ -124,10 +120,6 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
     "two files of one name": (
         ("compare", "good.run", "runs/good.run", "-c", "mini-task1"),
         "good: two run files share this name and a tag; rename one of them",
-    ),
-    "shared tag and odd file name": (
-        ("score", "good.run", "my run.run", "-c", "mini-task1"),
-        f"my run.run: run name 'my run' {TAG}",
     ),
     "collection": (
         ("score", "good.run", "-c", "mini-tsak1", "-o", "reports"),
@@ -178,17 +170,13 @@ NAMES: dict[str, tuple[tuple[str, ...], str]] = {
         "one.run:1: 6 columns, expected 5 (topic post rank score tag)",
     ),
     "keys missing": (("score", "one.run", "-c", "mini-task2", "--keys", "none.tsv"), "none.tsv: no such file"),
-    "keys without header": (
-        ("score", "one.run", "-c", "mini-task2", "--keys", "one.txt"),
-        "one.txt:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'",
-    ),
     "keys of three columns": (
         ("score", "one.run", "-c", "mini-task2", "--keys", "three.tsv"),
-        "three.tsv:1: expected a header of two tab-separated columns, such as 'id' and 'visual_id'",
+        "three.tsv:1: 3 columns, expected two: the id of a document and its key (visual id)",
     ),
     "keys cut short": (
         ("score", "one.run", "-c", "mini-task2", "--keys", "short.tsv"),
-        "short.tsv:3: 1 column, expected 2",
+        "short.tsv:3: 1 column, expected two: the id of a document and its key (visual id)",
     ),
     "keys without use": (
         ("score", "one.run", "-c", "mini-task1", "--keys", "keys.tsv"),

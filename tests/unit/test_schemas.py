@@ -24,6 +24,7 @@ from harness.errors import HarnessError, Problem
 from harness.experiments import evaluate as workflow
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.experiments.task import task
+from harness.io.names import NAME_RULE
 from harness.labs import board
 from harness.reports.site.home import SCHEMAS
 from harness.scoring import compare as stats
@@ -34,7 +35,6 @@ from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
-RULE = "letters, digits and _.+=,@()~#%- only, beginning with a letter, digit or _, at most 128"
 NOT_A_NUMBER = "float() argument must be a string or a real number, not 'NoneType'"
 Json = dict[str, Any]
 
@@ -263,7 +263,7 @@ def test_comparisons_come_back() -> None:
     [
         ({"schema": "x"}, "run: schema is 'x' version 1, expected 'mathir-harness/run' version 1"),
         ({"version": 2}, "run: schema is 'mathir-harness/run' version 2, expected 'mathir-harness/run' version 1"),
-        ({"name": "a/b"}, f"run: run name 'a/b' does not fit a file name: {RULE}"),
+        ({"name": "a\n"}, rf"run: run name 'a\n' is not a name: expected {NAME_RULE}"),
         ({"doc": ["a"]}, "run: damaged, ValueError: zip() argument 2 is shorter than argument 1"),
         ({"doc": ["a", "b c"]}, "run: damaged, ValueError: an id is empty or holds blanks"),
         ({"topic": ["", "1"]}, "run: damaged, ValueError: an id is empty or holds blanks"),
