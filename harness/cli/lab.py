@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.added import Group
-from harness.cli.asked import find_readers
+from harness.cli.asked import find_readers, labelled
 from harness.cli.complete import of
 from harness.cli.options import to_path
 from harness.cli.organised import VARIABLE, add_to
@@ -69,10 +69,8 @@ def new(
     protocol: Annotated[str | None, typer.Option(help="Protocol; default: the collection's.")] = None,
     measures: Annotated[str | None, typer.Option(help="Measures such as nDCG@10,AP; the first one ranks.")] = None,
     baseline: Annotated[
-        Path | None,
-        typer.Option(
-            parser=to_path, metavar="RUN", help="Baseline run that others are compared with; submitted immediately."
-        ),
+        str | None,
+        typer.Option(metavar="[LABEL=]RUN", help="Baseline run that others are compared with; submitted immediately."),
     ] = None,
     deadline: Annotated[str | None, typer.Option(help="Deadline, such as 2026-09-01T23:59:59+02:00.")] = None,
     cap: Annotated[int | None, typer.Option(help="Maximum number of submissions per team.")] = None,
@@ -131,7 +129,8 @@ def new(
         "held_out": held_out or None,
         "per_topic": per_topic,
     }
-    lab = open_lab(folder, settings, baseline)
+    (label,), (run,) = labelled([baseline]) if baseline is not None else (("",), (None,))
+    lab = open_lab(folder, settings, run, label or None)
     out(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
     if lab.private:
         out(f"the judgments are private: publish all of {lab.folder} but {lab.folder / 'private'}")
@@ -217,9 +216,12 @@ def _counted(lab: Lab, found: Sequence[Submission]) -> str:
 
 
 def submit(
-    run: Annotated[
-        Path,
-        typer.Argument(parser=to_path, metavar="RUN", help="A run file (TREC or ARQMath; plain, gzip, xz or zstd)."),
+    given: Annotated[
+        str,
+        typer.Argument(
+            metavar="[LABEL=]RUN",
+            help="A run file (TREC or ARQMath; plain, gzip, xz or zstd), or a folder or archive of TIRA.",
+        ),
     ],
     lab: LabFolder = None,
     server: Server = None,
@@ -245,6 +247,10 @@ def submit(
     from harness.labs.receipts import shown
     from harness.labs.submit import Offer, submit
 
+    (named,), (run,) = labelled([given])
+    if named and label is not None:
+        raise HarnessError(f"{given}: has a label, and so has --label; leave one out")
+    label = named or label
     details = (label, description, kind, code, external_data, primary, format)
     if (folder := _folder(lab, server, team, token, organiser)) is None:
         from harness.labs.addresses import server_of

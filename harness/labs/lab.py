@@ -26,7 +26,7 @@ from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
 from harness.labs.settings import LabFile, lab_text
 from harness.scoring.compare import Correction
-from harness.scoring.measures import parse_measures
+from harness.scoring.measures import decimals, parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.rounding import decimals_of, least_step
 
@@ -110,9 +110,11 @@ class Lab:
         """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
         return task(self.collection, self.corpus, edition=self.edition, protocol=self.protocol, measures=self.measures)
 
-    def text(self, value: float | None) -> str:
-        """Formats a mean with the lab's decimals; `n/a` if undefined."""
-        return "n/a" if value is None or math.isnan(value) else f"{value:.{self.decimals}f}"
+    def text(self, value: float | None, measure: str = "") -> str:
+        """Formats a mean with the lab's decimals, or the sum of a measure that counts without; `n/a` if undefined."""
+        if value is None or math.isnan(value):
+            return "n/a"
+        return f"{value:.{decimals(measure, self.decimals) if measure else self.decimals}f}"
 
     @contextmanager
     def guarded(self) -> Iterator[None]:

@@ -79,7 +79,7 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
         heads, numbers = _counts(receipt)
         scores = (
             ("run", *(label(measure) for measure in lab.measures), *heads),
-            (submission.title, *(lab.text(submission.means[measure]) for measure in lab.measures), *numbers),
+            (submission.title, *(lab.text(submission.means[measure], measure) for measure in lab.measures), *numbers),
         )
     return Shown(
         submission.title,
@@ -114,7 +114,7 @@ def _counts(receipt: Receipt) -> Rows:
 def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
     """Returns the means of a submission as participants see them: measure -> mean, None if undefined."""
     means = ((measure, submission.means[measure]) for measure in lab.measures)
-    return {measure: None if math.isnan(mean) else float(lab.text(mean)) for measure, mean in means}
+    return {measure: None if math.isnan(mean) else float(lab.text(mean, measure)) for measure, mean in means}
 
 
 def _ranked(submission: Submission, standing: Standing, label: str) -> str:

@@ -431,10 +431,10 @@ def _refuse_if_closed(lab: Lab, events: Sequence[Event]) -> None:
         raise HarnessError(f"{lab.folder}: was re-judged and takes no more runs; submit to the lab of the new edition")
 
 
-def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None) -> Lab:
+def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None, label: str | None = None) -> Lab:
     """Creates a lab atomically, optionally with a baseline run; see `harness.labs.lab.new_lab`.
 
-    The team `baseline` submits the baseline under its tag.
+    The team `baseline` submits the baseline under a label, by default its tag.
 
     Examples
     --------
@@ -444,9 +444,9 @@ def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = Non
     """
     if baseline is None:
         return new_lab(folder, settings)
-    name = f"{BASELINE} / {read_run(baseline).name}"
+    name = f"{BASELINE} / {nfc(read_run(baseline, name=label).name)}"
     lab = new_lab(folder, {**settings, "baseline": name})
-    offer = Offer(baseline, BASELINE, description="Baseline of the lab.")
+    offer = Offer(baseline, BASELINE, label, description="Baseline of the lab.")
     try:
         submit(replace(lab, require=(), deadline=None, least_results=1), offer)
     except BaseException:

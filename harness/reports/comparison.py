@@ -109,7 +109,7 @@ def headline(evaluation: Evaluation) -> str:
     best = ranked[0]
     runs = f"{len(ranked)} run{'s' if len(ranked) > 1 else ''}"
     where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {best.n(measure)})"
-    what = f"{first.protocol.label(measure)} {best.aggregate(measure):.3f} by {best.run}"
+    what = f"{first.protocol.label(measure)} {best.aggregate(measure):.{decimals(measure, 3)}f} by {best.run}"
     return f"{runs} on {where}: {'best ' if len(ranked) > 1 else ''}{what}"
 
 
@@ -280,7 +280,9 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     pairs = _all_pairs(evaluation, measure, comparison)
     letters = groups_not_different(pairs, measure, "bonferroni")
     means = {scores.run: scores.aggregate(measure) for scores in evaluation.scores}
-    rows = tuple((Cell(run), number_cell(means[run], 3), Cell(shown)) for run, shown in letters.items())
+    rows = tuple(
+        (Cell(run), number_cell(means[run], decimals(measure, 3)), Cell(shown)) for run, shown in letters.items()
+    )
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
     if comparison is not None and pairs.family > comparison.family:
@@ -322,7 +324,7 @@ def _where(evaluation: Evaluation) -> Section | None:
             cells = [Cell(scores.run)]
             for value in values:
                 part = scores.select(t.id for t in judged if value in t.values(name))
-                cells.append(number_cell(part.aggregate(measure), 3))
+                cells.append(number_cell(part.aggregate(measure), decimals(measure, 3)))
             rows.append(tuple(cells))
         counted = {value: sum(value in t.values(name) for t in judged) for value in values}
         columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
@@ -388,7 +390,9 @@ def _cost(evaluation: Evaluation) -> Section | None:
     measure = first.measures[0]
     label = first.protocol.label(measure)
     known = [(s.run, evaluation.seconds[s.run], s.aggregate(measure)) for s in _ranked(evaluation)]
-    rows = tuple((Cell(run), number_cell(cost * 1000, 2), number_cell(mean, 3)) for run, cost, mean in known)
+    rows = tuple(
+        (Cell(run), number_cell(cost * 1000, 2), number_cell(mean, decimals(measure, 3))) for run, cost, mean in known
+    )
     columns = (Column("run"), Column("CPU ms per topic", kind="number"), Column(label, kind="number"))
     note = "Times of one run on this machine, including indexing; they vary between runs."
     table = Table("cost", f"{label} and CPU time", columns, rows, (note,))

@@ -180,7 +180,7 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "title": run.title,
         "kind": run.kind,
         "submitted": short(run.submitted),
-        "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each]) for each in lab.measures],
+        "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each], each) for each in lab.measures],
         "state": ", ".join(states),
         "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
         "primary": run.primary,

@@ -11,6 +11,7 @@ import pytest
 from tools import CONF, Place, run_text
 
 from harness.errors import LONGEST_LIST
+from harness.io.names import NAME_RULE
 
 GOOD = run_text()
 COMPARE = ("compare", "good.run", "other.run", "-c", "mini-task1", "-o", "reports")
@@ -24,10 +25,7 @@ FIVE = (
     "bad.run: 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
     "if column 2 is a post, say --format arqmath-task1"
 )
-TAG = (
-    "is not a name: expected 1 to 255 bytes without control characters or line breaks, "
-    "and without a blank at either end"
-)
+TAG = f"is not a name: expected {NAME_RULE}"
 KNOWN = sorted(path.stem for path in (CONF / "collection").glob("[!_]*.yaml"))
 SHOWN = [name for at, name in enumerate(KNOWN) if len(", ".join(KNOWN[: at + 1])) <= LONGEST_LIST]
 COLLECTIONS = f"{', '.join(SHOWN)} and {len(KNOWN) - len(SHOWN)} more"

@@ -79,7 +79,8 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
                 seen.add(name)
                 yield replace(question_of(document, column), id=name)
         elif part == "posts":
-            yield Post(document.id, f"{document.title} {document.body}".strip(), document.formulas)
+            text = f"{document.title} {document.body}".strip()
+            yield Post(document.id, text, document.formulas, dollars=document.dollars)
         else:
             yield answer(document)
 

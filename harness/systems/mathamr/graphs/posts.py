@@ -18,7 +18,7 @@ from harness.data.markup import trimmed
 from harness.data.topics import Formula, Topic
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
-from harness.formulas.text.delimiters import Span, spans
+from harness.formulas.text.delimiters import Dollars, Span, spans
 from harness.formulas.trees.reading import ERROR, Reading
 from harness.formulas.trees.tree import Tree
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
@@ -41,12 +41,14 @@ class Post:
     formulas : the collection's formulas in order of appearance; they may include formulas of another text (such as the
         question's title) before or after those of this text.
     at_end : whether this text's formulas are the last ones rather than the first ones.
+    dollars : which dollar signs of the text enclose formulas.
     """
 
     id: str
     text: str
     formulas: tuple[Formula, ...] = ()
     at_end: bool = False
+    dollars: Dollars = "pairs"
 
 
 @dataclass(frozen=True)
@@ -67,31 +69,32 @@ class PostText:
 
 def question(topic: Topic) -> Post:
     """Returns the post of a topic: title and text."""
-    return Post(topic.id, f"{topic.title} {topic.body}".strip(), topic.formulas)
+    return Post(topic.id, f"{topic.title} {topic.body}".strip(), topic.formulas, dollars=topic.dollars)
 
 
 def question_of(document: Document, column: str = "question") -> Post:
     """Returns the question stored with an answer: the document's title and the text in a column."""
-    return Post(document.id, f"{document.title} {document.columns.get(column, '')}".strip(), document.formulas)
+    text = f"{document.title} {document.columns.get(column, '')}".strip()
+    return Post(document.id, text, document.formulas, dollars=document.dollars)
 
 
 def answer(document: Document) -> Post:
     """Returns the post of a document's body; its formulas follow those of title and question."""
-    return Post(document.id, document.body, document.formulas, at_end=True)
+    return Post(document.id, document.body, document.formulas, at_end=True, dollars=document.dollars)
 
 
 def read_post(post: Post) -> PostText:
     """Returns a post's text with placeholders."""
-    return post_text(post.text, post.formulas, post.at_end)
+    return post_text(post.text, post.formulas, post.at_end, post.dollars)
 
 
-def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False) -> PostText:
+def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False, dollars: Dollars = "pairs") -> PostText:
     """Replaces each formula in a text by a placeholder, and matches it to the collection's formulas.
 
     Formulas are matched by their LaTeX, ignoring blanks, in an alignment that keeps their order. Text that looks like
     a placeholder loses its underscore.
     """
-    found = spans(text)
+    found = spans(text, dollars)
     latex = [_latex(span, text) for span in found]
     aligned = _aligned([_key(each) for each in latex], [_key(f.latex) for f in formulas], at_end)
     own = tuple(
