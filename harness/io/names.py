@@ -46,11 +46,11 @@ def check_name(text: str, where: object) -> None:
         raise HarnessError(f"{where}: run name {shortened(text, 80)!r} is not a name: expected {NAME_RULE}")
 
 
-def file_name(name: str) -> str:
+def file_name(name: str, longest: int = _LONGEST_FILE) -> str:
     """Returns the name of a file or folder for a label: the label itself if it is safe on every system.
 
     Otherwise unsafe characters become `-`, and 16 digits of the label's SHA-256 are added after `~`, so that no two
-    labels have the same file. A label that looks like such a name is changed too.
+    labels have the same file. A label that looks like such a name is changed too. `longest` is in bytes.
 
     Examples
     --------
@@ -58,10 +58,10 @@ def file_name(name: str) -> str:
     ['bm25-k1=0.9', 'Česká-skupina', 'intfloat-e5-base~a9fb05b6bf351f8a', 'etc~74ccf3c5b4c19a81']
     """
     normal = unicodedata.normalize("NFC", name)
-    safe = PLAIN_NAME.fullmatch(name) and name == normal and name[-1] != "." and len(name.encode()) <= _LONGEST_FILE
+    safe = PLAIN_NAME.fullmatch(name) and name == normal and name[-1] != "." and len(name.encode()) <= longest
     if safe and not _DEVICE.fullmatch(name) and not _CHANGED.fullmatch(name):
         return name
     plain = re.sub(r"[^\w.+=,@()~#%-]+", "-", normal).strip("-.~") or "run"
     plain = f"run-{plain}" if _DEVICE.fullmatch(plain) else plain
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    return f"{plain.encode()[: _LONGEST_FILE - _DIGITS - 1].decode('utf-8', 'ignore')}~{digest}"
+    return f"{plain.encode()[: longest - _DIGITS - 1].decode('utf-8', 'ignore')}~{digest}"

@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -23,7 +24,7 @@ from typing import Any, Literal, get_args
 from harness.errors import HarnessError, format_error, shortened
 from harness.io.console import say
 from harness.io.files import sha256
-from harness.io.names import PLAIN_NAME
+from harness.io.names import PLAIN_NAME, file_name
 from harness.labs import folders
 from harness.labs.folders import ENTRY, SUBMISSIONS, folder_of
 
@@ -46,6 +47,18 @@ _SHA = re.compile("[0-9a-f]{64}")
 def is_name(text: str) -> bool:
     """Returns whether a text may name a team or a label, and thus a folder."""
     return len(text) <= LONGEST_NAME and PLAIN_NAME.fullmatch(text) is not None
+
+
+def label_of(tag: str) -> str:
+    """Returns the label of a run without one: its tag, or the name of a file for it (`harness.io.names.file_name`).
+
+    Examples
+    --------
+    >>> label_of("trees"), label_of("intfloat/e5-base")
+    ('trees', 'intfloat-e5-base~a9fb05b6bf351f8a')
+    """
+    name = unicodedata.normalize("NFC", tag)
+    return name if is_name(name) else file_name(name, LONGEST_NAME)
 
 
 @dataclass(frozen=True)

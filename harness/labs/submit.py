@@ -35,6 +35,7 @@ from harness.labs.journal import (
     Submitted,
     Withdrawn,
     is_name,
+    label_of,
 )
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
@@ -332,15 +333,14 @@ def _check_results(lab: Lab, run: Run) -> None:
 
 def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Details:
     """Checks the details of an offer and appends their faults; without a readable run, the label may be unknown."""
-    given = offer.label if offer.label is not None else run.name if run is not None else "unknown"
+    given = offer.label if offer.label is not None else label_of(run.name) if run is not None else "unknown"
     team, label = nfc(offer.team), nfc(given)
     if not is_name(team):
         faults.append(
             f"team {team!r}: expected {NAME_RULE}" if team.strip() else "team: is empty; expected the name of the team"
         )
     if not is_name(label):
-        tag = " (the run's tag; use --label to set another)" if offer.label is None else ""
-        faults.append(f"label {label!r}{tag}: expected {NAME_RULE}" if label.strip() else "label: is empty")
+        faults.append(f"label {label!r}: expected {NAME_RULE}" if label.strip() else "label: is empty")
     if offer.kind not in KINDS:
         faults.append(f"kind {offer.kind!r} is unknown; {suggestion(offer.kind, KINDS)}")
     texts = {
@@ -444,7 +444,7 @@ def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = Non
     """
     if baseline is None:
         return new_lab(folder, settings)
-    name = f"{BASELINE} / {nfc(read_run(baseline, name=label).name)}"
+    name = f"{BASELINE} / {nfc(label) if label else label_of(read_run(baseline).name)}"
     lab = new_lab(folder, {**settings, "baseline": name})
     offer = Offer(baseline, BASELINE, label, description="Baseline of the lab.")
     try:

@@ -124,8 +124,7 @@ BAD = {
     "label turned": Bad(f"label 'a\\u202eb': {NAMES}", offer={"label": "a\u202eb"}),
     "long label": Bad("at most 60", offer={"label": "x" * 61}),
     "label in capitals": Bad("resembles the team's run 'MINE'", before=((5, "DPRL", "MINE"),)),
-    "tag no name": Bad("run tag '../mine' does not fit a file name", GOOD.replace("mine", "../mine")),
-    "long tag": Bad("(the run's tag; use --label to set another)", GOOD.replace("mine", "m" * 61)),
+    "tag no name": Bad(r"run tag 'a\u2028b' is not a name", GOOD.replace("mine", "a\u2028b")),
     # What is said.
     "description empty": Bad("description: is empty; give a sentence", offer={"description": ""}),
     "description blank": Bad("description: is empty; give a sentence", offer={"description": " \n\t "}),

@@ -24,6 +24,7 @@ from harness.experiments.evaluate import compare, evaluate
 from harness.io.files import data_root
 from harness.labs.check import check
 from harness.labs.form import normal
+from harness.labs.journal import is_name, label_of
 from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import shown
 from harness.labs.standing import standing
@@ -89,6 +90,15 @@ def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make:
     path.write_text("".join(f"{TOPICS[0]} Q0 x{n} {n} {-n} r\n" for n in range(1, 12)))
     said = submit(make(), Offer(path, "A")).notes
     assert any("none of its 11 documents is judged, such as 'x1'" in note for note in said)
+
+
+@pytest.mark.parametrize("tag", ["intfloat/e5-base", "../x", "-x", ".x", "a&b<c>", "m" * 200, "\N{GRINNING FACE}"])
+def test_any_tag_gives_a_label(make: Make, tmp_path: Path, tag: str) -> None:
+    lab, path = make(), run_file(tmp_path / "r.run", 1)
+    path.write_text("".join(f"{line.rsplit(None, 1)[0]} {tag}\n" for line in path.read_text().splitlines()))
+    kept = submit(lab, Offer(path, "A")).submission
+    assert kept.label == label_of(tag) and is_name(kept.label)
+    assert kept.run.is_relative_to(lab.folder / "submissions" / "A") and check(lab) == []
 
 
 def test_what_made_the_run_is_kept_with_it(make: Make, tmp_path: Path) -> None:
