@@ -128,7 +128,7 @@ def test_a_lab_of_before_there_were_steps(conf: Conf, tmp_path: Path, capsys: py
     submit(old, Offer(run_file(tmp_path / "r", 1), "A"))
     assert check(old) == []
     assert set(submissions(old)[0].means.values()) <= {0.0, 0.5, 1.0}
-    commands.submit(run_file(tmp_path / "r", 2), lab.folder, team="A", organiser=True, label="two")
+    commands.submit(str(run_file(tmp_path / "r", 2)), lab.folder, team="A", organiser=True, label="two")
     assert "means are rounded to multiples of 0.5 and" in " ".join(capsys.readouterr().out.split())
 
 

@@ -110,8 +110,8 @@ def test_who_acts(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     """Without a roster a name is enough; with one, the token, or that the organiser says so."""
     lab, run = make(), run_file(tmp_path / "r", 1)
     with pytest.raises(HarnessError, match=r"--team: is missing; .*lab has no roster, so name the team"):
-        commands.submit(run, lab.folder)
-    commands.submit(run, lab.folder, team="A")
+        commands.submit(str(run), lab.folder)
+    commands.submit(str(run), lab.folder, team="A")
     enrol(lab, "A", "B")
     other = run_file(tmp_path / "s", 2)
     for given, said in (
@@ -123,9 +123,9 @@ def test_who_acts(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ({"organiser": True, "team": "C"}, "team 'C': is not on the roster; known: A, B"),
     ):
         with pytest.raises(HarnessError, match=said):
-            commands.submit(other, lab.folder, **given)
-    commands.submit(other, lab.folder, token=token_of("B"))
-    commands.submit(run_file(tmp_path / "t", 3), lab.folder, team="B", organiser=True, label="two")
+            commands.submit(str(other), lab.folder, **given)
+    commands.submit(str(other), lab.folder, token=token_of("B"))
+    commands.submit(str(run_file(tmp_path / "t", 3)), lab.folder, team="B", organiser=True, label="two")
     with pytest.raises(HarnessError, match="team B has no run 'mine2'"):
         commands.withdraw("mine2", lab.folder, token=token_of("B"))
     commands.withdraw("mine", lab.folder, token=token_of("B"))
@@ -215,7 +215,7 @@ def test_a_team_is_known_by_its_pseudonym_and_its_name(make: Make, tmp_path: Pat
     revoke_team(lab, "DPRL")
     assert add_team(lab, "DPRL", now=datetime(2026, 10, 1, tzinfo=UTC))[0] == name
     assert real_names(lab) == {name: "DPRL"}
-    commands.submit(run_file(tmp_path / "r", 1), lab.folder, team="DPRL", organiser=True)
+    commands.submit(str(run_file(tmp_path / "r", 1)), lab.folder, team="DPRL", organiser=True)
     assert act(lab, Refunded, "DPRL", "mine").team == name
     with pytest.raises(HarnessError) as caught:
         add_team(lab, name)
