@@ -60,7 +60,8 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     reader : one of `TOPICS`, or the name of a function (see `harness.collections.foreign`); default: detected from the
         beginning of the file.
     language : ISO 639-3 code of topics that do not specify their language.
-    dollars : which dollar signs of the texts enclose formulas; default: `pandoc` for `trec` and `tsv`, else `pairs`.
+    dollars : which dollar signs of the texts enclose formulas; default: `pandoc` for `trec`, `tsv` and JSON with the
+        names of BEIR or ir_datasets, else `pairs`.
 
     Raises
     ------
@@ -71,8 +72,8 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     form = reader or _topics_form(data, path)
     read = foreign.topics(form) if foreign.named(form) else TOPICS[form]
     found = read(data, str(path), language)
-    rule = dollars or ("pandoc" if form in _PANDOC else "pairs")
-    return topic_files.with_dollars(found, rule) if rule != "pairs" else found
+    rule = dollars or ("pandoc" if form in _PANDOC else None)
+    return topic_files.with_dollars(found, rule) if rule else found
 
 
 def read_judgments(path: Path, reader: str, edition: str) -> Qrels:

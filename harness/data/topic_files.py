@@ -190,11 +190,11 @@ def with_dollars(topics: Topics, dollars: Dollars) -> Topics:
     """
 
     def read(topic: Topic) -> Topic:
-        taken = topic.formulas == numbered("q_", topic.title, topic.body)
+        taken = topic.formulas == numbered("q_", topic.title, topic.body, dollars=topic.dollars)
         formulas = numbered("q_", topic.title, topic.body, dollars=dollars) if taken else topic.formulas
         return replace(topic, formulas=formulas, dollars=dollars)
 
-    return Topics(tuple(map(read, topics)))
+    return replace(topics, topics=tuple(map(read, topics)))
 
 
 _FIELDS = {**dict.fromkeys(("_id", *TOPIC), "id"), **dict.fromkeys(("text", "query"), "title")}
@@ -203,7 +203,8 @@ _FIELDS = {**dict.fromkeys(("_id", *TOPIC), "id"), **dict.fromkeys(("text", "que
 def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
     """Reads JSON lines, or a JSON list of objects, with the fields of `Topic`; `id` and `title` are required.
 
-    Their names may be those of BEIR and ir_datasets (`_id`, `query_id`, `text`, `query`); `metadata` is ignored.
+    Their names may be those of BEIR and ir_datasets (`_id`, `query_id`, `text`, `query`), whose texts are of any
+    subject, so that their dollar signs are read by pandoc's rule; `metadata` is ignored.
     """
     topics = []
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
@@ -222,7 +223,9 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise format_error(path, number, f"not a topic: {error}") from None
         words = (row["id"], row["title"], row.get("body", ""))
-        topics.append((number, Topic(*words, tags, formulas, row.get("language", language), attributes)))
+        dollars: Dollars = "pairs" if found.keys().isdisjoint(_FIELDS) else "pandoc"
+        rest = (tags, formulas, row.get("language", language), attributes)
+        topics.append((number, Topic(*words, *rest, dollars=dollars)))
     return unique(topics, path)
 
 

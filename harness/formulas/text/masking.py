@@ -16,7 +16,7 @@ from functools import cache
 from itertools import count
 
 from harness.errors import HarnessError
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import Dollars, spans
 
 PREFIX = "QZ"
 # Characters that a translation may insert into a placeholder: up to two spaces (also zero-width), dashes or `_`.
@@ -92,12 +92,13 @@ class Integrity:
         return self.kept == self.formulas and not (self.duplicated or self.reordered or self.altered or self.unknown)
 
 
-def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
+def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False, dollars: Dollars = "pairs") -> Masked:
     """Replaces the formulas of a text by placeholders; `harness.formulas.text.delimiters` defines the formulas.
 
     Parameters
     ----------
     blanks : whether to separate placeholders from adjacent text by a space, so that each is a word.
+    dollars : which dollar signs enclose formulas.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False) -> Masked:
     if not re.fullmatch("[A-Z]+", prefix):
         raise HarnessError(f"prefix of placeholders is {prefix!r}, expected capital letters A to Z such as {PREFIX!r}")
     prose, formulas, at = [], [], 0
-    for start, end, _, _ in spans(text):
+    for start, end, _, _ in spans(text, dollars):
         prose.append(text[at:start])
         at = end + len(_DIGITS.match(text, end)[0])  # type: ignore[index]  # it matches nothing, too
         formulas.append(text[start:at])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from harness.errors import HarnessError
+from harness.formulas.text.delimiters import Dollars
 from harness.formulas.text.masking import PREFIX, Integrity, mask, unmask
 from harness.io import checks
 from harness.io.console import say
@@ -24,6 +25,7 @@ def translate(
     *,
     masking: str | None = PREFIX,
     pipeline: str = "ours",
+    dollars: Dollars = "pairs",
 ) -> list[Passage]:
     """Translates texts in order and reports how many formulas were kept, lost, duplicated or moved.
 
@@ -38,6 +40,7 @@ def translate(
     ----------
     source, target : languages, by their ISO 639-3 codes.
     masking : prefix of placeholders; None passes formulas to the translator, without repair.
+    dollars : which dollar signs of the texts enclose formulas; `authors` takes any two.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def translate(
     ask = partial(_asked, translator, source, target)
     if (script := script_of(pipeline, translator)) is not None:
         return authors.translate(texts, script, ask, lambda text, restored: counts(compared(text, restored)), masking)
-    return _ours(texts, ask, translator.whole, masking)
+    return _ours(texts, ask, translator.whole, masking, dollars)
 
 
 def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
@@ -87,15 +90,19 @@ def _asked(translator: Translator, source: str, target: str, texts: Iterable[str
 # ---- ours -------------------------------------------------------------------------------------------------------
 
 
-def _ours(texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, masking: str | None) -> list[Passage]:
-    masked = [mask(text, masking, blanks=True) if masking else None for text in texts]
+def _ours(
+    texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, masking: str | None, dollars: Dollars
+) -> list[Passage]:
+    masked = [mask(text, masking, blanks=True, dollars=dollars) if masking else None for text in texts]
     sent = [text if there is None else there.text for text, there in zip(texts, masked, strict=True)]
     units = [_whole(text) if whole else sentences.split(text) for text in sent]
     found = ask(unit for parts in units for unit, _ in parts if authors.has_words(unit, masking))
     received = ["".join(found.get(unit, unit) + blank for unit, blank in parts) for parts in units]
     passages = []
     for original, gave, got, there, parts in zip(texts, sent, received, masked, units, strict=True):
-        restored, integrity = (got, compared(original, got)) if there is None else unmask(got, there, repair=True)
+        restored, integrity = (
+            (got, compared(original, got, dollars)) if there is None else unmask(got, there, repair=True)
+        )
         lost = () if there is None else integrity.missing
         if lost:
             restored = " ".join([*([restored.rstrip()] if restored.strip() else []), *lost])
@@ -125,15 +132,15 @@ def _whole(text: str) -> list[tuple[str, str]]:
 # ---- both -------------------------------------------------------------------------------------------------------
 
 
-def compared(original: str, restored: str) -> Integrity:
+def compared(original: str, restored: str, dollars: Dollars = "pairs") -> Integrity:
     """Compares the formulas of a text with those of its translation, for texts translated without placeholders."""
-    there = mask(original)
+    there = mask(original, dollars=dollars)
     places: dict[str, list[int]] = defaultdict(list)
     for number, formula in zip(there.numbers, there.formulas, strict=True):
         places[formula].append(number)
     first = {formula: numbers[0] for formula, numbers in places.items()}
     order = []
-    for formula in mask(restored).formulas:
+    for formula in mask(restored, dollars=dollars).formulas:
         if formula in places:
             order.append(places[formula].pop(0) if places[formula] else first[formula])
     return unmask(" ".join(f"{there.prefix}{number}" for number in order), there)[1]

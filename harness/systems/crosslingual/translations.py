@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.data.topics import Topic
 from harness.errors import counted
+from harness.formulas.text.delimiters import Dollars
 from harness.io.console import say
 from harness.io.files import sha256
 from harness.store import code, shards
@@ -66,11 +67,11 @@ def translated(
     """
     script = pipeline.script_of(how, translator)
     how = f"authors-{script}" if script else how  # two names of the same function share artifacts
-    of_language: dict[str, list[Topic]] = {}
+    alike: dict[tuple[str, Dollars], list[Topic]] = {}
     for topic in topics:
-        of_language.setdefault(topic.language, []).append(topic)
+        alike.setdefault((topic.language, topic.dollars), []).append(topic)
     out: dict[str, TranslatedTopic] = {}
-    for language, group in of_language.items():
+    for (language, dollars), group in alike.items():
         if strange := scripts.suspicious(group):
             named = scripts.name_of(language)
             several = counted(len(strange), "topic is", "topics are")
@@ -78,7 +79,7 @@ def translated(
         if language == target and script is None:
             out |= {topic.id: controlled(topic, (topic.title, topic.body)) for topic in group}
             continue
-        out |= _of_language(group, translator, language, target, masking, how)
+        out |= _alike(group, _Translate(translator, language, target, masking, how, dollars))
     return out
 
 
@@ -89,33 +90,30 @@ def of_control(topics: Iterable[Topic], control: Control) -> dict[str, Translate
 
 def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
     """Returns a topic with title and body replaced, and counts how many of its formulas are kept."""
-    title, body = (_compared(*pair) for pair in zip((topic.title, topic.body), texts, strict=True))
+    title, body = (_compared(*pair, topic.dollars) for pair in zip((topic.title, topic.body), texts, strict=True))
     return TranslatedTopic(topic.id, title, body)
 
 
-def _compared(original: str, restored: str) -> Passage:
-    return Passage(original, original, restored, restored, **pipeline.counts(pipeline.compared(original, restored)))
+def _compared(original: str, restored: str, dollars: Dollars) -> Passage:
+    found = pipeline.compared(original, restored, dollars)
+    return Passage(original, original, restored, restored, **pipeline.counts(found))
 
 
-def _of_language(
-    topics: Sequence[Topic],
-    translator: Translator,
-    source: str,
-    target: str,
-    masking: str | None,
-    how: str,
-) -> dict[str, TranslatedTopic]:
+def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTopic]:
+    """Translates topics of one language and one rule for dollar signs."""
+    translator, source, target = work.translator, work.source, work.target
     texts: list[_Texts] = [(topic.id, topic.title, topic.body) for topic in topics]
     spec = {
         "translator": {"name": translator.name, **translator.identity(source, target)},
         "source": source,
         "target": target,
-        "masking": masking,
-        "pipeline": how,
+        "masking": work.masking,
+        "pipeline": work.how,
+        **({"dollars": work.dollars} if work.dollars != "pairs" else {}),
         "topics": sha256(repr(texts).encode("utf-8", "surrogatepass")),
         "code": code.of(__name__, type(translator).__module__),
     }
-    task = partial(shards.Map, work=_Translate(translator, source, target, masking, how))
+    task = partial(shards.Map, work=work)
 
     def join(folder: Path, of: str) -> list[Path]:
         groups = shards.parts(texts, BATCH[translator.whole])
@@ -137,12 +135,12 @@ class _Translate:
     target: str
     masking: str | None
     how: str
+    dollars: Dollars = "pairs"
 
     def __call__(self, part: Sequence[_Texts]) -> bytes:
         both = [text for _, title, body in part for text in (title, body)]
-        found = pipeline.translate(
-            both, self.translator, self.source, self.target, masking=self.masking, pipeline=self.how
-        )
+        how: Any = {"masking": self.masking, "pipeline": self.how, "dollars": self.dollars}
+        found = pipeline.translate(both, self.translator, self.source, self.target, **how)
         topics = (TranslatedTopic(name, *found[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
         return "".join(f"{json.dumps(asdict(topic))}\n" for topic in topics).encode()
 
@@ -150,4 +148,4 @@ class _Translate:
         """Leaves a loaded model behind."""
         whole: Any = self.translator
         fresh = replace(whole) if is_dataclass(whole) and not isinstance(whole, type) else whole
-        return _Translate, (fresh, self.source, self.target, self.masking, self.how)
+        return _Translate, (fresh, self.source, self.target, self.masking, self.how, self.dollars)

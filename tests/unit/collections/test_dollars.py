@@ -154,6 +154,15 @@ def test_a_rule_keeps_formulas_that_a_file_gives(tmp_path: Path) -> None:
     assert ([each.latex for each in topic.formulas], topic.dollars) == (["z"], "pandoc")
 
 
+def test_json_topics_with_the_names_of_beir_are_of_any_subject(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"_id": "q1", "text": "costs $5 or $10"}\n')
+    assert [topic.dollars for rule in (None, "pairs") for topic in read_topics(path, dollars=rule)] == [
+        "pandoc",
+        "pairs",
+    ]
+
+
 def test_texts_for_encoders_follow_the_rule() -> None:
     text = "costs $5 if $x$ or $10"
     document, topic = Document("d", body=text, dollars="pandoc"), Topic("t", text, dollars="pandoc")

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis_tools import examples
 from spoken import Careless, check_accounted
 
+from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.systems.crosslingual.pipeline import PIPELINES, translate
+from harness.systems.crosslingual.translations import translated
 from harness.systems.crosslingual.translators import Passage, Translator
 
 
@@ -57,6 +59,14 @@ def run(text: str, function: Callable[[str], str], pipeline: str = "ours", maski
 def counts(passage: Passage) -> dict[str, int]:
     names = ("formulas", "kept", "repaired", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
     return {name: getattr(passage, name) for name in names if getattr(passage, name)}
+
+
+def test_words_between_amounts_of_money_are_translated() -> None:
+    text = "cuesta $5 o $10 si gana $x$"
+    topics = [Topic("q", text, language="spa", dollars="pandoc"), Topic("r", text, language="spa")]
+    found = translated(topics, Fake(str.upper), "eng", masking="QZ")
+    assert found["q"].title.restored == "CUESTA $5 O $10 SI GANA $x$"
+    assert found["r"].title.restored == "CUESTA $5 o $10 SI GANA $x$"  # as on sites of mathematics
 
 
 def test_the_fake_is_a_translator() -> None:
