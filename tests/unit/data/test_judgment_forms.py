@@ -22,6 +22,7 @@ from harness.cli.score import score
 from harness.collections.load import load_collection
 from harness.collections.readers import beir
 from harness.errors import HarnessError
+from harness.scoring.scorer import Scorer
 
 RUN = "# two topics\nq1 Q0 d1 1 3 s\nq1 Q0 d3 2 2 s\nq1 Q0 d2 3 1 s\nq2 Q0 d1 1 1 s\n"
 ROWS: tuple[tuple[str, str, float], ...] = (
@@ -202,6 +203,13 @@ def test_grades_below_zero_count_as_not_judged(
 
 def by_command(path: Path) -> None:
     score(["a.run"], qrels=path)
+
+
+def test_a_topic_with_grades_below_zero_alone_scores_0() -> None:
+    run = h.Run.from_dict("r", {"q1": {"d1": 1.0, "x": 0.5}})
+    judged = h.Qrels.from_dict("e", {"q1": {"d1": -2}})
+    scores = Scorer(judged, h.load_protocol("trec_eval"), measures=["nDCG", "AP"])(run)
+    assert scores.values.tolist() == [[0.0, 0.0]]
 
 
 LONG = "x" * 256
