@@ -420,7 +420,8 @@ class Scorer:
         return lambda rows: np.unique(ids[rows], return_inverse=True)[1].astype(np.float64)
 
     def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> Ranked:
-        gain, relevant = self._gain[found], self._relevant[found]
+        at = np.maximum(found, -1)  # POOLED need not be the place of a judgment
+        gain, relevant = self._gain[at], self._relevant[at]
         if not judged.all():
             gain, relevant = np.where(judged, gain, 0.0), relevant & judged
         pooled = None if self._pooled is None else found == POOLED
