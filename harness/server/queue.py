@@ -134,8 +134,11 @@ class Queue:
         with self.database.transaction() as session:
             session.alone()
             same = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE team = ? AND key = ?", team, key)
-            waiting = session.rows(f"SELECT COUNT(*) FROM uploads WHERE team = ? AND {_WAITING}", team)[0][0]
-            if not same and waiting < MOST_WAITING:
+            waiting, held = (
+                session.rows(f"SELECT COUNT(*) FROM uploads WHERE team = ? AND {which}", team)[0][0]
+                for which in (_WAITING, "state = 'held'")
+            )
+            if not same and waiting + held < MOST_WAITING:
                 if not (self.folder / id_ / file).is_file():
                     raise FileNotFoundError(id_)
                 if not waiting:
@@ -152,7 +155,9 @@ class Queue:
         if found is None or found.id != id_:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
         if found is None:
-            raise HarnessError(f"team {team}: {waiting} uploads are waiting to be scored; wait until they are")
+            many = f"{waiting + held} uploads are waiting to be scored"
+            asked = f", {held} of them for the organisers; write to them" if held else "; wait until they are"
+            raise HarnessError(f"team {team}: {many}{asked}")
         if found.sha256 != sha256 or found.fields != json.loads(json.dumps(fields)):
             raise HarnessError(f"the idempotency key {key!r} was used for another upload; choose another key")
         return found
