@@ -224,8 +224,8 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
             raise format_error(path, number, f"not a topic: {error}") from None
         words = (row["id"], row["title"], row.get("body", ""))
         dollars: Dollars = "pairs" if found.keys().isdisjoint(_FIELDS) else "pandoc"
-        rest = (tags, formulas, row.get("language", language), attributes)
-        topics.append((number, Topic(*words, *rest, dollars=dollars)))
+        spoken = row.get("language", language)
+        topics.append((number, Topic(*words, tags, formulas, spoken, attributes, dollars=dollars)))
     return unique(topics, path)
 
 

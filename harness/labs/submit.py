@@ -155,6 +155,8 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
         raise OfferError(*dict.fromkeys(faults))
     run, text = kept
     notes += [str(warning) for warning in read.warnings]
+    if offer.label is None and details.label != nfc(read.name):
+        notes.append(f"tag {read.name!r} is no label: kept as {details.label!r}; choose a label with --label")
     with lab.guarded():
         bench = bench or lab.task()
         judged = set(bench.scorer.qrels.topics)

@@ -77,13 +77,13 @@ def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.C
     judged = load_collection("secret").qrels()
     ids = {doc.decode() for doc in judged.doc.tolist()}
     baseline = part(tmp_path, "shuffle", 4, "chance")
-    commands.new(folder, "secret", cap=4, baseline=baseline, corpus="mini-answers", least_results=1)
+    commands.new(folder, "secret", cap=4, baseline=str(baseline), corpus="mini-answers", least_results=1)
     enrol(read_lab(folder), "A", "B")
     brought = {"chance": ("shuffle", 4), "a1": ("overlap", 2), "a2": ("overlap-title", 3), "b1": ("overlap", 3)}
     for tag, team in (("a1", "A"), ("a2", "A"), ("b1", "B")):
         name, keep = brought[tag]
         commands.submit(
-            part(tmp_path, name, keep, tag), folder, team=team, token=token_of(team), description="made here"
+            str(part(tmp_path, name, keep, tag)), folder, team=team, token=token_of(team), description="made here"
         )
     commands.withdraw("a2", folder, token=token_of("A"))
     commands.primary("a1", folder, token=token_of("A"))
@@ -93,23 +93,25 @@ def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.C
     # Everything that goes wrong: runs, then judgments, then kept scores.
     odd = tmp_path / "runs" / "odd.run"
     odd.write_text("M.1 Q0 unheard-of 1 high odd\nM.9999 Q0 x 1 1 odd\n")
-    printed += refused(lambda: commands.submit(odd, folder, token=token_of("B")))
-    printed += (printed_of_b := refused(lambda: commands.submit(tmp_path / "runs/a1.run", folder, token=token_of("B"))))
+    printed += refused(lambda: commands.submit(str(odd), folder, token=token_of("B")))
+    printed += (
+        printed_of_b := refused(lambda: commands.submit(str(tmp_path / "runs/a1.run"), folder, token=token_of("B")))
+    )
     assert "submitted before by another team; nothing was stored" in printed_of_b
     whole = secret.read_bytes()
     last = whole.splitlines()[-1].decode()
     fresh = part(tmp_path, "overlap", 4, "fresh")
     for damaged in (whole + last.encode() + b"\n", whole + f"{last.split()[0]} 0 a1088 high\n".encode(), b""):
         secret.write_bytes(damaged)
-        printed += (hidden := refused(lambda: commands.submit(fresh, folder, token=token_of("B"))))
+        printed += (hidden := refused(lambda: commands.submit(str(fresh), folder, token=token_of("B"))))
         assert "the reason may reveal private judgments; organisers see it with 'harness lab check'" in hidden
         with pytest.raises(HarnessError, match=r"qrels.txt"):  # they do
             check(lab)
     secret.write_bytes(whole.replace(b"M.1 0", b"M.1001 0").replace(b"M.1\t0", b"M.1001\t0"))
-    printed += refused(lambda: commands.submit(fresh, folder, token=token_of("B")))
+    printed += refused(lambda: commands.submit(str(fresh), folder, token=token_of("B")))
     secret.write_bytes(whole)
     (folder / "private" / "A" / "a1.v1" / "scores.json").write_text("{}")
-    commands.submit(fresh, folder, token=token_of("A"))
+    commands.submit(str(fresh), folder, token=token_of("A"))
     last_said = capsys.readouterr()
     printed += last_said.out + last_said.err
     assert "scored again from" in printed

@@ -96,8 +96,10 @@ def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make:
 def test_any_tag_gives_a_label(make: Make, tmp_path: Path, tag: str) -> None:
     lab, path = make(), run_file(tmp_path / "r.run", 1)
     path.write_text("".join(f"{line.rsplit(None, 1)[0]} {tag}\n" for line in path.read_text().splitlines()))
-    kept = submit(lab, Offer(path, "A")).submission
+    receipt = submit(lab, Offer(path, "A"))
+    kept = receipt.submission
     assert kept.label == label_of(tag) and is_name(kept.label)
+    assert any("is no label: kept as" in note for note in receipt.notes)
     assert kept.run.is_relative_to(lab.folder / "submissions" / "A") and check(lab) == []
 
 
