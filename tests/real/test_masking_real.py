@@ -18,11 +18,11 @@ LANGUAGES = ("ces-paper", "ces", "eng", "hin", "hrv", "npi", "pes", "spa")
 # Topics in which the organisers' marks and the dollars part, with both counts. Markup of these was damaged when `<` in
 # a formula was taken for a tag (its end and the prose after it are missing or within the formula), or the dollars are.
 DAMAGED = {
-    "A.226": (5, 10),
-    "A.243": (5, 10),
-    "A.258": (9, 12),
-    "A.276": (5, 6),
-    "A.281": (11, 13),
+    "A.226": (11, 10),
+    "A.243": (11, 10),
+    "A.258": (13, 12),
+    "A.276": (7, 6),
+    "A.281": (14, 13),
     "A.320": (15, 16),
     "A.332": (47, 48),
     "A.335": (7, 5),

@@ -202,7 +202,8 @@ def test_repeated_formulas_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("latex", "plain"),
     [
-        (r"a &lt b", r"a &lt b"),
+        (r"a &lt b", "a < b"),
+        (r"a &lt & b", r"a &lt & b"),
         (r"a&b;c", "a&b;c"),
         (r"1&amp;2&quot;", '1&2"'),
         (r"\&lt;", r"\<"),

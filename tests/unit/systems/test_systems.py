@@ -228,8 +228,8 @@ class Older:
         ({"_target_": f"{SIMPLE}.Overlap", "title_only": 1}, "f: key 'title_only' is 1, expected true or false"),
         ({"_target_": f"{SIMPLE}.Overlap", "name": None}, "f: key 'name' is None, expected text"),
         (
-            {"_target_": f"{SIMPLE}.Overlap", "name": "../x"},
-            "f: key 'name' is '../x', which does not fit a file name: ",
+            {"_target_": f"{SIMPLE}.Overlap", "name": "a\n"},
+            r"f: key 'name' is 'a\n', which is no tag of a run: ",
         ),
         ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
         ({"_target_": f"{__name__}.ranks"}, f"f: key '_target_': {__name__}.ranks ranks by itself, "),
@@ -302,7 +302,7 @@ def test_what_a_system_says_is_passed_on() -> None:
             return []
 
     built = Built(Saying(name="../x"))
-    assert built.name == "Saying"
+    assert built.name == "../x"  # any tag of a run
     assert (built.reads(), built.notes(), built.trains_without()) == (
         {"table": "1"},
         ("Made of tables.",),
@@ -342,7 +342,7 @@ def test_settings_stand_above_the_configuration() -> None:
         ({"dept": 1}, "key 'dept' is unknown to harness.systems.lexical.system.BM25; did you mean 'depth'?"),
         ({"depth": "5"}, "key 'depth' is '5', expected a whole number"),
         ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"name": "a b"}, "key 'name' is 'a b', which does not fit a file name: "),
+        ({"name": "a b"}, "key 'name' is 'a b', which is no tag of a run: "),
         ({"view": WORK}, "settings that no YAML file can hold: Object of type PosixPath is not JSON serializable; "),
         ({"k1": math.nan}, "settings that no YAML file can hold: "),
     ],

@@ -364,8 +364,3 @@ RBC = {"method": "rbc"}
 def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> None:
     mapping = {"_target_": "harness.systems.fusion.system.Fusion", "runs": TWO, **how}
     assert message(lambda: build_system(mapping, "c.yaml")) == f"c.yaml: {fault}"
-
-
-def test_a_name_that_fits_no_file_is_refused(files: Mapping[str, str]) -> None:
-    system = Fusion([files["good"], files["poor"]], name="../x")
-    assert "run name '../x' does not fit a file name" in message(lambda: system(Request(TOPICS, None, WORK)))
