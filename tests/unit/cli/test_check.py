@@ -283,7 +283,7 @@ def test_the_hook(here: Path) -> None:
     assert hook["language"] == "python"
     command = [*shlex.split(hook["entry"]), *files]
     done = subprocess.run(command, cwd=here, env=environment(here), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout.splitlines()[0] == "bad.run:1: error: score 'NaN' is not a finite number [format]"
 
 
