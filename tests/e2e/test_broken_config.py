@@ -82,12 +82,6 @@ COLLECTIONS: dict[str, tuple[str, str, str]] = {
 }
 
 DATA: dict[str, tuple[str, str, str]] = {
-    "grade with a fraction": ("judged.txt", "T1 0 a 2.5\n", "{here}/judged.txt:1: grade 2.5 is not a whole number"),
-    "grade below zero": (
-        "judged.txt",
-        "T1 0 a 1\nT1 0 b -1\n",
-        "{here}/judged.txt:2: grade -1 is negative, expected 0 or more",
-    ),
     "judged twice": (
         "judged.txt",
         "T1 0 a 1\nT1 0 a 0\n",

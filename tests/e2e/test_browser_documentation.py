@@ -75,6 +75,7 @@ def test_every_page(site: Path, visit: Open, part: int) -> None:
 def test_the_search_works_from_disk(site: Path, visit: Open) -> None:
     page = visit(site / "index.html")
     page.locator("input.md-search__input").click()
+    page.wait_for_selector(".md-search-result__meta:has-text('Type to start searching')")  # the index is loaded
     page.keyboard.type("Bonferroni")  # the search listens to keys
     page.wait_for_selector(".md-search-result__item")
     assert "Bonferroni" in page.locator(".md-search-result__list").inner_text()

@@ -69,4 +69,4 @@ def test_rankings_differ_only_by_the_rounded_lengths_of_documents(rankings: Mapp
     assert overlap > 0.999
     tau, overlap, _ = agreement(rankings["bm25"], rankings["lucene"])
     assert tau == pytest.approx(0.976, abs=0.002)
-    assert overlap == pytest.approx(0.974, abs=0.005)
+    assert overlap == pytest.approx(0.968, abs=0.005)
