@@ -117,7 +117,7 @@ def test_the_long_map_of_one_run(place: Place) -> None:
         place.write(f"../told/{name}", shards[3])
     done = place.run(*MAP, *JOBLIB, "reuse=false", "jobs=3")
     assert done.code == 0, done.err
-    assert "jobs of lengths-shards: " in done.err
+    assert "hydra/launcher=joblib: " in done.err  # says that a process ended; a fast machine prints no progress
     assert (told / "lengths").read_bytes() == lengths
     assert runs_in(place.here) == alone
     again = Counter(first for first, *_ in calls(place.here))
