@@ -481,9 +481,7 @@ def test_a_randomization_test_can_find_something_in_a_large_family() -> None:
     assert found.rows[0].significant_bonferroni
     assert "105,000 sign flips" in found.correction
     assert compare(runs, family=525).permutations == 10_000  # beside the t-test
-    with pytest.raises(
-        HarnessError, match=r"10,000 sign flips give no corrected p below 0\.05 in a family of 525"
-    ):
+    with pytest.raises(HarnessError, match=r"10,000 sign flips give no corrected p below 0\.05 in a family of 525"):
         compare(runs, test="randomization", family=525, permutations=10_000)
     with pytest.raises(HarnessError, match="draw at least 10,500, or use"):
         compare(runs, test="randomization", family=525, permutations=10_499)
