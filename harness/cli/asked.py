@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from harness.io.names import check_name
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
     from harness.experiments.evaluate import Evaluation
+    from harness.experiments.task import Task
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,6 @@ def note_unless(quiet: bool) -> Callable[[str], None]:
 
 def evaluate(asked: Asked) -> Evaluation:
     """Reads, checks and scores the runs; prints coverage and warnings."""
-    from harness.collections.corpora import load_corpus
     from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection, local_collection
     from harness.experiments.evaluate import cautions, evaluate_files
@@ -72,23 +73,23 @@ def evaluate(asked: Asked) -> Evaluation:
     mapping = None
     if asked.keys not in (None, "none"):
         mapping = read_key_pairs(Path(str(asked.keys)))
-    if asked.corpus is None:
-        made = [made_on(beside(path)) for path in paths]
-        for name in dict.fromkeys(made):
-            if name in config.names("corpus") and load_corpus(name).files():
-                many = made.count(name)
-                were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
-                asked.note(f"{were} made on corpus {name}; --corpus {name} restricts the judgments to its documents")
     find_readers(collection, asked.corpus)
-    found = task(
+    as_asked = partial(
+        task,
         collection,
-        asked.corpus,
         edition=asked.edition,
         protocol=asked.protocol,
         measures=wanted,
         keys=mapping,
         ids_are_keys=asked.keys == "none",
     )
+    found = as_asked(asked.corpus)
+    made = [made_on(beside(path)) for path in paths] if asked.corpus is None else []
+    for name in dict.fromkeys(made):
+        if name in config.names("corpus") and (lost := _lost(name, as_asked)):
+            many = made.count(name)
+            were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
+            asked.note(f"{were} made on corpus {name}{lost}; --corpus {name} restricts the judgments to its documents")
     evaluation = evaluate_files(found, paths, names=names, format=asked.format, lines=asked.lines)
     if (said := evaluation.coverage_sentence()) and not asked.json:
         out(said)
@@ -100,6 +101,21 @@ def evaluate(asked: Asked) -> Evaluation:
             if unjudged := scores.counts["topics without judgments"]:
                 asked.note(f"{scores.run}: {counted(unjudged, 'topic')} without judgments, not counted")
     return evaluation
+
+
+def _lost(name: str, as_asked: Callable[[str], Task]) -> str:
+    """Returns in words how many topics a corpus leaves without a relevant document; empty if it has all judged ones."""
+    from harness.collections.corpora import load_corpus
+
+    corpus = load_corpus(name)
+    if corpus.state() != "here":
+        return ", which is not here"
+    whole = as_asked(name)
+    coverage, protocol = whole.coverage, whole.scorer.protocol
+    if coverage is None or coverage.complete:
+        return ""
+    lost = coverage.topics - coverage.relevant_from(protocol.relevant_from)
+    return f", where {lost:,} of {counted(coverage.topics, 'judged topic')} have no relevant document"
 
 
 def find_readers(collection: Collection, corpus: str | None) -> None:

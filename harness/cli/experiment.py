@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,12 @@ from harness.cli.cells import (
 from harness.cli.overrides import GROUPS, checked_overrides, gist
 from harness.cli.run import check, name_of, run_suffix, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
+from harness.collections import same_topics
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, SystemRaisedError, gather, refuse, suggestion
+from harness.errors import HarnessError, SystemRaisedError, counted, gather, refuse, suggestion
 from harness.experiments import experiment as plan
 from harness.experiments.composing import composer
-from harness.experiments.experiment import Cell, Experiment, load_experiment
+from harness.experiments.experiment import Cell, Experiment, Labels, load_experiment
 from harness.experiments.forecast import Forecast, forecast_lines
 from harness.experiments.overrides import SETS, key_of
 from harness.experiments.produce import check_untrained
@@ -76,6 +78,7 @@ def experiment(cfg: DictConfig) -> Finished | None:
     chosen = found.restricted(cells, settings.only)
     with without_downloads("a dry run downloads nothing") if settings.dry else nullcontext():
         planned = _composed(chosen, _suffixes(cells, scale), settings)
+        _check_chosen_blindly(found, planned, name)
         missing = [] if settings.scale else _missing_at_full(found, planned)
         if not settings.only:  # a part may have none of the topics
             _check_pages(found, planned, name)
@@ -258,6 +261,33 @@ def _check_files(planned: Iterable[Planned]) -> None:
         if same != spec:
             both, right = f"{in_words(before)} and {in_words(each.cell)}", "give one of them a system.name of its own"
             raise HarnessError(f"experiment: {both} are different runs of one name, {name!r}; {right}")
+
+
+def _check_chosen_blindly(found: Experiment, planned: Iterable[Planned], name: str) -> None:
+    """Raises HarnessError if settings or seeds are to be chosen on the topics that they are reported on."""
+    marks: dict[tuple[str, str | None], same_topics.Marks] = {}
+    sets: dict[Labels, dict[str, tuple[str, str | None]]] = {}
+    for each in planned:
+        labels, settings = each.cell.labels, each.settings
+        by_sets = (
+            found.tune_on == "sets" if each.cell.point else found.seeds is not None and found.seeds.best == "others"
+        )
+        if by_sets and found.part(labels):
+            at = (name_of(settings.collection), settings.edition)
+            sets.setdefault(found.row(labels), {})[found.part(labels)] = at
+    faults = []
+    for one, other in dict.fromkeys(pair for of in sets.values() for pair in combinations(of.items(), 2)):
+        try:
+            marks |= {at: same_topics.marks_of(*at) for _, at in (one, other) if at not in marks}
+        except HarnessError:  # which the cells of the collection report
+            continue
+        if same := same_topics.shared(marks[one[1]], marks[other[1]]):
+            number = counted(len(same), "such topic")
+            faults.append(
+                f"experiment {name}: settings or seeds of {one[0]!r} are chosen on {other[0]!r}, which has "
+                f"{same_topics.in_words(same)} ({number}); name sets of other topics in 'pool', or tune on halves"
+            )
+    refuse(faults)
 
 
 def _check_pages(found: Experiment, planned: Iterable[Planned], name: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from harness.cli.settings import RunSettings, checked, fixed, import_from_here, sweep_folder, swept, unvaried
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
+from harness.collections.same_topics import in_words, marks_of, shared
 from harness.errors import HarnessError, counted, suggestion
 from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
@@ -72,20 +73,13 @@ def check(settings: RunSettings, sweeping: bool) -> None:
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
-        reported = _judged(name_of(settings.collection), settings.edition)
+        reported = marks_of(name_of(settings.collection), settings.edition)
         for name in settings.tune:
-            collection, _, edition = name.partition("/")
-            if shared := reported & _judged(collection, edition or None):
+            if same := shared(reported, marks_of(name)):
                 raise HarnessError(
-                    f"run: key 'tune': {name} judges topic {min(shared)!r}, which is to be reported "
-                    f"({counted(len(shared), 'such topic')}); tune on other topics"
+                    f"run: key 'tune': {name} judges {in_words(same)}, which is to be reported "
+                    f"({counted(len(same), 'such topic')}); tune on other topics"
                 )
-
-
-def _judged(name: str, edition: str | None) -> frozenset[str]:
-    """Returns the topics that an edition judges, which are those that its means are over; all if it is private."""
-    collection = load_collection(name)
-    return collection.topics().ids() if collection.withheld(edition) else frozenset(collection.qrels(edition).topics)
 
 
 def check_needs(settings: RunSettings) -> None:

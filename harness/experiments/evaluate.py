@@ -311,7 +311,7 @@ def compare(
     alpha: float = 0.05,
     family: int | None = None,
     test: stats.Test = "t",
-    permutations: int = stats.PERMUTATIONS,
+    permutations: int | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Tests the runs of an evaluation against a baseline, or all pairs.
@@ -324,7 +324,8 @@ def compare(
     alpha : level of significance.
     family : number of tests to correct for; default: the tests made (pairs times measures).
     test : the corrected test: paired t-test (`"t"`), or Fisher's randomization test (`"randomization"`).
-    permutations : number of sign flips that the randomization test draws if it cannot enumerate all.
+    permutations : number of sign flips that the randomization test draws if it cannot enumerate all; None: 10,000, or
+        more if the correction needs them, see `harness.scoring.compare`.
     seed : seed of these draws.
 
     Raises

@@ -9,6 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.collections import same_topics
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
@@ -252,7 +253,7 @@ def _work(
     task = _untrained(built, task)
     judgments = _judgments(training, task)
     pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
-    shared = _shared(task.topics, judgments, allow_test_judgments)
+    shared = _shared(task, training, judgments, allow_test_judgments)
     spec = _spec(built, task, judgments, pool, suffix)
     check_untrained(built, collection, edition)  # repeated, since models are known only after they were fetched
     # Points of a sweep over several of our systems are compared, so all our code counts as one input.
@@ -398,16 +399,25 @@ def _path(configuration: object, key: str) -> tuple[str, ...]:
     return (key,)
 
 
-def _shared(topics: Topics, training: Qrels | None, allowed: bool) -> frozenset[str]:
+def _shared(
+    task: Task, training: Sequence[str] | Qrels | None, judgments: Qrels | None, allowed: bool
+) -> frozenset[str]:
     """Returns the topics of the task that the training judgments contain; raises HarnessError unless allowed."""
-    shared = topics.ids() & set(training.topics) if training is not None else frozenset()
-    if shared and not allowed:
-        such = counted(len(shared), "such topic")
+    if judgments is None:
+        return frozenset()
+    same = {topic: topic for topic in sorted(task.topics.ids() & set(judgments.topics))}
+    named = [] if training is None or isinstance(training, Qrels) else several(training)
+    if named and not same:
+        reported = same_topics.marks_of(task.collection, task.scorer.qrels.edition)
+        for name in named:
+            same |= same_topics.shared(reported, same_topics.marks_of(name))
+    if same and not allowed:
+        such = counted(len(same), "such topic")
         raise HarnessError(
-            f"training: the judgments contain topic {min(shared)!r} of the task ({such}); "
+            f"training: the judgments contain {same_topics.in_words(same)} of the task ({such}); "
             "train on other topics, or set allow_test_judgments=true, which marks the run"
         )
-    return shared
+    return frozenset(same)
 
 
 def _ours(system: Built) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.collections.same_topics import groups, marks_of
 from harness.errors import HarnessError
 from harness.experiments.experiment import FULL, Cell, Experiment, Labels, said_of
 from harness.experiments.task import Task
@@ -169,11 +170,13 @@ class Results:
     def _of_halves(self, row: Labels, part: str) -> Chosen | None:
         """Combines the halves of a set of topics, each with the settings that are best on the other half."""
         measure = self.experiment.measures[0]
-        runs = {_name(outcome): outcome.scores for outcome in self.of(row, part)}
-        first = next(iter(runs.values()), None)
-        if first is None or None in runs.values():
+        outcomes = self.of(row, part)
+        runs = {_name(outcome): outcome.scores for outcome in outcomes}
+        first, scored = next(iter(runs.values()), None), outcomes[0].task if outcomes else None
+        if first is None or None in runs.values() or scored is None:
             return None
-        odd = odd_topics(first.topics)
+        (group,) = groups(marks_of(scored.collection, scored.scorer.qrels.edition))
+        odd = odd_topics(first.topics, group)
         values, names = np.array(first.values), []
         for half, other in ((odd, ~odd), (~odd, odd)):
             means = {name: _mean(scores.column(measure)[other]) for name, scores in runs.items() if scores is not None}
@@ -183,7 +186,8 @@ class Results:
                 return None
             values[half] = chosen.values[half]
             names.append(best)
-        name = names[0] if names[0] == names[1] else f"{names[0]} (odd topics); {names[1]} (even)"
+        of = "groups" if len(set(group.values())) < len(group) else "topics"
+        name = names[0] if names[0] == names[1] else f"{names[0]} (odd {of}); {names[1]} (even)"
         made = replace(first, run=said_of(row), values=values, run_sha256="", counts={})
         return Chosen(name, made, math.nan, len(runs), ("the other half of the topics",))
 
@@ -352,14 +356,26 @@ class Results:
         return (*((self.unpooled,) if self.unpooled else ()), *self._tested[2])
 
 
-def odd_topics(topics: Sequence[str]) -> npt.NDArray[np.bool_]:
+def odd_topics(topics: Sequence[str], group: Mapping[str, int]) -> npt.NDArray[np.bool_]:
     """Returns which topics have odd numbers at the end of their ids; every other topic if some have no number.
+
+    If topics ask the same, every other group of such topics, in the order of the topics.
+
+    Parameters
+    ----------
+    group : topic -> number of its group of topics that ask the same, see `harness.collections.same_topics`.
 
     Examples
     --------
-    >>> odd_topics(["B.1", "B.4", "B.5"]).tolist()
+    >>> odd_topics(["B.1", "B.4", "B.5"], {"B.1": 0, "B.4": 1, "B.5": 2}).tolist()
     [True, False, True]
+    >>> odd_topics(["B.1", "B.2", "B.3"], {"B.1": 0, "B.2": 0, "B.3": 1}).tolist()
+    [True, True, False]
     """
+    of = [group.get(topic, topic) for topic in topics]
+    place = {number: at for at, number in enumerate(dict.fromkeys(of))}
+    if len(place) < len(topics):
+        return np.array([place[number] % 2 == 0 for number in of], dtype=bool)
     found = [re.search(r"\d+$", topic) for topic in topics]
     numbers = [int(match[0]) for match in found if match is not None]
     if len(numbers) < len(topics):

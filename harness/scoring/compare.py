@@ -23,7 +23,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring.protocol import Protocol
-from harness.scoring.randomization import child_seed, sign_flips
+from harness.scoring.randomization import check_flips, child_seed, flips_for, sign_flips
 from harness.scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ VERSION = 2
 # Differences of topic values and of means below this count as 0: far below any published digit, far above float64
 # rounding errors.
 TOLERANCE = 1e-12
-PERMUTATIONS = 10_000  # sign flips drawn for a randomization test
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def compare(
     alpha: float = 0.05,
     family: int | None = None,
     test: Test = "t",
-    permutations: int = PERMUTATIONS,
+    permutations: int | None = None,
     seed: int = 0,
     power: float = 0.8,
     confidence: float = 0.95,
@@ -155,24 +154,28 @@ def compare(
     family : number of tests to correct for; None: the number of rows. A larger number includes tests made elsewhere.
     test : test whose p is corrected and decides significance.
     permutations : sign flips drawn per row; if the non-zero differences have no more sign flips, all are enumerated.
+        None: 10,000, and for the randomization test as many as a corrected p of alpha needs, 10 x family / alpha.
 
     Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a
-    pair with fewer than two common topics, an option out of its range.
+    pair with fewer than two common topics, an option out of its range, too few permutations for any significance.
     """
     identity = common_identity(scores)
     runs = {score.run: score for score in scores}
     tested = _pairs(list(runs), baseline, pairs)
     used = common_measures(scores, measures)
     count = len(tested) * len(used)
+    family = count if family is None else family
     plan = Comparison(
         rows=(),
         baseline=baseline,
-        family=count if family is None else family,
+        family=family,
         test=test,
         alpha=alpha,
         confidence=confidence,
         power=power,
-        permutations=permutations,
+        permutations=flips_for(family if test == "randomization" else 1, alpha)
+        if permutations is None
+        else permutations,
         seed=seed,
         **identity,
     )
@@ -212,6 +215,8 @@ def _check_options(plan: Comparison, count: int) -> None:
         raise HarnessError(f"permutations: {plan.permutations} is less than 1")
     if plan.test not in TESTS:
         raise HarnessError(f"unknown test {plan.test!r}; {suggestion(plan.test, TESTS)}")
+    if plan.test == "randomization":
+        check_flips(plan.permutations, plan.family, plan.alpha)
     if plan.family < count:
         raise HarnessError(f"family: {plan.family} is less than the {count} tests compared here; give {count} or more")
 

@@ -13,8 +13,30 @@ import math
 import numpy as np
 
 from harness.data.columns import Floats
+from harness.errors import HarnessError
 
 CHUNK_WORDS = 1 << 18  # 2 MiB of random sign bits at a time
+LEAST, MOST = 10_000, 20_000_000  # flips drawn per test; the most take half a second with 77 topics
+BEYOND = 10  # flips expected to be as extreme where the corrected p is alpha, which makes its error a third of it
+
+
+def flips_for(family: int, alpha: float) -> int:
+    """Returns how many sign flips to draw, so that p can be significant after Bonferroni's correction.
+
+    >>> flips_for(4, 0.05), flips_for(525, 0.05)
+    (10000, 105000)
+    """
+    return max(LEAST, min(MOST, math.ceil(BEYOND * family / alpha))) if alpha > 0 else LEAST
+
+
+def check_flips(drawn: int, family: int, alpha: float) -> None:
+    """Raises HarnessError if so few sign flips are drawn that no corrected p is below alpha, or too many."""
+    if family / alpha - 1 < drawn <= MOST:
+        return
+    least = math.floor(family / alpha)
+    why = f"give no corrected p below {alpha:g} in a family of {family:,} tests" if drawn <= MOST else "are too many"
+    right = f"draw at least {least:,}" if least <= MOST else "test fewer pairs or measures"
+    raise HarnessError(f"permutations: {drawn:,} sign flips {why}; {right}, or use the t-test")
 
 
 def child_seed(seed: int, a: str, b: str, measure: str) -> int:

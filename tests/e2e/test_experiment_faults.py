@@ -62,6 +62,23 @@ def test_what_a_system_would_refuse(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_settings_are_not_chosen_on_the_reported_topics(place: Place) -> None:
+    """Two sets of one collection's topics are no other topics, whatever their names."""
+    experiment = {
+        "title": "t",
+        "shared": ["corpus=mini-answers", "system=bm25"],
+        "axes": {"language": {"one": ["collection=mini-task1"], "other": ["collection=mini-task1", "system.b=0"]}},
+        "conditions": {"tuned": {"overrides": [], "tune": {"system.k1": [1, 2]}}},
+        "pool": "language",
+        "measures": ["nDCG"],
+    }
+    place.write("conf/experiment/same.yaml", yaml.safe_dump(experiment))
+    done = place.run("run", "experiment=same")
+    said = "settings or seeds of 'one' are chosen on 'other', which has topic 'M.1' (42 such topics)"
+    assert (done.code, said in done.err, (place.here / "runs").exists()) == (2, True, False)
+
+
+@pytest.mark.slow
 def test_seeds_that_are_no_numbers(place: Place) -> None:
     seeds = {"key": "system.seed", "values": [1, "x", 1.5]}
     shared = [*SHARED, "rerank=true"]

@@ -13,6 +13,9 @@ import pytest
 import yaml
 from tools import Place, table
 
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+
 MINI = ("collection=mini-task1", "corpus=mini-answers")
 POSTS = """<?xml version="1.0" encoding="utf-8"?>
 <posts>
@@ -242,10 +245,27 @@ def test_a_damaged_artefact_can_be_listed_and_deleted(place: Place) -> None:
 def test_a_run_of_a_part_is_not_scored_on_the_whole_without_a_word(place: Place) -> None:
     place.good("run", *MINI, "system=overlap", "formats=[json]")
     assert place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err == ""
+    # One answer in twelve, of which some lose all relevant ones.
+    whole, found = load_collection("mini-task1").qrels().to_dict(), load_corpus("mini-answers")
+    kept = {document.id: document for number, document in enumerate(found) if number % 12 == 0}
+    rows = [json.dumps({"id": name, "body": document.body}) for name, document in kept.items()]
+    place.write("conf/corpus/some.jsonl", "\n".join(rows) + "\n")
+    place.write(
+        "conf/corpus/some.yaml",
+        "name: some\ntitle: t\nlicence: CC0\nfile: {file: some.jsonl}\nfields: {id: id, body: body}\n",
+    )
+    lost = sum(not any(grade > 1 and doc in kept for doc, grade in judged.items()) for judged in whole.values())
+    assert 0 < lost < 42
+    place.good("run", "collection=mini-task1", "corpus=some", "system=overlap", "formats=[json]")
+    said = place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err
+    assert said.splitlines()[0] == (
+        f"runs/mini-task1/overlap.run was made on corpus some, where {lost} of 42 judged topics have no relevant "
+        "document; --corpus some restricts the judgments to its documents"
+    )
     side = place.here / "runs/mini-task1/overlap.ir-metadata.yml"
-    side.write_text(side.read_text().replace("name: mini-answers", "name: mse-pages"))
+    side.write_text(side.read_text().replace("name: some", "name: mse-pages"))
     said = place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err
     assert said == (
-        "runs/mini-task1/overlap.run was made on corpus mse-pages; "
+        "runs/mini-task1/overlap.run was made on corpus mse-pages, which is not here; "
         "--corpus mse-pages restricts the judgments to its documents\n"
     )

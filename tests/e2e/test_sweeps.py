@@ -57,15 +57,16 @@ def summary(place: Place) -> dict[str, bytes]:
 
 
 def other_collection(place: Place, shift: int = 0) -> None:
-    """A second collection over the mini corpus: some of its topics under other ids, with their judgments."""
+    """A second collection over the mini corpus: some topics in other words, one more judgment each."""
     from harness.collections.load import load_collection
 
     mini = load_collection("mini-task1")
     chosen = list(mini.topics())[:8]
     names = {topic.id: f"X.{number + shift}" for number, topic in enumerate(chosen)}
-    rows = [{"id": names[topic.id], "title": topic.title, "body": topic.body} for topic in chosen]
+    rows = [{"id": names[topic.id], "title": f"Asked anew: {topic.title}", "body": topic.body} for topic in chosen]
     place.write("conf/x-topics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     judged = [(names[t], d, g) for t, docs in mini.qrels().to_dict().items() if t in names for d, g in docs.items()]
+    judged += [(name, f"more-{name}", 2) for name in names.values()]  # other relevant documents: other topics
     place.write("conf/x-qrels.txt", "".join(f"{topic}\t0\t{doc}\t{grade:g}\n" for topic, doc, grade in judged))
     mapping = {
         "name": "other",
@@ -400,13 +401,13 @@ def results(place: Place) -> dict[str, Any]:
 @pytest.mark.heavy
 @needs_optuna
 def test_a_search_ends_near_the_maximum_and_the_same_command_adds_nothing(place: Place) -> None:
-    """nDCG′ is 0.8603 for b near 0, and falls to 0.77 to 0.81 from 0.6 on."""
+    """nDCG′ is 0.8591 for b near 0, and falls to 0.77 to 0.81 from 0.6 on."""
     arguments = (*SEARCH, "hydra.sweeper.n_trials=30")
     printed = place.good(*arguments)
     found = results(place)
     tried = {trial["params"]["system.b"]: trial["value"] for trial in found["trials"]}
     assert len(tried) == len(runs(place)) == len(points(place)) == 30
-    assert found["best_value"] == max(tried.values()) == tried[found["best_params"]["system.b"]] >= 0.86
+    assert found["best_value"] == max(tried.values()) == tried[found["best_params"]["system.b"]] >= 0.859
     assert found["best_params"]["system.b"] < 0.05
     assert sum(b < 0.3 for b in list(tried)[10:]) > 15  # of the 20 trials after the random ones
     best = f"best nDCG′ {found['best_value']:.4f} with b={found['best_params']['system.b']}"

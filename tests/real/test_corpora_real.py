@@ -25,6 +25,7 @@ from harness.papers.translations import check_translation
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.sources import catalogue
+from harness.systems.theorems import informalise
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -234,6 +235,12 @@ def test_declarations_of_mathlib() -> None:
     assert first.body == f"{first.columns['doc']} {first.columns['signature']}"
     kinds = Counter(document.columns["kind"] for document in corpus)
     assert kinds.total() == 200_438 == len(ids("mathlib-decls"))
+    proved = [one for one in corpus if one.columns["kind"] in informalise.PROVED]
+    texts = [(one, informalise.Columns().of(one, "statement")) for one in proved]
+    assert len(texts) == 156_576
+    # The kind's keyword is followed by the full name, which 122,350 declarations print in part or behind _root_.
+    assert all(re.search(rf"(?:theorem|lemma)\s+{re.escape(one.id)}(?![\w']|\.[^{{])", text) for one, text in texts)
+    assert sum(text != one.columns["signature"] for one, text in texts) == 122_350
     assert kinds["theorem"] == 115_966
 
 

@@ -6,6 +6,7 @@ Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.1.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -29,6 +30,11 @@ SCHEMA = {
 }
 PROVED = ("theorem", "lemma")
 _BATCH = 4096  # requests in memory at one time
+_KEYWORDS = "abbrev|axiom|class|def|inductive|instance|irreducible_def|lemma|opaque|structure|theorem"
+# A declaration's name behind its keyword; a universe (`.{u}`) is not part of it.
+_NAMED = re.compile(
+    rf"(?:\S+\s+)*?(?:{_KEYWORDS})\s+(?:inductive\s+)?(?P<name>(?:«[^»]*»|[^\s(){{}}\[\]:⦃.]|\.(?!\{{))+)"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,23 @@ class Informal:
         return f"{self.name}: {self.statement}"
 
 
+def with_full_name(statement: str, name: str) -> str:
+    """Returns a Lean statement with a declaration's full name in place of its name within a namespace.
+
+    >>> with_full_name("protected theorem map_one : f 1 = 1", "RingEquiv.map_one")
+    'protected theorem RingEquiv.map_one : f 1 = 1'
+    >>> with_full_name("lemma _root_.Nat.le_of_lt.{u} (h : a < b) : a ≤ b", "Nat.le_of_lt")
+    'lemma Nat.le_of_lt.{u} (h : a < b) : a ≤ b'
+    >>> with_full_name("instance : Add Nat", "instAddNat")
+    'instance : Add Nat'
+    """
+    found = _NAMED.match(statement)
+    written = found["name"].removeprefix("_root_.") if found is not None else ""
+    if found is None or not f".{name}".endswith(f".{written}"):
+        return statement
+    return f"{statement[: found.start('name')]}{name}{statement[found.end('name') :]}"
+
+
 @dataclass(frozen=True)
 class Columns:
     """Columns of a corpus that hold the parts of a declaration.
@@ -66,7 +89,7 @@ class Columns:
     references: str = "references"
 
     def of(self, document: Document, part: str) -> str:
-        """Returns a part of a declaration, or "" if it is missing.
+        """Returns a part of a declaration, or "" if it is missing; a statement has the declaration's full name.
 
         Raises
         ------
@@ -77,7 +100,8 @@ class Columns:
         if part == "statement" and name not in document.columns:
             known = suggestion(name, document.columns)
             raise HarnessError(f"key 'columns.statement': document {document.id} has no column {name!r}; {known}")
-        return document.columns.get(name, "")
+        text = document.columns.get(name, "")
+        return with_full_name(text, document.id) if part == "statement" else text
 
 
 @dataclass(frozen=True)

@@ -286,6 +286,31 @@ def test_settings_are_chosen_on_the_other_sets(mini: Task) -> None:
     assert {test.part for test in part.tests} == {"new"}
 
 
+def test_halves_do_not_divide_topics_that_ask_the_same() -> None:
+    theorems = task("mini-theorems")
+    plan = Experiment(
+        "t", {"tuned": Condition(("system=t",), tune={"system.k": ("1", "2")})}, ("AP", "nDCG"), tune_on="halves"
+    )
+    topics = theorems.scorer.qrels.topics
+    clusters = theorems.collection.clusters()
+    assert clusters is not None
+    first = dict.fromkeys(clusters[topic] for topic in topics)
+    odd = {cluster for place, cluster in enumerate(first) if place % 2 == 0}
+    # k=1 is best on the clusters of the first half alone, so that the topics of the other half have its values.
+    values = {
+        "k=1": [0.75 if clusters[topic] in odd else 0.125 for topic in topics],
+        "k=2": [0.5 if clusters[topic] in odd else 0.25 for topic in topics],
+    }
+    outcomes = [
+        Outcome(cell, {}, task=theorems, scores=scored(cell.point, "old", values[cell.point], topics))
+        for cell in plan.cells()
+    ]
+    chosen = Results("t", plan, tuple(outcomes)).setting(("tuned",), "")
+    assert chosen is not None
+    assert chosen.name == "k=2 (odd groups); k=1 (even)"
+    assert chosen.scores.column("AP").tolist() == [0.5 if clusters[topic] in odd else 0.125 for topic in topics]
+
+
 def test_settings_are_chosen_on_the_other_half(mini: Task) -> None:
     """Topics 1 and 3 have the settings that are best on 2, and topic 2 those that are best on 1 and 3."""
     plan = Experiment(

@@ -466,3 +466,25 @@ def test_import_is_light() -> None:
     code = f"import sys, harness.scoring.compare; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "[]\n"
+
+
+def test_a_randomization_test_can_find_something_in_a_large_family() -> None:
+    """All topics differ by about the same: with 10,000 flips, no p is below 0.05 / 525."""
+    topics = tuple(str(n) for n in range(77))
+    low = np.random.default_rng(0).uniform(0, 0.5, 77)
+    runs = [
+        Scores(name, "c", "e", Protocol("p", ("AP",)), ("AP",), topics, values[:, None])
+        for name, values in (("a", low + 0.25 + low / 8), ("b", low))
+    ]
+    found = compare(runs, test="randomization", family=525)
+    assert found.permutations == 105_000
+    assert found.rows[0].significant_bonferroni
+    assert "105,000 sign flips" in found.correction
+    assert compare(runs, family=525).permutations == 10_000  # beside the t-test
+    with pytest.raises(HarnessError, match=r"10,000 sign flips give no corrected p below 0\.05 in a family of 525"):
+        compare(runs, test="randomization", family=525, permutations=10_000)
+    with pytest.raises(HarnessError, match="draw at least 10,500, or use"):
+        compare(runs, test="randomization", family=525, permutations=10_499)
+    assert compare(runs, test="randomization", family=525, permutations=10_500).rows[0].significant is not None
+    with pytest.raises(HarnessError, match="test fewer pairs or measures"):
+        compare(runs, test="randomization", family=10**8)

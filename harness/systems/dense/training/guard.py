@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from harness.collections.corpus import Document
 from harness.collections.judged import Judged, judged
 from harness.collections.load import load_collection
+from harness.collections.same_topics import LEAST, plain
 from harness.data.topics import Topic
 from harness.formulas.text.delimiters import split_formulas
 from harness.io.files import sha256
-
-LEAST = 30  # letters and digits of prose from which two texts with equal prose count as the same
 
 
 @dataclass(frozen=True)
@@ -83,17 +82,13 @@ def forms(text: str) -> Iterator[str]:
     Sources differ in how they write a formula and in the spaces and punctuation around it. The prose counts alone only
     if it has at least `LEAST` letters and digits.
     """
-    whole = _plain(text)
+    whole = plain(text)
     if whole:
         yield whole
-    prose = _plain(" ".join(part for part, _ in split_formulas(text)))
+    prose = plain(" ".join(part for part, _ in split_formulas(text)))
     if len(prose) >= LEAST:
         yield prose
 
 
 def _forms(*texts: str) -> set[str]:
     return {form for text in texts for form in forms(text)}
-
-
-def _plain(text: str) -> str:
-    return "".join(character for character in text.casefold() if character.isalnum())
