@@ -24,7 +24,7 @@ def marks(
     collection = replace(load_collection("mini-task1"), **changes)  # type: ignore[arg-type]
     monkeypatch.setattr(Collection, "topics", lambda _: Topics(tuple(topics)))
     monkeypatch.setattr(Collection, "qrels", lambda _, edition=None: Qrels.from_dict(edition or "e", judged))
-    return marks_of(collection)  # type: ignore[return-value]
+    return marks_of(collection)
 
 
 @pytest.mark.parametrize(
