@@ -140,6 +140,8 @@ def inner_classes(configuration: Mapping[str, Any], factory: Factory | None = No
 def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Any]:
     """Removes the keys with default values from a configuration, so that a run's key does not depend on them.
 
+    Whole numbers are returned as such: 2.0 as 2.
+
     Parameters
     ----------
     factory : class of the configuration; by default the one named by `_target_`.
@@ -198,7 +200,8 @@ def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
         return decisive(value, factory)
     if isinstance(value, list | tuple):
         return [_reduced(each, None) for each in value]
-    return value
+    # 2 and 2.0 are one number, and JSON writes two.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _same(one: object, other: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.collections.corpora import load_corpus
-from harness.experiments import produce
+from harness.experiments import fingerprint
 from harness.store import artefacts, code
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, tokens_of
@@ -206,7 +206,7 @@ def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> 
 
 def digest(configuration: Mapping[str, Any]) -> str:
     system = build_system(configuration, "here")
-    return produce.code_of(system, system.reads())
+    return fingerprint.code_of(system, system.reads())
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_a_package_counts_as_a_whole(place: Path, changes: Callable[..., bool]) 
     assert changes("theirs_a.system", package / "new.py", "X = 2\n")
     assert not changes("theirs_a.system", place / "unrelated.py", "X = 2\n")
     assert not changes("theirs_a.system", package / "data" / "notes.txt", "2\n")  # nobody names it
-    files, _ = code.depends(["theirs_a.system"])
+    files = code.depends(["theirs_a.system"]).files
     assert f"harness {L2L}" in files
 
 
@@ -260,7 +260,7 @@ def test_a_single_file_counts_with_its_siblings_that_it_imports(place: Path, cha
     assert changes("mine_b", place / "sibling_b.py", "import json\n")
     assert changes("mine_b", place / "mine_b.json", "2")
     assert not changes("mine_b", place / "other_b.py", "X = 1\n")
-    files, libraries = code.depends(["mine_b"])
+    files, libraries = code.depends(["mine_b"])[:2]
     assert sorted(files) == ["mine_b mine_b.py", "mine_b mine_b.py: mine_b.json", "sibling_b sibling_b.py"]
     assert libraries == {"Python": f"3.{sys.version_info.minor}", "numpy": metadata.version("numpy")}
 
@@ -325,7 +325,7 @@ def test_installed_libraries_count_by_their_versions(
         (site / name).write_text(text)
     monkeypatch.syspath_prepend(str(site))
     (place / "mine_c.py").write_text("import says_c, lists_c, lonely_c, system_c, not_there_c\n")
-    _, libraries = code.depends(["mine_c"])
+    libraries = code.depends(["mine_c"]).libraries
     assert libraries.items() >= {"Other_Name": "1.0", "listing": "3", "system_c": "5"}.items()
     assert not changes("mine_c", site / "says_c" / "__init__.py", "X = 1\n")
     assert changes("mine_c", site / "lonely_c.py", "X = 1\n")  # nobody tells its version
@@ -340,9 +340,9 @@ def test_installed_libraries_count_by_their_versions(
 @pytest.mark.slow
 def test_distributions_are_those_that_pythons_own_library_finds() -> None:
     reference = metadata.packages_distributions()
-    _, found = code.depends(
+    found = code.depends(
         [], ["numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"]
-    )
+    ).libraries
     expected = {"numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"}
     names = {reference[module][0].lower().replace("-", "_"): reference[module][0] for module in expected}
     assert {name.lower(): version for name, version in found.items() if name != "Python"} == {
