@@ -240,7 +240,9 @@ def _listed(root: Path, named: Literals) -> list[Path]:
     inside = {
         folder
         for folder in folders
-        if len(folder.parts) > 2 and folder.is_dir() and not any(p.is_relative_to(folder.resolve()) for p in places)
+        if len(folder.parts) > 2
+        and folder.is_dir()
+        and not any(p.resolve().is_relative_to(folder.resolve()) for p in places)
     }
     found = [each for folder in sorted(inside) for each in files_below(folder)]
     if not inside:
