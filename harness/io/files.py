@@ -246,6 +246,19 @@ def _sha256_unpacked(path: Path) -> str:
     return digest.hexdigest()
 
 
+def known_checksums(
+    more: Mapping[Path, tuple[tuple[int, ...], str]] | None = None,
+) -> dict[Path, tuple[tuple[int, ...], str]]:
+    """Returns what `sha256_known` remembers: the state and the SHA-256 of files as they are on disk.
+
+    Parameters
+    ----------
+    more : is remembered as well.
+    """
+    _KNOWN.update({(path, False): found for path, found in (more or {}).items()})
+    return {path: found for (path, unpacked), found in _KNOWN.items() if not unpacked}
+
+
 def forget_checksums() -> None:
     """Clears what `sha256_known` remembers."""
     _KNOWN.clear()

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from harness.io.files import forget_checksums, sha256, sha256_known
 from harness.store import distributions
+from harness.store.code_cache import code_cache
 from harness.store.distributions import content, distribution, with_required
 from harness.store.literals import Literals, literals
 
@@ -104,7 +105,7 @@ def of(*modules: str) -> str:
 
 def forget() -> None:
     """Clears the caches of this process, so that changed code is read again."""
-    for function in (_taken, _places, _ours, _beside, _literals, _module_of):
+    for function in (_taken, _places, _ours, _beside, _literals, _module_of, code_cache):
         function.cache_clear()
     _LOADED.clear()
     forget_checksums()
@@ -166,11 +167,8 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> Dependencies:
             if path := _ours(ROOT).get(name):
                 above, label = name.rpartition(".")[0], f"{OURS} {name}"
                 package = name if path.stem == "__init__" else above
-                imported, text = _taken(path, _checksum(path, label), package)
-                out.files[label] = path
-                # Such as a kernel, which the module names in its text.
-                named_in = (each for each in _beside(path.parent) if each.name in text)
-                out.files.update({f"{label}: {each.name}": each for each in named_in})
+                imported, beside = _ours_taken(path, _checksum(path, label), package)
+                out.files.update({label: path, **{f"{label}: {each}": path.with_name(each) for each in beside}})
                 waiting += [(each, False) for each in (above, *imported)]
             continue
         for place in _places(top):
@@ -186,7 +184,19 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> Dependencies:
             for path in there if deep else [place]:
                 if path.name.endswith(_SUFFIXES):
                     waiting += [(each, True) for each in _others(out, path, top, root, there, deep)]
+    code_cache(ROOT).write()
     return out
+
+
+def _ours_taken(path: Path, checksum: str, package: str) -> tuple[list[str], list[str]]:
+    """Returns the imports of one of our modules, and the files beside it that it names, such as a kernel."""
+    beside = _beside(path.parent)
+    kept, key = code_cache(ROOT).modules, " ".join((checksum, package, *beside))
+    if key not in kept:
+        text = path.read_bytes().decode("utf-8", "replace")
+        kept[key] = sorted(imports(text, package)), [name for name in beside if name in text]
+    imported, named = kept[key]
+    return imported, named
 
 
 def _others(out: Dependencies, path: Path, top: str, root: Path, there: list[Path], deep: bool) -> frozenset[str]:
@@ -341,9 +351,9 @@ def _ours(root: Path) -> dict[str, Path]:
 
 
 @cache
-def _beside(folder: Path) -> tuple[Path, ...]:
-    """Returns the files in one of our folders that are not modules."""
-    return tuple(path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.endswith(_CODE))
+def _beside(folder: Path) -> tuple[str, ...]:
+    """Returns the names of the files in one of our folders that are not modules."""
+    return tuple(sorted(each.name for each in folder.iterdir() if each.is_file() and not each.name.endswith(_CODE)))
 
 
 def files_below(folder: Path) -> list[Path]:

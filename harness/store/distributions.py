@@ -40,9 +40,11 @@ def distribution(top: str, place: Path) -> Distribution | None:
     site = next((folder for folder in place.parents if folder.name in _INSTALLED), None)
     if site is None:
         return None
-    known = list(_distributions(site).values())
-    own = [found for found in known if _plain(found.name) == _plain(top)]
-    return next((found for holds in (_says, _lists) for found in (*own, *known) if holds(found.info, top)), None)
+    known = _distributions(site)
+    own = [known[_plain(top)]] if _plain(top) in known else []
+    return next(
+        (found for holds in (_says, _lists) for found in (*own, *known.values()) if holds(found.info, top)), None
+    )
 
 
 def with_required(found: Distribution) -> Iterable[Distribution]:
@@ -70,9 +72,9 @@ def content(info: Path) -> str:
     site = f"{info.parent}{os.sep}"
     files = []
     for line in lines:
-        if not line or line.startswith(b"../") or b".dist-info/" in line or b".pyc," in line:
+        if line.count(b",") < 2 or line.startswith(b"../") or b".dist-info/" in line or b".pyc," in line:
             continue
-        name, claimed, size = line.rstrip(b"\r").rsplit(b",", 2) if line.count(b",") > 1 else (line, b"", b"")
+        name, claimed, size = line.rstrip(b"\r").rsplit(b",", 2)
         path = site + os.fsdecode(name)
         try:
             state = os.stat(path)  # noqa: PTH116  (of thousands of files)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -237,3 +239,126 @@ def test_what_changed_reused(made: Place, tmp_path: Path, title: str, command: t
     reused = "yes" if "reused, same configuration" in done.err else "no"
     warned = ", with a warning" if re.search(r"^warning: .*blind\.py:\d+: (lists|reads)", done.err, re.M) else ""
     assert reused + warned == rows_of_page()[title], done.err
+
+
+# ---- inputs that change while an experiment runs -------------------------------------------------------------------
+
+EDITING = {
+    "first.py": '''
+from pathlib import Path
+from harness.systems.baselines import Overlap
+
+class First(Overlap):
+    """Edits a file while it runs, as a user does whose other runs are queued."""
+
+    def __call__(self, request):
+        Path("edit").exists() and Path(Path("edit").read_text()).write_text(Path("new").read_text())
+        return super().__call__(request)
+''',
+    "second.py": """
+from harness.systems.baselines import Overlap
+
+class Second(Overlap):
+    def __call__(self, request):
+        import lazy
+        return super().__call__(request)
+""",
+    "lazy.py": "X = 1\n",
+    "conf/system/first.yaml": "title: x\n_target_: first.First\n",
+    "conf/system/second.yaml": "title: x\n_target_: second.Second\n",
+    "conf/experiment/two.yaml": (
+        "title: Two\nshared: [collection=ours, corpus=ours]\nmeasures: [nDCG]\n"
+        "conditions: {first: {overrides: [system=first]}, second: {overrides: [system=second]}}\n"
+    ),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("edited", "launcher", "what"),
+    [
+        (CORPUS, (), "the corpus"),
+        ("lazy.py", (), "code or libraries"),
+        ("second.py", ("hydra/launcher=joblib", "hydra.launcher.n_jobs=1"), "code or libraries"),
+        ("second.py", ("hydra/launcher=submitit_local", "hydra.launcher.cpus_per_task=64"), "code or libraries"),
+    ],
+)
+def test_a_run_whose_inputs_change_after_it_was_planned_is_not_made(
+    tmp_path: Path, edited: str, launcher: tuple[str, ...], what: str
+) -> None:
+    for name in launcher[:1]:
+        pytest.importorskip(f"hydra_plugins.hydra_{name.partition('=')[2].partition('_')[0]}_launcher")
+    place = Place(tmp_path)
+    place.good("new", "collection", "ours")
+    for path, content in EDITING.items():
+        place.write(path, content)
+    place.write("new", (place.here / edited).read_text().replace("induction", "deduction") + "\n")
+    place.write("edit", edited)
+    done = place.run("run", "experiment=two", "formats=[json]", *launcher)
+    line = f"second: {what} changed since it was planned or begun"
+    assert (done.code, f"not run: second: {line}" in done.err) == (2, True), done.err
+    (place.here / "edit").unlink()
+    again = place.run("run", "experiment=two", "formats=[json]", *launcher)
+    assert again.code == 0, again.err
+
+
+@pytest.mark.slow
+def test_removing_a_label_or_a_condition_renames_no_other_run(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+
+    def experiment(conditions: str, labels: str) -> str:
+        place.write(
+            "conf/experiment/mine.yaml",
+            "title: x\nshared: [collection=mini-task1, corpus=mini-answers]\nmeasures: [nDCG]\n"
+            f"conditions: {{{conditions}}}\naxes: {{depth: {{{labels}}}}}\n",
+        )
+        done = place.run("run", "experiment=mine", "formats=[json]")
+        assert done.code == 0, done.err
+        return done.err
+
+    plain, stepped = "plain: {overrides: [system=overlap]}", "seeded: {overrides: [system=shuffle, system.seed=3]}"
+    experiment(f"{plain}, {stepped}", "few: [system.depth=5], many: [system.depth=50]")
+    for conditions, labels, runs in (
+        (f"{plain}, {stepped}", "few: [system.depth=5]", 2),
+        (stepped, "few: [system.depth=5]", 1),
+    ):
+        said = experiment(conditions, labels)
+        assert (said.count("reused, same configuration"), "running" in said) == (runs, False)
+
+
+@pytest.mark.slow
+def test_the_command_of_a_failed_cell_makes_the_run_under_its_name(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "broken.py",
+        "from pathlib import Path\nfrom harness.systems.baselines import Overlap\n\nclass Broken(Overlap):\n"
+        "    def __call__(self, request):\n        if self.depth > 5 and not Path('mended').exists():\n"
+        "            raise ValueError('no such luck')\n        return super().__call__(request)\n",
+    )
+    place.write("conf/system/broken.yaml", "title: B\n_target_: broken.Broken\n")
+    place.write(
+        "conf/experiment/mine.yaml",
+        "title: x\nshared: [collection=mini-task1, corpus=mini-answers]\nmeasures: [nDCG]\n"
+        "conditions: {broken: {overrides: [system=broken]}}\n"
+        "axes: {depth: {few: [system.depth=5], many: [system.depth=50]}}\n",
+    )
+    done = place.run("run", "experiment=mine", "formats=[csv]")
+    assert done.code == 2, done.err
+    table = place.here / "reports/experiments/mine/tables/not-run.csv"
+    (lost,) = csv.DictReader(table.read_text().splitlines())
+    place.write("mended", "")
+    place.good(*shlex.split(lost["command"])[1:], "formats=[json]")
+    assert sorted(path.name for path in (place.here / "runs/mini-task1").glob("*.run")) == [
+        "broken-depth=5.run",
+        "broken-depth=50.run",
+    ]
+    place.good("run", "experiment=mine", "formats=[csv]")
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("runs", "a file, as root may write everywhere else")
+    for words in (("system=overlap", "collection=mini-task1"), ("experiment=mini",)):
+        done = place.run("run", *words, "formats=[json]")
+        assert (done.code, "running" in done.err) == (2, False)
+        assert re.search(r"^harness: .*runs: cannot be written: .*", done.err, re.M), done.err
