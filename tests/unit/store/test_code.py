@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ import pytest
 from harness.collections.corpora import load_corpus
 from harness.experiments import fingerprint
 from harness.store import artefacts, code
+from harness.store.literals import literals
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, tokens_of
 
@@ -345,7 +347,7 @@ def test_distributions_are_those_that_pythons_own_library_finds() -> None:
     ).libraries
     expected = {"numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"}
     names = {reference[module][0].lower().replace("-", "_"): reference[module][0] for module in expected}
-    assert {name.lower(): version for name, version in found.items() if name != "Python"} == {
+    assert {name.lower(): version for name, version in found.items() if name.lower() in names} == {
         name: metadata.version(own) for name, own in names.items()
     }
 
@@ -362,6 +364,43 @@ def test_what_a_configuration_names_counts(place: Path, changes: Callable[..., b
         set(code.named({"a": ["no.such.thing", "os.path", "x", "1.5", "./overlap", "a/b.run", None, 3, "..a"]}))
         == set()
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "variables", "unseen"),
+    [
+        ("""'''Reads notes.txt.'''\nraise OSError('ran out')""", "", "", ()),
+        ("open('data/x.tsv')", "data x.tsv", "", ()),
+        ("run('sort x.tsv > y')", "x.tsv", "", ()),
+        ("open('log.txt', 'a')\nopen('kept.txt', 'r')", "kept.txt", "", ()),
+        ("(HERE / 'log.txt').write_text('')", "", "", ()),
+        ("import os\nKEY = 'A'\nos.environ[KEY], os.getenv('B', 1), os.environ.get('C')", "", "A B C", ()),
+        ("from os import environ\n'D' in environ\nenviron['E'] = '1'\nenviron.setdefault('F', '1')", "", "D", ()),
+        ("import os\nos.environ[name]\ncall(env={**os.environ})", "", "", (2, 3)),
+        ("not Python", "", "", ()),
+    ],
+)
+def test_names_in_strings(text: str, names: str, variables: str, unseen: tuple[int, ...]) -> None:
+    found = literals(text)
+    assert (found.variables, found.unseen) == (set(variables.split()), unseen)
+    assert {name for name in found.names if " " not in name and ("." in name or name == "data")} == {*names.split()}
+
+
+def test_a_module_that_is_loaded_again_counts_as_it_is_then(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (place / "mine_f.py").write_text("X = 1\n")
+    module = importlib.import_module("mine_f")
+    before = code.of("mine_f")
+    (place / "mine_f.py").write_text("X = 22\n")
+    assert code.of("mine_f") == before  # the process still has the old one
+    importlib.reload(module)
+    assert code.of("mine_f") != before
+    (place / "mine_f.tsv").write_text("1\n")
+    (place / "mine_f.py").write_text("def x(): return open('mine_f.tsv')\n")
+    importlib.reload(module)
+    before = code.of("mine_f")
+    (place / "mine_f.tsv").write_text("2\n")
+    assert code.of("mine_f") != before  # data are read again without that
 
 
 def test_a_module_that_cannot_be_found_is_not_known(place: Path) -> None:
