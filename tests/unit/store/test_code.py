@@ -382,7 +382,7 @@ def test_what_a_configuration_names_counts(place: Path, changes: Callable[..., b
 )
 def test_names_in_strings(text: str, names: str, variables: str, unseen: tuple[int, ...]) -> None:
     found = literals(text)
-    assert (found.variables, found.unseen) == (set(variables.split()), unseen)
+    assert (set(found.variables), found.unseen) == (set(variables.split()), unseen)
     assert {name for name in found.names if " " not in name and ("." in name or name == "data")} == {*names.split()}
 
 
