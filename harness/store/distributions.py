@@ -29,6 +29,7 @@ class Distribution(NamedTuple):
     info: Path
 
 
+@cache
 def distribution(top: str, place: Path) -> Distribution | None:
     """Returns the distribution that an installed module comes from; None for other modules.
 
@@ -95,7 +96,7 @@ def _claim(path: str) -> bytes:
 
 def forget() -> None:
     """Clears the caches of this module."""
-    for function in (content, _distributions, _required, _top_level):
+    for function in (content, distribution, _distributions, _required, _top_level):
         function.cache_clear()
 
 
