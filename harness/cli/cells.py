@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,18 @@ from harness.cli.settings import RunSettings, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, SystemRaisedError
-from harness.experiments import costs, launch
+from harness.experiments import costs, launch, produce
 from harness.experiments import experiment as plan
 from harness.experiments.engines import BASIC
 from harness.experiments.evaluate import Evaluation, cautions
 from harness.experiments.experiment import Cell
-from harness.experiments.produce import Produced, made_before, made_elsewhere
+from harness.experiments.fingerprint import Plan
+from harness.experiments.produce import Produced, made_elsewhere
 from harness.experiments.results import Outcome
 from harness.experiments.task import Task
 from harness.io.checks import typed
 from harness.io.console import say, tell, track
+from harness.io.files import check_writable
 from harness.store.code import TARGET
 from harness.store.leases import ArtefactBusy
 from harness.systems import states
@@ -62,7 +65,8 @@ def run_content(settings: RunSettings) -> str:
 def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> tuple[Outcome, ...]:
     """Runs the cells, grouped so that each collection and corpus is read once; returns outcomes in the cells' order.
 
-    With a launcher, the runs that are missing are made by it; what follows is the same.
+    All inputs are those of the moment when the work is planned: the run of a cell whose code, configuration or data
+    change afterwards is not made. With a launcher, the runs that are missing are made by it; what follows is the same.
 
     Parameters
     ----------
@@ -72,8 +76,12 @@ def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> 
     order = sorted(range(len(planned)), key=lambda at: [places[_scored_by(planned[at])], at])
     tasks: dict[str, Task] = {}
     written: dict[Path, str] = {}
-    launch.clear_remains(Path(planned[0].settings.runs))
-    ended = {} if launch.chosen() == BASIC else _launched([planned[at] for at in order], measures, tasks, name)
+    runs = Path(planned[0].settings.runs)
+    launch.clear_remains(runs)
+    plans = _plans([planned[at] for at in order], measures, tasks)
+    if any(finished is None for finished, _ in plans.values()):
+        check_writable(runs)
+    ended = {} if launch.chosen() == BASIC else _launched([planned[at] for at in order], measures, plans, name)
     made: set[_Run] = set()
     found: dict[int, Outcome] = {}
     for at in track(order, "cells"):
@@ -81,37 +89,45 @@ def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> 
         say(f"cell {len(found) + 1} of {len(order)}: {in_words(each.cell)}")
         if each.run in made:  # with reuse=false, too, one run serves several editions
             each = replace(each, settings=replace(each.settings, reuse=True))
-        found[at] = _outcome(each, measures, tasks, written, ended.get(each.run))
+        found[at] = _outcome(each, measures, tasks, written, ended.get(each.run), plans.get(each.run, (None, None))[1])
         made.add(each.run)
     return tuple(found[at] for at in range(len(planned)))
 
 
-def _launched(
-    planned: Sequence[Planned], measures: Sequence[str], tasks: dict[str, Task], name: str
-) -> dict[_Run, launch.Ended]:
-    """Makes the runs that are not finished by the launcher; returns how each ended.
+def _plans(
+    planned: Sequence[Planned], measures: Sequence[str], tasks: dict[str, Task]
+) -> dict[_Run, tuple[Path | None, Plan]]:
+    """Returns the file of each run that is finished, else None, and its inputs.
 
     Cells with a fault that is seen here are left to `_outcome`, which reports it.
     """
-    jobs: dict[_Run, launch.Job] = {}
-    finished: set[_Run] = set()
+    found: dict[_Run, tuple[Path | None, Plan]] = {}
     for each in track(planned, "finished cells"):
+        if each.run not in found and not missing_requirement(each.settings):
+            with suppress(HarnessError):
+                found[each.run] = finished_run(each, measures, tasks)
+    return found
+
+
+def _launched(
+    planned: Sequence[Planned], measures: Sequence[str], plans: Mapping[_Run, tuple[Path | None, Plan]], name: str
+) -> dict[_Run, launch.Ended]:
+    """Makes the planned runs that are not finished by the launcher; returns how each ended."""
+    jobs: dict[_Run, launch.Job] = {}
+    for each in planned:
         settings, system = each.settings, each.settings.system or {}
-        if each.run in jobs or each.run in finished or missing_requirement(settings):
+        finished, plan = plans.get(each.run, (None, None))
+        if each.run in jobs or plan is None or finished is not None:
             continue
-        try:
-            if finished_run(each, measures, tasks) is not None:
-                finished.add(each.run)
-                continue
+        with suppress(HarnessError):
             need = declared(states.parts(system), "run: system")
-        except HarnessError:
-            continue
-        content = {"settings": asdict(settings), "suffix": each.suffix, "measures": list(measures)}
-        alike = json.dumps([system.get(TARGET), name_of(settings.corpus), settings.training])
-        jobs[each.run] = launch.Job(content, in_words(each.cell), need, alike)
+            content = {"settings": asdict(settings), "suffix": each.suffix, "measures": list(measures), "plan": plan}
+            alike = json.dumps([system.get(TARGET), name_of(settings.corpus), settings.training])
+            jobs[each.run] = launch.Job(content, in_words(each.cell), need, alike)
     if not jobs:
         return {}
-    said = f"; {len(finished)} are finished" if finished else ""
+    done = sum(finished is not None for finished, _ in plans.values())
+    said = f"; {done} are finished" if done else ""
     say(f"{len(jobs)} runs by hydra/launcher={launch.chosen()}{said}")
     folder = launch.place_of(Path(planned[0].settings.runs), name)
     return dict(zip(jobs, launch.launch(list(jobs.values()), make_run, folder), strict=True))
@@ -130,7 +146,7 @@ def make_run(content: Mapping[str, Any]) -> dict[str, str]:
     try:
         found = task_of(settings, name_of(settings.collection), settings.edition, _TASKS, content["measures"])
         system = build_system(settings.system or {}, "run: system")
-        produced = produced_by(settings, system, found, content["suffix"])
+        produced = produced_by(settings, system, found, content["suffix"], content["plan"])
     except (SystemRaisedError, ArtefactBusy):
         raise
     except HarnessError as error:
@@ -143,10 +159,16 @@ def make_run(content: Mapping[str, Any]) -> dict[str, str]:
 _TASKS: dict[str, Task] = {}  # of the jobs that a process has done
 
 
-def finished_run(each: Planned, measures: Sequence[str], tasks: dict[str, Task]) -> Path | None:
-    """Returns the file of the run that a cell would reuse, else None; raises HarnessError if the cell has a fault."""
+def finished_run(each: Planned, measures: Sequence[str], tasks: dict[str, Task]) -> tuple[Path | None, Plan]:
+    """Returns the file of the run that a cell would reuse, else None, and the inputs of the run.
+
+    Raises
+    ------
+    HarnessError
+        The cell has a fault.
+    """
     settings = each.settings
-    path = made_before(
+    path, plan = produce.planned(
         build_system(settings.system or {}, "run: system"),
         task_of(settings, name_of(settings.collection), settings.edition, tasks, measures),
         runs=Path(settings.runs),
@@ -155,7 +177,7 @@ def finished_run(each: Planned, measures: Sequence[str], tasks: dict[str, Task])
         allow_test_judgments=settings.allow_test_judgments,
         suffix=each.suffix,
     )
-    return path if settings.reuse else None
+    return path if settings.reuse else None, plan
 
 
 def _scored_by(each: Planned) -> tuple[str, ...]:
@@ -171,6 +193,7 @@ def _outcome(
     tasks: dict[str, Task],
     written: dict[Path, str],
     ended: launch.Ended | None,
+    plan: Plan | None,
 ) -> Outcome:
     """Runs and scores one cell.
 
@@ -178,17 +201,20 @@ def _outcome(
     ----------
     written : run file -> key of the run, of the cells so far.
     ended : how the run was made by a launcher; None if it was not.
+    plan : the inputs of the run when it was planned; None if they were not known.
     """
     settings = each.settings
     configuration = settings.system or {}
+    named = configuration.get("name")
+    outcome = Outcome(each.cell, configuration, name=f"{named}{each.suffix}" if named else "")
     try:
         if lacking := missing_requirement(settings):
-            return Outcome(each.cell, configuration, reason=lacking, lacking=True)
+            return replace(outcome, reason=lacking, lacking=True)
         if ended is not None and ended.state != "made":
-            return Outcome(each.cell, configuration, reason=ended.lines[0], lacking=ended.lacking, log=ended.log)
+            return replace(outcome, reason=ended.lines[0], lacking=ended.lacking, log=ended.log)
         found = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
         system = build_system(configuration, "run: system")
-        produced = _produced(each, system, found, ended)
+        produced = _produced(each, system, found, ended, plan)
         if written.setdefault(produced.path, produced.key) != produced.key:
             raise HarnessError(f"{produced.path}: is the run of another cell, too; give each system a name of its own")
         scores = found.scorer(produced.run)
@@ -197,10 +223,10 @@ def _outcome(
     except HarnessError as error:
         if isinstance(error, SystemRaisedError):
             tell(error.trace)
-        return Outcome(each.cell, configuration, reason=error.lines[0], lacking=fetchable_missing(settings))
-    return Outcome(
-        each.cell,
-        configuration,
+        return replace(outcome, reason=error.lines[0], lacking=fetchable_missing(settings))
+    return replace(
+        outcome,
+        name=produced.run.name,
         run=produced.path,
         sha256=produced.run.sha256,
         task=found,
@@ -211,10 +237,10 @@ def _outcome(
     )
 
 
-def _produced(each: Planned, system: Built, found: Task, ended: launch.Ended | None) -> Produced:
+def _produced(each: Planned, system: Built, found: Task, ended: launch.Ended | None, plan: Plan | None) -> Produced:
     """Returns the run of a cell: that of the launcher, else it is made or reused here."""
     if ended is None:
-        return produced_by(each.settings, system, found, each.suffix)
+        return produced_by(each.settings, system, found, each.suffix, plan)
     made = ended.made
     produced = made_elsewhere(Path(made["path"]), made["key"], made["basis"])
     say(f"{produced.path}: made by hydra/launcher={launch.chosen()}")

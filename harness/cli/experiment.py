@@ -77,7 +77,7 @@ def experiment(cfg: DictConfig) -> Finished | None:
     cells = _all_cells(found, given, scale)
     chosen = found.restricted(cells, settings.only)
     with without_downloads("a dry run downloads nothing") if settings.dry else nullcontext():
-        planned = _composed(chosen, _suffixes(cells, scale), settings)
+        planned = _composed(chosen, _suffixes(found, cells, scale), settings)
         _check_chosen_blindly(found, planned, name)
         missing = [] if settings.scale else _missing_at_full(found, planned)
         if not settings.only:  # a part may have none of the topics
@@ -168,10 +168,14 @@ def _missing_at_full(found: Experiment, planned: Sequence[Planned]) -> list[str]
     return [f"some resources for the full experiment are missing; {remedy}", *told]
 
 
+def _lists(found: Experiment) -> dict[str, Mapping[str, Sequence[str]]]:
+    """Returns the overrides of each label, of the conditions and of each axis."""
+    return {**found.axes, plan.CONDITION: {name: condition.overrides for name, condition in found.conditions.items()}}
+
+
 def _all_cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, ...]:
     """Returns all cells with the overrides of the command line; raises HarnessError if one sets a key that varies."""
-    lists = [*found.axes.values(), {name: condition.overrides for name, condition in found.conditions.items()}]
-    lists += [{"": found.scale_of(scale).changes}]
+    lists = [*_lists(found).values(), {"": found.scale_of(scale).changes}]
     varied = {key_of(word) for of in lists for overrides in of.values() for word in overrides}
     varied |= {tuned for condition in found.conditions.values() for tuned in condition.tune or ()}
     varied |= {found.seeds.key} if found.seeds is not None else set()
@@ -183,19 +187,25 @@ def _all_cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cel
     return found.cells(given, scale)
 
 
-def _suffixes(cells: Sequence[Cell], scale: str) -> dict[Cell, str]:
-    """Returns the suffix of each cell's run: the keys that vary, and the scale."""
-    of = {cell: {key_of(word): word.partition("=")[2] for word in cell.overrides} for cell in cells}
-    keys = dict.fromkeys(name for pairs in of.values() for name in pairs)
-    varied = [name for name in keys if len({pairs.get(name) for pairs in of.values()}) > 1 and name != "system.name"]
-    found = {}
+def _suffixes(found: Experiment, cells: Sequence[Cell], scale: str) -> dict[Cell, str]:
+    """Returns the suffix of each cell's run: the keys that conditions, axes and seeds set, and the scale.
+
+    A key counts whether or not another cell has another value, so that removing a label renames no other run.
+    """
+    given = {key_of(word) for of in _lists(found).values() for words in of.values() for word in words}
+    tuned = {key_of(f"{key}=") for condition in found.conditions.values() for key in condition.tune or ()}
+    seed = {key_of(f"{found.seeds.key}=")} if found.seeds is not None else set()
+    varied = (given | tuned | seed) - {"system.name"}
+    suffixes: dict[Cell, str] = {}
     at_scale = "" if scale == plan.FULL else f"-{scale}"
-    for cell, pairs in of.items():
+    for cell in cells:
+        pairs = {key_of(word): word.partition("=")[2] for word in cell.overrides}
         # A run is made of all topics of a collection: editions and protocols differ in its scores only.
-        ranked = "rerank" in pairs
-        names = [name for name in varied if name in pairs and (ranked or name not in ("edition", "protocol"))]
-        found[cell] = run_suffix({name: pairs[name] for name in names}, ()) + at_scale
-    return found
+        left_out = () if "rerank" in pairs else ("edition", "protocol")
+        suffixes[cell] = (
+            run_suffix({name: pairs[name] for name in pairs if name in varied - {*left_out}}, ()) + at_scale
+        )
+    return suffixes
 
 
 def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: RunSettings) -> list[Planned]:
@@ -315,7 +325,7 @@ def _forecast(planned: Sequence[Planned], measures: Sequence[str]) -> list[Forec
             found.append(Forecast(cell, reason=lacking))
             continue
         try:
-            path = finished_run(each, measures, tasks)
+            path, _ = finished_run(each, measures, tasks)
         except HarnessError as error:
             found.append(Forecast(cell, reason=error.lines[0]))
             continue

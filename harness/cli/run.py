@@ -20,6 +20,7 @@ from harness.collections.same_topics import in_words, marks_of, shared
 from harness.errors import HarnessError, counted, suggestion
 from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
+from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import Point, best_of, is_minimized, read_points, write_point
 from harness.experiments.task import Task, task, unjudged
@@ -360,8 +361,8 @@ def name_of(configuration: Mapping[str, object] | None) -> str:
     return str((configuration or {}).get("name"))
 
 
-def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str) -> Produced:
-    """Produces the run of a system on a task, as the settings say."""
+def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str, plan: Plan | None = None) -> Produced:
+    """Produces the run of a system on a task, as the settings say; `plan` as in `harness.experiments.produce.make`."""
     return make(
         system,
         found,
@@ -371,5 +372,6 @@ def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str) 
         rerank=settings.rerank,
         allow_test_judgments=settings.allow_test_judgments,
         suffix=suffix,
+        plan=plan,
         say=say,
     )

@@ -15,7 +15,7 @@ from harness.data.topics import Formula, formulas_given
 from harness.errors import FormatError, HarnessError, format_error, shortened
 from harness.formulas.text.delimiters import Dollars, lone_dollars, spans
 from harness.io.console import track
-from harness.io.files import sha256, sha256_file
+from harness.io.files import sha256, sha256_known
 from harness.io.ids import check_id, check_length
 from harness.sources.checkout import Checkout
 from harness.sources.fetch import fetch, state
@@ -187,8 +187,9 @@ class Corpus:
     def digest(self) -> str:
         """Returns a SHA-256 of the sources, of the reader's version or code and of the rule for dollar signs.
 
-        For JSON lines with the rule `pairs`, it is the SHA-256 of the file. It does not include the configuration keys
-        `fields` and `keep`.
+        For JSON lines with the rule `pairs`, it is the SHA-256 of the file. A file of one's own counts by its unpacked
+        content, so that it may be compressed later; a fetched one by its bytes. The digest does not include the
+        configuration keys `fields` and `keep`.
         """
         pairs = track(list(zip(self._sources(), self.paths, strict=True)), f"checksums of {self.name}")
         return self._digest([_checksum(source, path) for source, path in pairs])
@@ -293,14 +294,14 @@ _COUNTED: dict[Corpus, int] = {}  # number of documents at the last complete rea
 
 def _checksum(source: Source, path: Path) -> str:
     """Returns the SHA-256 of a source stored at `path`."""
-    return sha256_file(path) if isinstance(source, Resource) else _declared(source)
+    return sha256_known(path) if isinstance(source, Resource) else _declared(source)
 
 
 def _declared(source: Source) -> str:
-    """Returns the SHA-256 of a source; for fetched sources, the declared one."""
+    """Returns the SHA-256 of a source: of fetched sources the declared one, of a file that of its unpacked content."""
     if isinstance(source, Checkout):
         return source.digest()
-    return sha256_file(source) if isinstance(source, Path) else source.sha256
+    return sha256_known(source, unpacked=True) if isinstance(source, Path) else source.sha256
 
 
 def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:

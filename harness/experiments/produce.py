@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.collections import same_topics
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
 from harness.data.written import run_text
 from harness.errors import HarnessError, counted, several
+from harness.experiments import fingerprint
+from harness.experiments.fingerprint import Plan
 from harness.experiments.task import Task, judged_pool, present, training_judgments
-from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
-from harness.io.files import sha256, sha256_file, write_all
+from harness.io.files import check_writable, sha256, write_all
 from harness.io.names import NAME_RULE, file_name, is_tag
 from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
-from harness.systems import states
 from harness.systems.base import MARK, Pool, Request, System
 from harness.systems.build import Built, guarded, load_system
-from harness.systems.keys import changed, decisive
+from harness.systems.keys import changed
 from harness.systems.ranking import within
 
 Say = Callable[[str], None]
+_SAID: set[str] = set()  # warnings of this process
 
 
 def quiet(_: str) -> None:
@@ -97,6 +96,7 @@ def make(
     rerank: bool = False,
     allow_test_judgments: bool = False,
     suffix: str = "",
+    plan: Plan | None = None,
     say: Say = quiet,
 ) -> Produced:
     """Produces the run of a system, writes it and its metadata file below `runs`, and returns the run as read back.
@@ -105,19 +105,20 @@ def make(
     ----------
     system : result of `load_system` or `build_system`, name of a configuration, or an own function (see
         `harness.systems.base.System`).
-    reuse : reuse an existing run of the same configuration, data and code; runs of systems without a configuration are
-        never reused.
-    training : judgments of other topics than the task's, or names of collections (see `training_judgments`); limited
-        to the documents of the task's corpus.
+    reuse : reuse an existing run of the same configuration, data and code; runs of systems without a configuration
+        are never reused.
+    training : judgments of other topics than the task's, or names of collections (see `training_judgments`);
+        limited to the documents of the task's corpus.
     rerank : let the system rank only the judged documents of each topic.
     allow_test_judgments : accept training judgments on topics of the task; the run's name is then marked.
     suffix : appended to the run's name, so that the points of a sweep do not overwrite each other.
+    plan : inputs of the run when it was planned; see `planned`.
 
     Raises
     ------
     HarnessError
-        Training judgments share a topic with the task, the system may have learnt from the task's judgments, the system
-        fails, or the run cannot be written.
+        Training judgments share a topic with the task, the system may have learnt from the task's judgments, the
+        system fails, an input is not that of the plan, or the run cannot be written.
 
     Examples
     --------
@@ -131,13 +132,21 @@ def make(
     runs = Path(runs)
     work = _work(system, task, training, rerank, allow_test_judgments, suffix)
     built, task, collection = work.built, work.task, task.collection.name
+    if plan is not None:
+        fingerprint.check_plan(plan, work.spec, runs, built.name)
+    for line in fingerprint.unseen_inputs(built, work.spec["reads"]):
+        if line not in _SAID:
+            _SAID.add(line)
+            say(f"warning: {line}")
     if reuse and (before := _before(work, runs, say)) is not None:
         path, run_before = before
         say(f"{path}: reused, same configuration")
         return Produced(run_before, path, work.key, reused=True, basis=work.basis)
     if work.named and (replaced := _replaced(work, runs / collection / f"{file_name(_name(work, work.named))}.run")):
         say(replaced)
+    check_writable(runs / collection)
     say(f"running {built.name} on {collection}")
+    begun = fingerprint.code_of(built, work.spec["reads"], modules_only=True)
     excluded = task.scorer.exclusions
     with measuring() as meter:
         folder = runs / "workspace" / file_name(built.name)
@@ -160,14 +169,20 @@ def make(
     read_back = parse_run(content.encode(), str(path), format=layout)
     if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
         raise HarnessError(f"system {built.name}: an id in its run is empty or contains blanks")
-    made = sidecar.Made(work.key, work.spec, meter, provenance.provenance({}, libraries=built.libraries()))
+    key = work.key
+    if fingerprint.code_of(built, work.spec["reads"], modules_only=True) != begun:
+        if plan is not None:
+            raise fingerprint.changed_since(built.name, ["code"])
+        say(f"warning: code of {built.name} changed while its run was made; the next command makes the run again")
+        key = artefacts.key({"changed": work.key})
+    made = sidecar.Made(key, work.spec, meter, provenance.provenance({}, libraries=built.libraries()))
     side = sidecar.text(made, name=name, sha256=read_back.sha256, layout=layout, collection=collection)
     write_all({path: content, sidecar.beside(path): side})
     # Not read from the file, which another process may have replaced meanwhile.
-    return Produced(read_back, path, work.key, reused=False, basis=work.basis)
+    return Produced(read_back, path, key, reused=False, basis=work.basis)
 
 
-def made_before(
+def planned(
     system: Built,
     task: Task,
     *,
@@ -176,16 +191,19 @@ def made_before(
     rerank: bool = False,
     allow_test_judgments: bool = False,
     suffix: str = "",
-) -> Path | None:
-    """Returns the file of the run that `make` would reuse, given the same arguments; None if it would run the system.
+) -> tuple[Path | None, Plan]:
+    """Returns the file of the run that `make` would reuse, given the same arguments, and the inputs of the run.
+
+    The file is None if `make` would run the system. The inputs, given to `make`, are compared with those at that time.
 
     Raises
     ------
     HarnessError
         The errors that `make` raises before the system runs.
     """
-    before = _before(_work(system, task, training, rerank, allow_test_judgments, suffix), runs, quiet)
-    return None if before is None else before[0]
+    work = _work(system, task, training, rerank, allow_test_judgments, suffix)
+    before = _before(work, runs, quiet)
+    return None if before is None else before[0], fingerprint.plan_of(work.spec, runs)
 
 
 def made_elsewhere(path: Path, key: str, basis: str) -> Produced:
@@ -254,12 +272,12 @@ def _work(
     judgments = _judgments(training, task)
     pool = judged_pool(task.scorer.qrels, task.keys) if rerank else None
     shared = _shared(task, training, judgments, allow_test_judgments)
-    spec = _spec(built, task, judgments, pool, suffix)
+    spec = fingerprint.fingerprint(built, task, judgments, pool, suffix)
     check_untrained(built, collection, edition)  # repeated, since models are known only after they were fetched
     # Points of a sweep over several of our systems are compared, so all our code counts as one input.
-    same = {"code": code.ours()} if _ours(built) else {}
+    same = {"code": code.ours()} if fingerprint.is_ours(built) else {}
     rest = {name: part for name, part in spec.items() if name not in ("system", "reads", "suffix")} | same
-    return _Work(built, task, judgments, pool, shared, suffix, spec, artefacts.key(decisive(spec)), artefacts.key(rest))
+    return _Work(built, task, judgments, pool, shared, suffix, spec, fingerprint.key_of(spec), artefacts.key(rest))
 
 
 def _before(work: _Work, runs: Path, say: Say) -> tuple[Path, Run] | None:
@@ -420,34 +438,6 @@ def _shared(
     return frozenset(same)
 
 
-def _ours(system: Built) -> bool:
-    return system.module.startswith(f"{code.OURS}.")
-
-
-def _spec(system: Built, task: Task, training: Qrels | None, pool: Pool | None, suffix: str) -> dict[str, Any]:
-    """Returns all inputs of a run, for its fingerprint."""
-    configuration, corpus, read = system.configuration, task.corpus, system.reads()
-    if configuration is not None and configuration.get("name"):
-        # One run, whether the system is named so or a sweep or an experiment appends the suffix.
-        configuration, suffix = {**configuration, "name": f"{configuration['name']}{suffix}"}, ""
-    excluded = task.scorer.exclusions
-    if not _ours(system):  # our systems list their files in `reads`
-        read |= _named_files(configuration)
-    return {
-        "system": None if configuration is None else {k: v for k, v in configuration.items() if k not in states.ABOUT},
-        "reads": read,
-        "code": code_of(system, read),
-        "topics": sha256(repr([asdict(topic) for topic in task.topics]).encode()),
-        "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
-        "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
-        "training": None if training is None else training.sha256,
-        "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
-        "suffix": suffix,
-        **({rehearsal.MARK: True} if rehearsal.folder() is not None else {}),
-        **({} if excluded is None else {"excluded": [excluded.sha256, code.of(Exclusions.__module__)]}),
-    }
-
-
 def _run_at(path: Path, key: str, say: Say) -> Run | None:
     """Reads a run if it is intact and has the fingerprint `key`, else None; reports damage to `say`."""
     side = sidecar.beside(path)
@@ -461,25 +451,3 @@ def _run_at(path: Path, key: str, say: Say) -> Run | None:
         say(f"{path}: damaged; recomputing it")
         return None
     return parse_run(data, str(path), format=layout)
-
-
-def _named_files(value: object) -> dict[str, str]:
-    """Returns file -> checksum for the files named in a configuration."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return {name: checksum for inner in value for name, checksum in _named_files(inner).items()}
-    if not isinstance(value, str) or not value or "\0" in value or not os.path.isfile(value):  # noqa: PTH113
-        return {}
-    return {value: sha256_file(Path(value))}
-
-
-def code_of(system: Built, read: Mapping[str, Any]) -> str:
-    """Returns a digest of the code that makes a run: of the system, its parts, and reading and writing.
-
-    Systems made of other systems list them in `reads`; other parts, such as a view's tokens, are in configurations.
-    """
-    named = set(code.named([system.configuration, read]))
-    systems = {system.module, *(module for module, target in named if target)}
-    others = {Corpus.__module__, run_text.__module__, *(module for module, target in named if not target)}
-    return code.digest(frozenset(systems), frozenset(others))

@@ -31,6 +31,7 @@ class Outcome:
     Attributes
     ----------
     system : configuration that made the run.
+    name : of the run, which it would have if it is missing; empty if its system names it.
     reason : why the run is missing, in one line; empty if it exists. lacking : whether a resource is missing, rather
         than an error occurred.
     run, sha256 : file of the run, and its checksum; task : the task that scored it.
@@ -41,6 +42,7 @@ class Outcome:
 
     cell: Cell
     system: Mapping[str, Any]
+    name: str = ""
     reason: str = ""
     lacking: bool = False
     run: Path | None = None

@@ -23,7 +23,7 @@ from harness.experiments import launch
 from harness.experiments.engines import BASIC
 from harness.io.console import say
 from harness.io.files import write_atomic
-from harness.store import shards
+from harness.store import code, shards
 from harness.store.shards import Map, Shard
 from harness.systems.resources import Resources
 
@@ -83,8 +83,9 @@ class Jobs:
                 write_atomic(folder / _name(shard.number), pickle.dumps(shard))
                 counts[shard.number] = len(shard.items)
             shares = share(list(counts), self.jobs)
+            content = {"folder": str(folder), "code": _code_of(task)}
             made = [
-                launch.Job({"folder": str(folder), "shards": numbers}, f"shards from {numbers[0]} on", self.need)
+                launch.Job({**content, "shards": numbers}, f"shards from {numbers[0]} on", self.need)
                 for numbers in shares
             ]
             ended = launch.launch(made, make_shards, folder / "jobs", f"jobs of {task.kind}s")
@@ -128,15 +129,23 @@ def make_shards(content: launch.Content) -> launch.Content:
     Raises
     ------
     HarnessError
-        The items cannot be read, or an error of the work.
+        The items cannot be read, the code is not that of the process that planned the work, or an error of the work.
     """
     folder = Path(content["folder"])
     task: Map[Any] = _read(folder / _MAP)
+    if _code_of(task) != content["code"]:
+        raise HarnessError(f"{task.kind}: the code changed since the work was planned; run the same command again")
     if task.check is not None:
         task.check()
     for number in content["shards"]:
         shards.make(task, _read(folder / _name(number)))
     return {}
+
+
+def _code_of(task: Map[Any]) -> str:
+    """Returns a digest of the code that makes the shards of a map: this package, and what else its work is made of."""
+    work = getattr(task.work, "func", task.work)  # of a partial function
+    return code.digest({getattr(work, "__module__", None) or type(work).__module__}) + code.ours()
 
 
 def _name(number: int) -> str:

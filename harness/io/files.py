@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -155,6 +156,26 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
             left.unlink(missing_ok=True)
 
 
+def check_writable(folder: Path) -> None:
+    """Raises HarnessError if files cannot be written below a folder, which may not exist: read-only, or a full disk.
+
+    Writes and deletes a temporary file in the folder, or in the one above that exists.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    left = Path()
+    try:
+        descriptor, left = staged.new_file(there / folder.name)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(bytes(CHUNK))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise HarnessError(f"{there}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if left.name:
+            left.unlink(missing_ok=True)
+
+
 def _put_back(done: list[Path], before: Mapping[Path, Path], waiting: Mapping[Path, Path]) -> list[Path]:
     """Puts the earlier files back in the place of those that replaced them; returns those that stay replaced."""
     left = []
@@ -183,3 +204,61 @@ def sha256_file(path: Path) -> str:
     """
     with opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+_KNOWN: dict[tuple[Path, bool], tuple[tuple[int, ...], str]] = {}  # size, times and inode of a file, and its SHA-256
+_SETTLED = 100_000_000  # nanoseconds after which a further change gets another time from the clock of files
+
+
+def sha256_known(path: Path, *, unpacked: bool = False) -> str:
+    """Returns the SHA-256 of a file, which is read again only if its size, its times or its inode have changed.
+
+    Parameters
+    ----------
+    unpacked : of the decompressed content (gzip, xz, zstd), which is the same however a file is compressed.
+
+    Raises
+    ------
+    FormatError
+        The file is missing, is not a file, cannot be read, or its compressed data is damaged.
+    """
+    try:
+        state = path.stat()
+    except (OSError, ValueError):
+        return sha256_file(path)  # which raises
+    now = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    if (before := _KNOWN.get((path, unpacked))) and before[0] == now:
+        return before[1]
+    found = _sha256_unpacked(path) if unpacked else sha256_file(path)
+    if abs(time.time_ns() - state.st_mtime_ns) > _SETTLED:
+        _KNOWN[path, unpacked] = now, found
+    return found
+
+
+def _sha256_unpacked(path: Path) -> str:
+    digest = hashlib.sha256()
+    with opened(path) as stream:
+        content = Unpacked(stream.read)
+        if not content.packed:
+            return sha256_file(path)
+        while chunk := content.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def known_checksums(
+    more: Mapping[Path, tuple[tuple[int, ...], str]] | None = None,
+) -> dict[Path, tuple[tuple[int, ...], str]]:
+    """Returns what `sha256_known` remembers: the state and the SHA-256 of files as they are on disk.
+
+    Parameters
+    ----------
+    more : is remembered as well.
+    """
+    _KNOWN.update({(path, False): found for path, found in (more or {}).items()})
+    return {path: found for (path, unpacked), found in _KNOWN.items() if not unpacked}
+
+
+def forget_checksums() -> None:
+    """Clears what `sha256_known` remembers."""
+    _KNOWN.clear()

@@ -293,7 +293,7 @@ def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.N
         "role": role,
         "model": encoder.identity(model, settings),
         "arithmetic": hardware.arithmetic(device),
-        "versions": [code.of(engines.__name__), hardware.torch_version()],
+        "versions": [code.of(engines.__name__), hardware.library_versions()],
     }
     made = vectors.made(texts.items, encoding, spec).vectors
     rows = made.document[made.document >= 0]

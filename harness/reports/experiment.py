@@ -275,7 +275,7 @@ def _not_run(results: Results) -> Section | None:
             *_cell_cells(results, outcome),
             Cell("missing resource" if outcome.lacking else "failed"),
             Cell(outcome.reason),
-            Cell(command(outcome.cell.overrides)),
+            Cell(command(_words(outcome))),
         )
         for outcome in lost
     )
@@ -392,7 +392,7 @@ def _commands(results: Results) -> Section:
 
 def _words(outcome: Outcome) -> list[str]:
     """Returns the overrides of a cell's command, which names the run as the cell does: no two cells share a file."""
-    name = "" if outcome.run is None else outcome.run.stem.removesuffix(MARK)
+    name = outcome.name.removesuffix(MARK)
     if name in ("", outcome.system.get("name")):
         return [*outcome.cell.overrides]
     kept = [word for word in outcome.cell.overrides if key_of(word) != "system.name"]

@@ -1,10 +1,11 @@
-"""Fingerprints of the code that a result depends on: hashes of modules, and versions of libraries.
+"""Fingerprints of the code that a result depends on: hashes of modules and data files, and installed libraries.
 
 Dependencies are found by parsing imports, including those inside functions, without importing anything. Only those of
 our own modules count that are imported, so that a change of one system does not invalidate results of others. A
-third-party package counts as a whole, and a single file with its imports. Data files next to a module whose name occurs
-in its text count as well; for a single file, so do neighbouring modules and folders named in its strings, because it
-may load them by name. Installed distributions and Python count by version.
+third-party package counts as a whole, and a single file with its imports. Data files next to a module that its strings
+name count as well; for a single file, so do neighbouring modules and folders named in its strings, because it may load
+them by name. Installed distributions count by version and by the files of their installation, Python by version. Code
+of others also counts with the values of the environment variables that it names, and with what its libraries require.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib.machinery import BYTECODE_SUFFIXES, all_suffixes
+from glob import glob
+from importlib.machinery import BYTECODE_SUFFIXES, ModuleSpec, all_suffixes
 from pathlib import Path
+from typing import NamedTuple
 
-from harness.io.files import sha256, sha256_file
+from harness.io.files import forget_checksums, sha256, sha256_known
+from harness.store import distributions
+from harness.store.code_cache import code_cache
+from harness.store.distributions import content, distribution, with_required
+from harness.store.literals import Literals, literals
 
 OURS = __name__.partition(".")[0]
 ROOT = Path(__file__).parents[1]
@@ -27,9 +34,9 @@ TARGET = "_target_"
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # statements of a statement
 _SUFFIXES = tuple(suffix for suffix in all_suffixes() if suffix not in BYTECODE_SUFFIXES)
-_INSTALLED = {"site-packages", "dist-packages"}
+_CODE = (*_SUFFIXES, *BYTECODE_SUFFIXES)
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_WORDS = re.compile(r"[\w-]+")
+_OBJECT = re.compile(rf"({_DOTTED.pattern})(?::{_DOTTED.pattern})?")  # `module`, `module.name`, `module:name`
 _WORD = re.compile(r"import(?!\w)")  # begins with letters, which is many times faster than `\b`
 _CALL = re.compile(r"""\b(?:import_module|__import__)\([ \t]*["']([\w.]+)["']""")
 _EXAMPLE = re.compile(r"^[ \t]*>>> .*", re.M)  # of a docstring; it is no Python
@@ -41,38 +48,68 @@ _IMPORT = re.compile(
 )
 
 
-@cache
-def digest(systems: frozenset[str], others: frozenset[str] = frozenset()) -> str:
+class Dependencies(NamedTuple):
+    """What some modules depend on.
+
+    Attributes
+    ----------
+    files : machine-independent name -> path.
+    libraries : name of a distribution, or Python -> version.
+    contents : name of a distribution -> hash of its files.
+    variables : names of environment variables that code of others reads.
+    lists, unseen : places in code of others, as `FILE:LINE`, that list files, and that read the environment in a way
+        that does not tell which variable.
+    """
+
+    files: dict[str, Path]
+    libraries: dict[str, str]
+    contents: dict[str, str]
+    variables: set[str]
+    lists: list[str]
+    unseen: list[str]
+
+
+def digest(systems: Iterable[str], others: Iterable[str] = (), *, modules_only: bool = False) -> str:
     """Returns a SHA-256 of all dependencies of some modules.
 
-    It is computed once per process, which keeps running the code that it has loaded even if files change.
+    A loaded module counts as it was when it was first asked for, since the process keeps running the code that it has
+    loaded even if files change; `importlib.reload` makes it count as it is then. Other files count as they are.
 
     Parameters
     ----------
     systems : dotted names of modules whose packages count by content even if they are installed.
-    others : further modules; installed ones count by version.
+    others : further modules; installed ones count by version and by the files of their installation.
+    modules_only : leave out data files, libraries and environment variables.
     """
-    files, libraries = depends(systems, others)
-    lines = [f"{name} {_checksum(path)}" for name, path in sorted(files.items())]
-    lines += [f"{name} {version}" for name, version in sorted(libraries.items())]
+    found = depends(systems, others)
+    files = {name: path for name, path in found.files.items() if not modules_only or _module_of(name)}
+    lines = [f"{name} {_checksum(path, name)}" for name, path in sorted(files.items())]
+    if modules_only:
+        return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
+    lines += [f"{name} {version}" for name, version in sorted(found.libraries.items())]
+    lines += [f"{name} {checksum}" for name, checksum in sorted(found.contents.items())]
+    lines += [f"{name}={os.environ[name]}" for name in sorted(found.variables) if name in os.environ]
     return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
 
 
-@cache
 def ours() -> str:
     """Returns a SHA-256 of all our modules, for results that compare systems."""
-    return sha256("\n".join(f"{name} {_checksum(path)}" for name, path in sorted(_ours(ROOT).items())).encode())
+    lines = (f"{name} {_checksum(path, f'{OURS} {name}')}" for name, path in sorted(_ours(ROOT).items()))
+    return sha256("\n".join(lines).encode())
 
 
 def of(*modules: str) -> str:
     """Returns the `digest` of some modules, such as the calling one (`__name__`)."""
-    return digest(frozenset(modules))
+    return digest(modules)
 
 
 def forget() -> None:
     """Clears the caches of this process, so that changed code is read again."""
-    for function in (digest, ours, _taken, _checksum, _places, _ours, _beside, _distributions, _top_level):
+    for function in (_taken, _places, _ours, _beside, _literals, _module_of, code_cache):
         function.cache_clear()
+    _LOADED.clear()
+    forget_checksums()
+    distributions.forget()
 
 
 def known(module: str) -> bool:
@@ -80,82 +117,191 @@ def known(module: str) -> bool:
     return bool(_module(module))
 
 
-def named(value: object, key: str = "") -> Iterator[tuple[str, bool]]:
-    """Yields the modules named anywhere in a configuration as `module.Name`, and whether each is a `_target_`."""
+def named(value: object, key: str = "", theirs: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yields the modules named anywhere in a configuration, and whether each is that of a `_target_`.
+
+    A module is named as `module.name`, `module:name`, or, in a system of another author, as `module`.
+
+    Parameters
+    ----------
+    theirs : whether the value is in the configuration of a system of another author.
+    """
     if isinstance(value, Mapping):
+        theirs = is_theirs(value, theirs)
         for name, inner in value.items():
-            yield from named(inner, str(name))
+            yield from named(inner, str(name), theirs)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from named(inner)
-    elif isinstance(value, str) and "." in value and _DOTTED.fullmatch(value) and (module := _module(value)):
-        yield module, key == TARGET
+            yield from named(inner, key, theirs)
+    elif isinstance(value, str) and key != "name" and (found := _OBJECT.fullmatch(value)):
+        module = _module(found[1]) if theirs or "." in value or ":" in value else ""
+        if module:
+            yield module, key == TARGET
 
 
-def depends(systems: Iterable[str], others: Iterable[str] = ()) -> tuple[dict[str, Path], dict[str, str]]:
-    """Returns the files that some modules depend on, by machine-independent names, and the versions of libraries.
+def is_theirs(configuration: Mapping[str, object], otherwise: bool = False) -> bool:
+    """Returns whether a configuration is that of a system of another author; `otherwise` if it names no class."""
+    target = configuration.get(TARGET)
+    return otherwise if target is None else not str(target).startswith(f"{OURS}.")
+
+
+def depends(systems: Iterable[str], others: Iterable[str] = ()) -> Dependencies:
+    """Returns what some modules depend on.
 
     Modules that are not found are ignored: importing them fails, or is optional.
     """
-    files: dict[str, Path] = {}
-    libraries = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    python = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+    out = Dependencies({}, python, {}, set(), [], [])
+    systems = list(systems)
     whole = {name.partition(".")[0] for name in systems}
-    waiting = [*systems, *others]
-    seen: set[str] = set()
+    waiting = [(name, True) for name in (*systems, *others)]  # and whether code of others imports it
+    seen: set[tuple[str, bool]] = set()
     while waiting:
-        name = waiting.pop()
+        name, theirs = waiting.pop()
         top = name.partition(".")[0]
-        if top != OURS:
-            name = top
-        if name in seen:
+        name, theirs = (name, False) if top == OURS else (top, theirs)
+        if (name, theirs) in seen:
             continue
-        seen.add(name)
+        seen.add((name, theirs))
         if top == OURS:
             if path := _ours(ROOT).get(name):
-                above = name.rpartition(".")[0]
+                above, label = name.rpartition(".")[0], f"{OURS} {name}"
                 package = name if path.stem == "__init__" else above
-                imported, own = _taken(path, f"{OURS} {name}", package, path.parent, False)
-                files |= own
-                waiting += [above, *imported]
+                imported, beside = _ours_taken(path, _checksum(path, label), package)
+                out.files.update({label: path, **{f"{label}: {each}": path.with_name(each) for each in beside}})
+                waiting += [(each, False) for each in (above, *imported)]
             continue
         for place in _places(top):
-            if top not in whole and (found := _distribution(top, place)):
-                libraries[found[0]] = found[1]
+            if top not in whole and (found := distribution(top, place)):
+                for each in with_required(found) if theirs else (found,):
+                    out.libraries[each.name] = each.version
+                    if files := content(each.info):
+                        out.contents[each.name] = files
                 continue
             deep = place.is_dir()
             root = place if deep else place.parent
-            for path in _below(root) if deep else [place]:
-                inner = path.relative_to(root)
+            there = files_below(root) if deep else [each for each in root.iterdir() if each.is_file()]
+            for path in there if deep else [place]:
                 if path.name.endswith(_SUFFIXES):
-                    package = ".".join((top, *inner.parts[:-1])) if deep else ""
-                    imported, own = _taken(path, f"{top} {inner.as_posix()}", package, root, deep)
-                    files |= own
-                    waiting += imported
-    return files, libraries
+                    waiting += [(each, True) for each in _others(out, path, top, root, there, deep)]
+    code_cache(ROOT).write()
+    return out
+
+
+def _ours_taken(path: Path, checksum: str, package: str) -> tuple[list[str], list[str]]:
+    """Returns the imports of one of our modules, and the files beside it that it names, such as a kernel."""
+    beside = _beside(path.parent)
+    kept, key = code_cache(ROOT).modules, " ".join((checksum, package, *beside))
+    if key not in kept:
+        text = path.read_bytes().decode("utf-8", "replace")
+        kept[key] = sorted(imports(text, package)), [name for name in beside if name in text]
+    imported, named = kept[key]
+    return imported, named
+
+
+def _others(out: Dependencies, path: Path, top: str, root: Path, there: list[Path], deep: bool) -> frozenset[str]:
+    """Adds a file of another author's code, and what its strings name; returns its imports.
+
+    Parameters
+    ----------
+    top : name of its package (`deep`) or module.
+    root, there : folder of the package and all its files, or folder of the module and the files in it.
+    """
+    inner = path.relative_to(root)
+    label = f"{top} {inner.as_posix()}"
+    out.files[label] = path
+    imported, text = _taken(path, _checksum(path, label), ".".join((top, *inner.parts[:-1])) if deep else "")
+    if not text:
+        return imported
+    named = _literals(text)
+    data = [each for each in there if not each.name.endswith(_CODE) and _names(named, each, path)]
+    if not deep:
+        for folder in (each for each in root.iterdir() if each.name in named.names and each.is_dir()):
+            below = files_below(folder)
+            data += [each for each in below if each.name.endswith(_SUFFIXES) or each.name in named.names]
+        imported |= {each.stem for each in there if each.suffix == ".py" and each.stem in named.words}
+    listed = _listed(root, named) if named.lists else []
+    out.files.update({f"{label}: {os.path.relpath(each, root)}": each for each in (*data, *listed)})
+    out.files.update({f"{label}: {each}": Path(each).expanduser() for each in named.paths if _is_data(each)})
+    out.variables.update(named.variables)
+    out.unseen.extend(f"{path}:{line}" for line in named.unseen)
+    out.lists.extend(f"{path}:{line}" for line in ([] if listed else named.lists))
+    return imported
+
+
+def _names(named: Literals, data: Path, path: Path) -> bool:
+    """Returns whether the strings of a module name a file beside it, or its suffix if it is called like the module."""
+    return data.name in named.names or (data.stem == path.stem and data.suffix in named.names)
+
+
+def _is_data(name: str) -> bool:
+    """Returns whether a string is the path of a file, from the current folder; those of the system's state are none."""
+    return not name.startswith(("/proc/", "/sys/", "/dev/")) and os.path.isfile(os.path.expanduser(name))  # noqa: PTH111, PTH113
+
+
+def _listed(root: Path, named: Literals) -> list[Path]:
+    """Returns the files in the folders that strings name, of code that lists files; without such folders, by patterns.
+
+    Folders and patterns are relative to the code's folder or to the current one. A folder that holds one of these two,
+    or that is at the top of the file system, does not count.
+    """
+    places = list(dict.fromkeys((root, Path.cwd())))
+    folders = {place / name for place in places for name in named.paths | named.names}
+    inside = {
+        folder
+        for folder in folders
+        if len(folder.parts) > 2
+        and folder.is_dir()
+        and not any(p.resolve().is_relative_to(folder.resolve()) for p in places)
+    }
+    found = [each for folder in sorted(inside) for each in files_below(folder)]
+    if not inside:
+        patterns = [(place, pattern) for place in places for pattern in named.patterns]
+        found = [place / each for place, pattern in patterns for each in glob(pattern, root_dir=place)]  # noqa: PTH207
+    return [each for each in found if each.is_file()]
 
 
 @cache
-def _taken(path: Path, label: str, package: str, root: Path, deep: bool) -> tuple[frozenset[str], dict[str, Path]]:
-    """Returns a module's imports, and its files: its own, and neighbouring files that its text names."""
-    files = {label: path}
+def _taken(path: Path, checksum: str, package: str) -> tuple[frozenset[str], str]:
+    """Returns a module's imports and its text, "" if it is compiled; `checksum` is that of the file."""
     if path.suffix != ".py":
-        return frozenset(), files
+        return frozenset(), ""
     text = path.read_bytes().decode("utf-8", "replace")
-    for name, beside in _beside(root, deep).items():
-        if name in text or (not package and beside[0].stem == path.stem):
-            files |= {f"{label}: {other.relative_to(root).as_posix()}": other for other in beside}
-    if package:
-        return frozenset(imports(text, package)), files
-    words = _words_of_strings(text)
-    for folder in (entry for entry in root.iterdir() if entry.name in words and entry.is_dir()):
-        for other in _below(folder):
-            if other.name.endswith(_SUFFIXES) or other.name in text:
-                files[f"{label}: {other.relative_to(root).as_posix()}"] = other
-    named = {other.stem for other in root.iterdir() if other.suffix == ".py" and other.stem in words}
-    return frozenset(imports(text) | named), files
+    return frozenset(imports(text, package)), text
 
 
-_checksum = cache(sha256_file)
+_literals = cache(literals)
+_LOADED: dict[Path, tuple[ModuleSpec, str]] = {}  # the specification of a loaded module, and the SHA-256 of its file
+
+
+def _checksum(path: Path, label: str) -> str:
+    """Returns the SHA-256 of a dependency: of a loaded module, as it was when it was first asked for.
+
+    Parameters
+    ----------
+    label : see `Dependencies.files`.
+    """
+    module = _module_of(label)
+    loaded = getattr(sys.modules.get(module), "__spec__", None) if module else None
+    if loaded is None:
+        return sha256_known(path)
+    before = _LOADED.get(path)
+    if before is None or before[0] is not loaded:  # a module that is loaded again has another specification
+        before = _LOADED[path] = loaded, sha256_known(path)
+    return before[1]
+
+
+@cache
+def _module_of(label: str) -> str:
+    """Returns the module of a dependency by its label; "" of a data file."""
+    top, _, inner = label.partition(" ")
+    if ": " in inner:
+        return ""
+    if top == OURS and not inner.endswith(_SUFFIXES):
+        return inner
+    parts = inner.partition(".")[0].split("/")
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    return top if parts == [top] else ".".join((top, *parts))
 
 
 def _module(dotted: str) -> str:
@@ -197,14 +343,22 @@ def _places(top: str) -> tuple[Path, ...]:
 def _ours(root: Path) -> dict[str, Path]:
     """Returns our modules and packages, by name."""
     out = {}
-    for path in _below(root):
+    for path in files_below(root):
         if path.suffix == ".py":
             parts = [OURS, *path.relative_to(root).with_suffix("").parts]
             out[".".join(parts[:-1] if path.stem == "__init__" else parts)] = path
     return out
 
 
-def _below(folder: Path) -> Iterator[Path]:
+@cache
+def _beside(folder: Path) -> tuple[str, ...]:
+    """Returns the names of the files in one of our folders that are not modules."""
+    return tuple(sorted(each.name for each in folder.iterdir() if each.is_file() and not each.name.endswith(_CODE)))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Returns the files in a folder and below, without those in hidden folders and in `__pycache__`."""
+    found = []
     seen: set[str] = set()  # a link may lead to a folder above it
     for root, folders, names in os.walk(folder, followlinks=True):
         if (real := os.path.realpath(root)) in seen:
@@ -212,17 +366,8 @@ def _below(folder: Path) -> Iterator[Path]:
             continue
         seen.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        yield from (Path(root, name) for name in sorted(names))
-
-
-@cache
-def _beside(root: Path, deep: bool) -> dict[str, list[Path]]:
-    """Returns name -> data files below a package or in the folder of a module."""
-    out: dict[str, list[Path]] = {}
-    for path in _below(root) if deep else sorted(path for path in root.iterdir() if path.is_file()):
-        if not path.name.endswith((*_SUFFIXES, *BYTECODE_SUFFIXES)):
-            out.setdefault(path.name, []).append(path)
-    return out
+        found += [Path(root, name) for name in sorted(names)]
+    return found
 
 
 # ---- imports ----------------------------------------------------------------------------------------------------
@@ -294,66 +439,3 @@ def _parsed(text: str) -> set[tuple[str, str]]:
         else:  # no expression holds an import
             waiting += [inner for field in _BLOCKS for inner in getattr(node, field, ())]
     return out
-
-
-def _words_of_strings(text: str) -> set[str]:
-    """Returns the words in the strings of a module's text; empty for invalid Python."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        return set()
-    strings = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return {word for value in strings for word in _WORDS.findall(value)}
-
-
-# ---- distributions ----------------------------------------------------------------------------------------------
-
-
-def _distribution(top: str, place: Path) -> tuple[str, str] | None:
-    """Returns name and version of the distribution that an installed module comes from; None for other modules.
-
-    `importlib.metadata` would read the file lists of all distributions, which takes half a second.
-    """
-    site = next((folder for folder in place.parents if folder.name in _INSTALLED), None)
-    if site is None:
-        return None
-    known = _distributions(site)
-    own = [info for info in known if info[0].lower().replace("-", "_") == top.lower()]
-    for holds in (_says, _lists):
-        for name, version, path in (*own, *known):
-            if holds(path, top):
-                return name, version
-    return None
-
-
-@cache
-def _distributions(site: Path) -> list[tuple[str, str, Path]]:
-    """Returns name, version and folder of the distributions installed in a folder."""
-    out = []
-    for path in sorted(site.iterdir()):
-        if path.suffix in (".dist-info", ".egg-info"):
-            name, _, version = path.stem.partition("-")
-            out.append((name, version.partition("-")[0], path))
-    return out
-
-
-def _says(info: Path, top: str) -> bool:
-    return top in _top_level(info)
-
-
-@cache
-def _top_level(info: Path) -> frozenset[str]:
-    """Returns the modules declared by a distribution; many declare none."""
-    try:
-        return frozenset((info / "top_level.txt").read_text(encoding="utf-8").split())
-    except OSError:
-        return frozenset()
-
-
-def _lists(info: Path, top: str) -> bool:
-    """Returns whether a module is among the files of a distribution."""
-    try:
-        record = (info / "RECORD").read_bytes()
-    except OSError:
-        return False
-    return any(f"\n{top}{end}".encode() in b"\n" + record for end in ("/", ".py,", ".cpython", ".abi3"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from importlib import metadata
 
 from harness.errors import HarnessError
 
 DEVICES = ("auto", "cpu", "cuda")
+LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")  # of models
 
 
 def device(name: str) -> str:
@@ -46,10 +48,17 @@ def arithmetic(device: str, half: bool = False) -> list[str]:
     return [device, "bfloat16" if half else "float32"]
 
 
-def torch_version() -> str:
-    """Returns the version of the installed torch, without the build's name."""
+def library_versions(libraries: Sequence[str] = LIBRARIES) -> dict[str, str]:
+    """Returns the versions of libraries that decide what models compute, "" of those that are not installed.
+
+    The name of a build, such as `+cu128`, is left out.
+    """
+    return {name: _version(name) for name in libraries}
+
+
+def _version(name: str) -> str:
     try:
-        return metadata.version("torch").partition("+")[0]
+        return metadata.version(name).partition("+")[0]
     except metadata.PackageNotFoundError:
         return ""
 

@@ -47,7 +47,7 @@ def defaults(factory: Factory) -> Mapping[str, Any] | None:
     >>> defaults(Shuffle)["depth"]
     1000
     """
-    if is_dataclass(factory):
+    if is_dataclass(factory) and _has_own_fields(factory):
         made = {each.name: each.default_factory for each in fields(factory) if each.init}
         plain = {each.name: each.default for each in fields(factory) if each.init}
         return {name: make() if (make := made[name]) is not MISSING else plain[name] for name in plain}
@@ -58,6 +58,13 @@ def defaults(factory: Factory) -> Mapping[str, Any] | None:
     if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in known):
         return None
     return {each.name: MISSING if each.default is each.empty else each.default for each in known}
+
+
+def _has_own_fields(factory: Factory) -> bool:
+    """Returns whether the parameters of a data class are its fields: a class derived from it may have others."""
+    assert isinstance(factory, type)  # noqa: S101  (for mypy)
+    maker = next(each for each in factory.__mro__ if "__init__" in vars(each))
+    return "__dataclass_fields__" in vars(maker)
 
 
 def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted | None:
@@ -140,6 +147,8 @@ def inner_classes(configuration: Mapping[str, Any], factory: Factory | None = No
 def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Any]:
     """Removes the keys with default values from a configuration, so that a run's key does not depend on them.
 
+    Whole numbers are returned as such: 2.0 as 2.
+
     Parameters
     ----------
     factory : class of the configuration; by default the one named by `_target_`.
@@ -198,7 +207,8 @@ def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
         return decisive(value, factory)
     if isinstance(value, list | tuple):
         return [_reduced(each, None) for each in value]
-    return value
+    # 2 and 2.0 are one number, and JSON writes two.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _same(one: object, other: object) -> bool:

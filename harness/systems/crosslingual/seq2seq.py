@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -23,7 +22,6 @@ from harness.systems.crosslingual.sentences import halves
 from harness.systems.dense import encoder, models
 
 TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # maximum number of tokens per batch, padding and beams included
-_LIBRARIES = ("transformers", "tokenizers", "sentencepiece")
 Positive = Annotated[int, partial(checks.whole, low=1)]
 Natural = Annotated[int, checks.whole]
 Length = Annotated[int, partial(checks.whole, low=8)]
@@ -94,7 +92,7 @@ class Seq2Seq:
             "clean_up": self.clean_up,
             "related": dict(self.related),
             "arithmetic": hardware.arithmetic(device, self.precision == "bfloat16"),
-            "versions": {"torch": hardware.torch_version(), **{name: _version(name) for name in _LIBRARIES}},
+            "versions": hardware.library_versions((*hardware.LIBRARIES, "sentencepiece")),
         }
 
     def notes(self) -> tuple[str, ...]:
@@ -187,13 +185,6 @@ class MBart(Seq2Seq):
     codes: ClassVar[Mapping[str, str]] = languages.MBART
     related: ClassVar[Mapping[str, str]] = languages.RELATED
     script: ClassVar[str] = "mbart"
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 # ---- translating ------------------------------------------------------------------------------------------------

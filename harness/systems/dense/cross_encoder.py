@@ -402,7 +402,7 @@ def _shares(documents: Sequence[str]) -> list[list[str]]:
 
 def _inputs(query: str, share: Sequence[str], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns all inputs of the logits of one batch of documents."""
-    made_by = [code.of(pairs.__name__), hardware.torch_version()]
+    made_by = [code.of(pairs.__name__), hardware.library_versions()]
     return {**spec, "query": query, "documents": sha256(json.dumps(share).encode()), "versions": made_by}
 
 

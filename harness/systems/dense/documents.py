@@ -162,7 +162,7 @@ def vectors_of(
         "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
-        "versions": [source.code(), code.of(texts.__name__), hardware.torch_version()],
+        "versions": [source.code(), code.of(texts.__name__), hardware.library_versions()],
     }
     spec |= {} if join == " " else {"join": join}
     return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage, single=source.single())
@@ -187,7 +187,7 @@ def vectors_of_texts(
         "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
-        "versions": [source.code(), hardware.torch_version()],
+        "versions": [source.code(), hardware.library_versions()],
     }
     encoding = Encoding(source, "document", lambda: loaded)
     return vectors.made(lambda: named, encoding, spec, storage=storage, single=source.single())

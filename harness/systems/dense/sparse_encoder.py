@@ -108,7 +108,7 @@ class SparseEncoder:
             "view": self.view,
             "join": self.join,
             "arithmetic": self._arithmetic(source),
-            "versions": [code.of(texts.__name__), hardware.torch_version()],
+            "versions": [code.of(texts.__name__), hardware.library_versions()],
         }
         with phase("index"):
             index = sparse_vectors.index_of(read, source, loaded, spec)

@@ -51,7 +51,7 @@ def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder) -> Queries
         "model": source.identity(),
         "arithmetic": source.arithmetic(),
         "tokens": source.tokens,
-        "versions": [source.code(), hardware.torch_version()],
+        "versions": [source.code(), hardware.library_versions()],
     }
     made = vectors.made(
         lambda: ((str(number), text) for number, text in enumerate(texts)),

@@ -185,7 +185,7 @@ class Linearised:
             "task": [self.task, *([self.column] if self.of == "questions" else [])],
             "posts": [load_corpus(self.posts).identity(), self.column] if self.task == "formulas" else None,
             "model": encoder.identity(self.model, Settings()),
-            "versions": [code.of(__name__), data.made_by(parser), hardware.torch_version()],
+            "versions": [code.of(__name__), data.made_by(parser), hardware.library_versions()],
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
         }
 

@@ -308,7 +308,7 @@ class Recipe:
             "graphs": [self.formulas, self.structure, self.auxiliary, self.vocabulary, self.least_number],
             "model": {**self.model, **package_version(self.settings(self.vocabulary))},
             "training": None if self.training is None else dict(self.training),
-            "versions": [code.of(__name__), data.made_by(self.sentences), hardware.torch_version()],
+            "versions": [code.of(__name__), data.made_by(self.sentences), hardware.library_versions()],
             "arithmetic": hardware.arithmetic(self.runs_on, self.training is not None and self.schedule().autocast),
         }
 

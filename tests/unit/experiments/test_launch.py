@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
-from harness.experiments import launch
+from harness.experiments import launch, spread
 from harness.experiments.engines import ENGINES, check
 from harness.experiments.engines.processes import at_once
 from harness.experiments.launch import Job, MissingResourceError, Worker
 from harness.store.leases import ArtefactBusy
+from harness.store.shards import Map
 from harness.systems.keys import unlisted
 from harness.systems.resources import Resources, declared
 
@@ -171,3 +173,12 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
             check(name, {})
     assert set(ENGINES) == {"joblib", "submitit_local", "submitit_slurm", "ray"}
     check("mine", {"mine": None})
+
+
+def test_shards_are_not_made_by_other_code_than_was_planned(tmp_path: Path) -> None:
+    task: Map[int] = Map("vectors/key", bytes)
+    (tmp_path / "map.pickle").write_bytes(pickle.dumps(task))
+    content = {"folder": str(tmp_path), "shards": [], "code": spread._code_of(task)}
+    assert spread.make_shards(content) == {}
+    with pytest.raises(HarnessError, match="the code changed since the work was planned"):
+        spread.make_shards({**content, "code": "another"})

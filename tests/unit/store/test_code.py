@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from harness.collections.corpora import load_corpus
-from harness.experiments import produce
+from harness.experiments import fingerprint
 from harness.store import artefacts, code
+from harness.store.literals import literals
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, tokens_of
 
@@ -206,7 +208,7 @@ def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> 
 
 def digest(configuration: Mapping[str, Any]) -> str:
     system = build_system(configuration, "here")
-    return produce.code_of(system, system.reads())
+    return fingerprint.code_of(system, system.reads())
 
 
 @pytest.mark.slow
@@ -248,7 +250,7 @@ def test_a_package_counts_as_a_whole(place: Path, changes: Callable[..., bool]) 
     assert changes("theirs_a.system", package / "new.py", "X = 2\n")
     assert not changes("theirs_a.system", place / "unrelated.py", "X = 2\n")
     assert not changes("theirs_a.system", package / "data" / "notes.txt", "2\n")  # nobody names it
-    files, _ = code.depends(["theirs_a.system"])
+    files = code.depends(["theirs_a.system"]).files
     assert f"harness {L2L}" in files
 
 
@@ -260,7 +262,7 @@ def test_a_single_file_counts_with_its_siblings_that_it_imports(place: Path, cha
     assert changes("mine_b", place / "sibling_b.py", "import json\n")
     assert changes("mine_b", place / "mine_b.json", "2")
     assert not changes("mine_b", place / "other_b.py", "X = 1\n")
-    files, libraries = code.depends(["mine_b"])
+    files, libraries = code.depends(["mine_b"])[:2]
     assert sorted(files) == ["mine_b mine_b.py", "mine_b mine_b.py: mine_b.json", "sibling_b sibling_b.py"]
     assert libraries == {"Python": f"3.{sys.version_info.minor}", "numpy": metadata.version("numpy")}
 
@@ -325,7 +327,7 @@ def test_installed_libraries_count_by_their_versions(
         (site / name).write_text(text)
     monkeypatch.syspath_prepend(str(site))
     (place / "mine_c.py").write_text("import says_c, lists_c, lonely_c, system_c, not_there_c\n")
-    _, libraries = code.depends(["mine_c"])
+    libraries = code.depends(["mine_c"]).libraries
     assert libraries.items() >= {"Other_Name": "1.0", "listing": "3", "system_c": "5"}.items()
     assert not changes("mine_c", site / "says_c" / "__init__.py", "X = 1\n")
     assert changes("mine_c", site / "lonely_c.py", "X = 1\n")  # nobody tells its version
@@ -340,12 +342,12 @@ def test_installed_libraries_count_by_their_versions(
 @pytest.mark.slow
 def test_distributions_are_those_that_pythons_own_library_finds() -> None:
     reference = metadata.packages_distributions()
-    _, found = code.depends(
+    found = code.depends(
         [], ["numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"]
-    )
+    ).libraries
     expected = {"numpy", "scipy", "yaml", "hydra", "jinja2", "typer", "pytest", "xxhash", "snowballstemmer"}
     names = {reference[module][0].lower().replace("-", "_"): reference[module][0] for module in expected}
-    assert {name.lower(): version for name, version in found.items() if name != "Python"} == {
+    assert {name.lower(): version for name, version in found.items() if name.lower() in names} == {
         name: metadata.version(own) for name, own in names.items()
     }
 
@@ -362,6 +364,43 @@ def test_what_a_configuration_names_counts(place: Path, changes: Callable[..., b
         set(code.named({"a": ["no.such.thing", "os.path", "x", "1.5", "./overlap", "a/b.run", None, 3, "..a"]}))
         == set()
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "variables", "unseen"),
+    [
+        ("""'''Reads notes.txt.'''\nraise OSError('ran out')""", "", "", ()),
+        ("open('data/x.tsv')", "data x.tsv", "", ()),
+        ("run('sort x.tsv > y')", "x.tsv", "", ()),
+        ("open('log.txt', 'a')\nopen('kept.txt', 'r')", "kept.txt", "", ()),
+        ("(HERE / 'log.txt').write_text('')", "", "", ()),
+        ("import os\nKEY = 'A'\nos.environ[KEY], os.getenv('B', 1), os.environ.get('C')", "", "A B C", ()),
+        ("from os import environ\n'D' in environ\nenviron['E'] = '1'\nenviron.setdefault('F', '1')", "", "D", ()),
+        ("import os\nos.environ[name]\ncall(env={**os.environ})", "", "", (2, 3)),
+        ("not Python", "", "", ()),
+    ],
+)
+def test_names_in_strings(text: str, names: str, variables: str, unseen: tuple[int, ...]) -> None:
+    found = literals(text)
+    assert (set(found.variables), found.unseen) == (set(variables.split()), unseen)
+    assert {name for name in found.names if " " not in name and ("." in name or name == "data")} == {*names.split()}
+
+
+def test_a_module_that_is_loaded_again_counts_as_it_is_then(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (place / "mine_f.py").write_text("X = 1\n")
+    module = importlib.import_module("mine_f")
+    before = code.of("mine_f")
+    (place / "mine_f.py").write_text("X = 22\n")
+    assert code.of("mine_f") == before  # the process still has the old one
+    importlib.reload(module)
+    assert code.of("mine_f") != before
+    (place / "mine_f.tsv").write_text("1\n")
+    (place / "mine_f.py").write_text("def x(): return open('mine_f.tsv')\n")
+    importlib.reload(module)
+    before = code.of("mine_f")
+    (place / "mine_f.tsv").write_text("2\n")
+    assert code.of("mine_f") != before  # data are read again without that
 
 
 def test_a_module_that_cannot_be_found_is_not_known(place: Path) -> None:

@@ -194,7 +194,7 @@ def teacher_vectors(texts: Sequence[str], model: str, device: str) -> Floats:
     spec = {
         "texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")),
         "model": encoder.identity(model, Settings()),
-        "versions": [code.of(__name__), hardware.torch_version()],
+        "versions": [code.of(__name__), hardware.library_versions()],
         "arithmetic": hardware.arithmetic(device),
     }
 

@@ -218,7 +218,7 @@ def test_runs_are_made_anew_when_what_translates_changes_although_the_retriever_
 
 def test_translations_do_not_depend_on_how_collections_are_read() -> None:
     """Their key holds the code that decides them: hours of work are not lost with every change of a reader."""
-    files, _ = code.depends([translations.__name__])
+    files = code.depends([translations.__name__]).files
     assert "harness harness.formulas.text.masking" in files
     assert not [name for name in files if name.startswith("harness harness.collections")]
 
