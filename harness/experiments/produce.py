@@ -24,6 +24,7 @@ from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.base import MARK, Pool, Request, System
 from harness.systems.build import Built, guarded, load_system
+from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.keys import changed
 from harness.systems.ranking import within
 
@@ -396,8 +397,15 @@ def check_untrained(system: Built, collection: str, edition: str = "") -> None:
 
     The system may exclude a single edition, `COLLECTION/EDITION`, if that edition is run.
     """
+    named = (collection, f"{collection}/{edition}")
+    for key, others in tuned_folders(system.configuration):
+        if others.isdisjoint(named):
+            raise HarnessError(
+                f"system {system.name}: key '{key}' names a model that was tuned without leaving out what {collection} "
+                f"judges; name one that was tuned with 'training.leave_out=[{collection}]', or one that was not tuned"
+            )
     left_out = system.trains_without()
-    if left_out is not None and left_out.isdisjoint((collection, f"{collection}/{edition}")):
+    if left_out is not None and left_out.isdisjoint(named):
         wanted = ",".join([*sorted(left_out), collection])
         key = ".".join(("system", *_path(system.configuration, "leave_out")))
         raise HarnessError(

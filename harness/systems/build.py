@@ -17,6 +17,7 @@ from harness.io.arguments import checked_arguments
 from harness.io.console import NO_READER
 from harness.io.names import NAME_RULE, is_tag
 from harness.systems.base import Request, System
+from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.resources import declared
 from harness.systems.states import ABOUT, check_registered, missing_modules
 
@@ -76,9 +77,14 @@ class Built:
         return tuple(self._optional("notes") or ())
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections left out of the system's training; None if it does not train on posts."""
-        left_out = self._optional("trains_without")
-        return None if left_out is None else frozenset(left_out)
+        """Returns the collections left out of the system's training; None if it does not train on posts.
+
+        A model whose folder any key of the configuration names counts as well, if it was fine-tuned here.
+        """
+        own = self._optional("trains_without")
+        left_out = [frozenset(each) for each in (own,) if each is not None]
+        left_out += [known for _, known in tuned_folders(self.configuration)]
+        return frozenset.intersection(*left_out) if left_out else None
 
     def libraries(self) -> tuple[str, ...]:
         """Returns the distributions of other authors whose versions the metadata file of a run records."""

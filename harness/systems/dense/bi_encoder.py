@@ -16,7 +16,7 @@ from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import DryRunError, HarnessError
 from harness.io import checks, config
-from harness.store.cost import answered, phase, queries
+from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.build import Built
@@ -193,6 +193,8 @@ class BiEncoder:
         )
         source = self._source(model, on)
         loaded = source.load()
+        if loaded.described:
+            note(f"{self.name}: model", loaded.described)
         if self._first is not None:
             return self._reranked(heads.first(self._first, request), request, source, loaded)
         with phase("index"):

@@ -2,9 +2,10 @@
 
 This module imports little, because stored vectors, which can take hours to compute, depend on all imported code.
 
-A model's own files define its pooling, the prefixes of queries and documents, whether vectors are normalised, and the
-maximum length; `Settings` overrides each. Texts are sorted by length to reduce padding. Up to rounding, a vector does
-not depend on the other texts of the batch.
+A model's own files define its modules, its similarity, the prefixes of queries and documents, the dimensions that are
+kept and the maximum length, as sentence-transformers reads them; `Settings` overrides each. Vectors are such that their
+inner product is the model's similarity: of length 1 if it is the cosine. Texts are sorted by length to reduce padding.
+Up to rounding, a vector does not depend on the other texts of the batch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ class Settings:
     ----------
     pooling : pooling of token vectors: `cls` (the first), `mean`, or `last` (that of the last word piece).
     prefixes : role (`query`, `document`) -> prefix of its texts, such as an instruction.
-    normalise : whether vectors are scaled to length 1.
+    normalise : whether vectors are scaled to length 1; None: if the model's similarity is the cosine.
     length : maximum word pieces of a text; the rest is truncated.
     eos : whether to append the tokenizer's end-of-sequence token, which models with `last` pooling need.
     precision : number format of weights and arithmetic; vectors are always float32.
@@ -129,6 +130,7 @@ class Encoder:
     dimensions : dimensions of a vector.
     encoded : texts, their role -> vectors.
     query_length : maximum word pieces of a query, if it differs from `length`; 0 if not.
+    described : what the model's files and the settings decided, for the metadata of a run; empty if they say nothing.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Encoder:
     dimensions: int
     encoded: Callable[[Sequence[str], str], Encoded]
     query_length: int = 0
+    described: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self, texts: Sequence[str], role: str = "document") -> Matrix:
         """Returns the vectors of texts, float32, shape (texts, dimensions).
@@ -198,6 +201,16 @@ def transformer(
         raise HarnessError(lines[0])
     loaded = sentence_transformer(found, device, settings.precision, settings.backend)
     loaded.eval()
+    unit = is_unit(loaded, settings.normalise, found.name)
+    kept = settings.dimensions or loaded.truncate_dim
+    prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
+    described = {
+        "modules": [type(module).__name__ for module in loaded],
+        "similarity": "cosine" if unit else "inner product",
+        "prefixes": prefixes,
+    }
+    if not is_plain(loaded):
+        return _by_library(loaded, found.name, settings, prefixes, unit, batch, described)
     tokenizer = loaded.tokenizer
     length = _length(loaded, settings, found.name)
     behind = [type(module).__name__ for module in list(loaded)[2:] if type(module).__name__ != "Normalize"]
@@ -213,7 +226,6 @@ def transformer(
         )
     if settings.eos and tokenizer.eos_token_id is None:
         raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
-    prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
 
     together = None if settings.devices is None else variants.pooled(loaded, settings.devices, found.name)
@@ -242,9 +254,9 @@ def transformer(
         else:
             first = loaded[0](features)
             out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
-        own = settings.normalise is not False and _normalises(loaded)
-        normalise = own or (settings.normalise and not settings.windows)
-        out = variants.cut(out, settings.dimensions, found.name)
+        out = variants.cut(out, kept, found.name)
+        # Windows of a model without its own normalisation are averaged first.
+        normalise = unit and (not settings.windows or _normalises(loaded))
         return torch.nn.functional.normalize(out, dim=1) if normalise else out
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
@@ -260,16 +272,14 @@ def transformer(
         out = np.zeros((len(texts), dimensions), np.float32)
         np.add.at(out, owner, found.vectors)
         out /= np.bincount(owner, minlength=len(texts))[:, None]
-        if settings.normalise or (settings.normalise is None and _normalises(loaded)):
-            out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        if unit:
+            out = _of_length_1(out)
         return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
 
     def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> Encoded:
         """Encodes each text in a single pass, on one of several devices."""
-        out = pool(texts, prefixes[role] or None, max(1, min(batch, most // length)))
-        out = variants.cut(out, settings.dimensions, found.name)
-        if settings.normalise or (settings.normalise is None and _normalises(loaded)):
-            out = out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        out = variants.cut(pool(texts, prefixes[role], max(1, min(batch, most // length))), kept, found.name)
+        out = _of_length_1(out) if unit else out
         cut = np.zeros(len(whole), bool)
         cut[pieces(whole)[1]] = True
         return Encoded(finite_texts(out, whole, found.name), cut)
@@ -296,7 +306,67 @@ def transformer(
         dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
     if settings.normalise is False and settings.pooling is None and _normalises(loaded):
         raise HarnessError(f"key 'normalise' is false, and model {found.name} normalises itself; say 'pooling' as well")
-    return Encoder(found.name, length, dimensions, encoded)
+    return Encoder(found.name, length, dimensions, encoded, described=described | {"dimensions": dimensions})
+
+
+def is_plain(loaded: Any) -> bool:  # noqa: ANN401
+    """Returns whether a model is a transformer with modules behind it, all the same for queries and documents."""
+    return hasattr(loaded[0], "auto_model") and not any(type(module).__name__ == "Router" for module in loaded)
+
+
+def _by_library(
+    loaded: Any,  # noqa: ANN401
+    name: str,
+    settings: Settings,
+    prefixes: Mapping[str, str],
+    unit: bool,
+    batch: int,
+    described: Mapping[str, Any],
+) -> Encoder:
+    """Returns an encoder by sentence-transformers' own `encode`, for models such as those with a module for each role.
+
+    How many texts are truncated is not known.
+    """
+    for key in ("pooling", "length", "eos", "windows", "devices"):
+        if getattr(settings, key) != getattr(Settings(), key):
+            kind = type(loaded[0]).__name__
+            raise HarnessError(f"key {key!r}: model {name} has its own, by its module {kind}; leave the key out")
+
+    def encoded(texts: Sequence[str], role: str) -> Encoded:
+        if not texts:
+            return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
+        found = loaded.encode(
+            list(texts), prompt=prefixes[role], task=role, batch_size=min(batch, 32), show_progress_bar=False
+        )
+        out = variants.cut(np.asarray(found, np.float32), settings.dimensions, name)
+        return Encoded(finite_texts(_of_length_1(out) if unit else out, texts, name), np.zeros(len(texts), bool))
+
+    dimensions = 0
+    dimensions = int(encoded(["a"], "document").vectors.shape[1])
+    return Encoder(name, 0, dimensions, encoded, described={**described, "dimensions": dimensions})
+
+
+def is_unit(loaded: Any, normalise: bool | None, name: str) -> bool:  # noqa: ANN401
+    """Returns whether vectors are scaled to length 1, so that their inner product is the model's similarity.
+
+    Raises
+    ------
+    HarnessError
+        The model's similarity is a distance, and no setting replaces it.
+    """
+    if normalise is not None:
+        return normalise
+    similarity = loaded.similarity_fn_name
+    if similarity not in ("cosine", "dot"):
+        raise HarnessError(
+            f"model {name}: its files say similarity {similarity!r}, which ranks nothing here; set the key "
+            "'normalise': true for cosines, false for inner products"
+        )
+    return similarity == "cosine" or _normalises(loaded)
+
+
+def _of_length_1(vectors: Matrix) -> Matrix:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:  # noqa: ANN401
@@ -326,13 +396,16 @@ def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401
 
 
 def prefix(loaded: Any, given: Mapping[str, str] | None, role: str) -> str:  # noqa: ANN401
-    """Returns the prefix of a role's texts: the override, else the model's prompt for the role, else its default."""
+    """Returns the prefix of a role's texts: the override, else the model's prompt for the role, else its default.
+
+    As in sentence-transformers, the first prompt of a role counts, also if it is empty.
+    """
     if given is not None:
         return given.get(role, "")
     prompts = getattr(loaded, "prompts", None) or {}
     names = ("query",) if role == "query" else ("document", "passage", "corpus")
-    own = next((prompts[name] for name in names if prompts.get(name)), "")
-    return str(own or prompts.get(getattr(loaded, "default_prompt_name", None) or "", ""))
+    own = next((name for name in names if name in prompts), getattr(loaded, "default_prompt_name", None) or "")
+    return str(prompts.get(own) or "")
 
 
 def prompt_mark(loaded: Any, text: str) -> dict[str, int]:  # noqa: ANN401

@@ -35,6 +35,7 @@ from harness.systems.dense.engines import Encoder
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, Query, Rough
 from harness.systems.dense.token_encoder import Settings, Source
+from harness.systems.dense.training import tuned
 from harness.systems.rerank import another, reads_of
 
 SEARCHES = (*search.SEARCHES, "plaid")
@@ -138,8 +139,10 @@ class LateInteraction:
         return {**own, "first": reads_of(self.first, self._first)}
 
     def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that the first system left out of training; None if nothing is trained."""
-        return None if self._first is None else self._first.trains_without()
+        """Returns the collections that both the model and the first system left out of training; None if untuned."""
+        own = tuned.left_out(self.model)
+        first = None if self._first is None else self._first.trains_without()
+        return own if first is None else first if own is None else own & first
 
     def notes(self) -> tuple[str, ...]:
         """Returns the notes on the token vectors and those of the first system."""

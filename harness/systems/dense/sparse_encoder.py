@@ -17,6 +17,7 @@ from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import asking, documents, sparse_vectors, texts
 from harness.systems.dense.sparse_vectors import Settings, Source, SparseModel
+from harness.systems.dense.training import tuned
 from harness.systems.ranking import rank
 
 
@@ -77,6 +78,10 @@ class SparseEncoder:
         if not isinstance(self.join, str) or not self.join:
             raise HarnessError(f"key 'join' is {self.join!r}, expected the separator of fields, such as a blank")
         self._settings  # noqa: B018  (validates them at once)
+
+    def trains_without(self) -> frozenset[str] | None:
+        """Returns the collections left out of the model's training; None if it was not fine-tuned here."""
+        return tuned.left_out(self.model)
 
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of a run besides corpus and code: the model's files, the device and the number format."""

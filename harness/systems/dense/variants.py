@@ -24,7 +24,7 @@ _NEEDS = {"onnx": ("optimum.onnxruntime", "onnxruntime"), "openvino": ("optimum.
 _DISTRIBUTIONS = {"onnx": ("optimum-onnx", "onnxruntime"), "openvino": ("optimum-intel", "openvino")}
 
 
-Together = Callable[[Sequence[str], str | None, int], npt.NDArray[np.float32]]  # texts, prompt, texts of a batch
+Together = Callable[[Sequence[str], str, int], npt.NDArray[np.float32]]  # texts, prompt, texts of a batch
 
 
 def check(precision: str, backend: str, devices: Sequence[str] | None, dimensions: int | None) -> None:
@@ -125,7 +125,7 @@ def pooled(
     pool = loaded.start_multi_process_pool(list(devices))
     atexit.register(loaded.stop_multi_process_pool, pool)
 
-    def encoded(texts: Sequence[str], prompt: str | None, batch: int) -> npt.NDArray[np.float32]:
+    def encoded(texts: Sequence[str], prompt: str, batch: int) -> npt.NDArray[np.float32]:
         found = loaded.encode(list(texts), pool=pool, prompt=prompt, batch_size=batch, show_progress_bar=False)
         out = np.asarray(found, np.float32)
         if len(out) != len(texts):

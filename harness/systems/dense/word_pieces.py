@@ -35,6 +35,8 @@ def load(found: Model) -> Any:  # noqa: ANN401
 def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
     """Checks that a tokenizer has word pieces, that the weights have a row for each, and that it can pad.
 
+    A model that does not say its padding token, as many decoders, gets the tokenizer's.
+
     Parameters
     ----------
     model : a transformers model, with `get_input_embeddings`.
@@ -61,6 +63,8 @@ def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
         raise HarnessError(
             f"model {found.name}: {_CONFIG}: its tokenizer has no token for padding; expected 'pad_token'"
         )
+    if getattr(model.config, "pad_token_id", None) is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def file(found: Model) -> str:

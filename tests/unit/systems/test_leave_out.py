@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,36 @@ def test_who_loads_a_tuned_model_by_its_folder_leaves_out_what_it_did(target: st
     assert build_system(mapping, "here").trains_without() is None
     (folder / CARD).write_text(json.dumps({"settings": {"leave_out": ["mini-task1"]}}), encoding="utf-8")
     assert build_system(mapping, "here").trains_without() == frozenset({"mini-task1"})
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "more"),
+    [
+        ("dense.late_interaction.LateInteraction", "model", {}),
+        ("dense.sparse_encoder.SparseEncoder", "model", {}),
+        ("mathamr.system.MathAMR", "tokens", {"pairs": {"mini-answers": "question"}, "leave_out": ["mini-task1"]}),
+        ("mathamr.system.MathAMR", "teacher", {"pairs": {"mini-answers": "question"}, "leave_out": ["mini-task1"]}),
+    ],
+)
+@pytest.mark.parametrize("outer", [False, True])
+def test_any_key_may_name_a_tuned_model(
+    target: str, key: str, more: dict[str, Any], outer: bool, tmp_path: Path
+) -> None:
+    folder = tiny_model(tmp_path / "model")
+    mapping = {"_target_": f"harness.systems.{target}", "name": "x", key: str(folder), **more}
+    if key == "teacher":
+        mapping["training"] = {"distil": 0.5}
+    if outer:
+        mapping = {"_target_": "harness.systems.rerank.RerankPool", "system": mapping}
+    check_untrained(build_system(mapping, "here"), "mini-task1")
+    (folder / CARD).write_text(json.dumps({"settings": {"leave_out": ["arqmath-1-task1"]}}), encoding="utf-8")
+    found = build_system(mapping, "here")
+    said = rf"key '{'system.' if outer else ''}{key}' names a model that was tuned without leaving out what mini-task1"
+    with pytest.raises(HarnessError, match=said):
+        check_untrained(found, "mini-task1")
+    assert "mini-task1" not in (found.trains_without() or ())
+    (folder / CARD).write_text(json.dumps({"settings": {"leave_out": ["mini-task1"]}}), encoding="utf-8")
+    check_untrained(build_system(mapping, "here"), "mini-task1")
 
 
 def tiny_model(folder: Path) -> Path:

@@ -174,6 +174,11 @@ class Bi(Learner):
     def __init__(self, found: Model, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
         self.model = engines.sentence_transformer(found, device)
+        if not engines.is_plain(self.model):
+            kind = type(self.model[0]).__name__
+            raise HarnessError(f"model {found.name}: its module {kind} is not fine-tuned here; name another model")
+        # The loss and the ranking that follows are by cosines, of the dimensions that the model keeps.
+        self.model.similarity_fn_name = "cosine"
         self.tokenizer = self.model.tokenizer
         word_pieces.check(self.tokenizer, self.model[0].auto_model, found)
         query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
@@ -210,7 +215,8 @@ class Bi(Learner):
             found = []
             for part in parts:
                 with self.autocast():
-                    found.append(self.model(self.padded([rows[i] for i in part]) | mark)["sentence_embedding"].float())
+                    out_of = self.model(self.padded([rows[i] for i in part]) | mark)["sentence_embedding"]
+                    found.append(out_of[:, : self.model.truncate_dim].float())
             place = np.argsort(np.concatenate(parts))[back]
             # Indexing with brackets would sum the gradients in a nondeterministic order.
             out.append(torch.index_select(torch.cat(found), 0, torch.from_numpy(place).to(self.device)))

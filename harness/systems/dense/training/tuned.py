@@ -22,10 +22,10 @@ from harness.systems import hardware
 from harness.systems.dense import documents, encoder, models
 from harness.systems.dense.engines import Settings
 from harness.systems.dense.training import data
+from harness.systems.dense.training.cards import CARD, left_out_of
 from harness.systems.dense.training.guard import guard
 from harness.systems.dense.training.settings import Tuning, tuning
 
-CARD = "card.json"
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy")
 _OBJECTIVES = {"bi": "multiple-negatives ranking loss", "cross": "binary cross-entropy with logits"}
 _TITLES = {"bi": "bi-encoder", "cross": "cross-encoder"}
@@ -161,17 +161,7 @@ def left_out(model: str) -> frozenset[str] | None:
     HarnessError
         The card, or a file of the model, is damaged.
     """
-    return None if models.missing(model) else _left_out(models.find(model).folder)
-
-
-def _left_out(folder: Path) -> frozenset[str] | None:
-    path = folder / CARD
-    if not path.is_file():
-        return None
-    try:
-        return frozenset(json.loads(path.read_text(encoding="utf-8"))["settings"]["leave_out"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HarnessError(f"{path}: not the card of a fine-tuned model: {type(error).__name__}") from None
+    return None if models.missing(model) else left_out_of(models.find(model).folder)
 
 
 def _found(model: str, wanted: Tuning) -> models.Model:
@@ -184,7 +174,7 @@ def _found(model: str, wanted: Tuning) -> models.Model:
 
 
 def _check_left_out(found: models.Model, wanted: Tuning) -> None:
-    before = _left_out(found.folder)
+    before = left_out_of(found.folder)
     if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
         raise HarnessError(
             f"model {found.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import encoder_models
 import numpy as np
 import pytest
 from pair_tools import LENGTH, plain, save_model
@@ -193,3 +194,24 @@ def test_settings(given: dict[str, object], said: str) -> None:
     with pytest.raises(HarnessError) as caught:
         Settings(**given)  # type: ignore[arg-type]
     assert str(caught.value) == said
+
+
+def test_a_decoder_that_names_no_padding_gets_that_of_its_tokenizer(tmp_path: Path) -> None:
+    """Padded batches, of which the library refuses a model without padding, score as single pairs do."""
+    import torch
+    from transformers import MistralConfig, MistralForSequenceClassification
+
+    folder = encoder_models.save_decoder(tmp_path / "decoder", "right")
+    config = MistralConfig.from_pretrained(folder, num_labels=1, pad_token_id=None)
+    torch.manual_seed(5)
+    MistralForSequenceClassification(config).save_pretrained(folder)
+    edit(folder / "tokenizer_config.json", **{"pad_token": "<unk>"})  # not the end, by which a text may end
+    assert json.loads((folder / "config.json").read_text()).get("pad_token_id") is None
+    queries, documents = ["w1 w2", "w3", "w4 w5 w6"], ["w7", "w8 w9 w1 w2", "w3"]
+    read = scorer(folder).scored(queries, documents).logits
+    pairs = list(zip(queries, documents, strict=True))
+    single = [scorer(folder).scored([query], [document]).logits[0] for query, document in pairs]
+    expected = [plain(folder, query, document, length=encoder_models.LENGTH) for query, document in pairs]
+    assert np.allclose(read, single, rtol=0, atol=1e-5)
+    assert np.allclose(read, expected, rtol=0, atol=1e-5)
+    assert np.ptp(read) > 1e-4
