@@ -68,7 +68,8 @@ class Integrity:
         (`ZQ1`, `КЗ1`), whether repaired or not.
     repaired : kept formulas whose only placeholders are altered ones.
     unrepaired : altered placeholders left as text, because their number occurs elsewhere or they are ambiguous.
-    unknown : placeholders left as text whose number belongs to no formula and does not occur in the masked text.
+    unknown : placeholders whose number belongs to no formula and does not occur in the masked text; with `repair` they
+        are removed, else left as text.
     """
 
     formulas: int
@@ -139,7 +140,9 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
     ----------
     repair : whether to recognise placeholders in other letters: with two adjacent letters swapped (`ZQ1`), or in
         Cyrillic or Greek (`КЗ1`). Such a placeholder is replaced only if no other one, in the right or in other
-        letters, has its number. Nothing is repaired if the masked text itself contains such letters, for example `ZQ`.
+        letters, has its number; not if the masked text itself contains such letters, for example `ZQ`. And what to do
+        with placeholders of numbers that the translator invented (`QZ11` for `QZ1`): a single one stands for the
+        formula if a single formula is missing; all others are removed.
 
     Examples
     --------
@@ -163,20 +166,28 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
         ours += other
         places = sorted((*places, *(each for each in other if seen[each[1]] == 1)), key=lambda each: each[0].start())
 
+    foreign = {int(match[1]) for match in spelling.finditer(masked.text)} - formula.keys()
+    invented = [match for match, number in found if number not in formula and number not in foreign]
+    missing = formula.keys() - {number for _, number in places}
+    if repair and len(invented) == len(missing) == 1:
+        ours.append((invented[0], *missing))
+        places = sorted([*places, ours[-1]], key=lambda each: each[0].start())
+        invented = []
+
     touched = dict(zip(masked.numbers, masked.beside or [("", "")] * len(formula), strict=True))
     pieces, at = [], 0
-    for match, number in places:
-        before, after = touched[number]
+    cut = [(each, -1) for each in invented if repair and formula]
+    for match, number in sorted([*places, *cut], key=lambda each: each[0].start()):
+        before, after = touched.get(number, ("", ""))
         start, end = match.span()
         # Remove an inserted space if it is still between the same characters.
         if before and start - 1 >= at and translated[max(start - 2, 0) : start] == f"{before} ":
             start -= 1
         if after and translated[end : end + 2] == f" {after}":
             end += 1
-        pieces += [translated[at:start], formula[number]]
+        pieces += [translated[at:start], formula.get(number, "")]
         at = end
 
-    foreign = {int(match[1]) for match in spelling.finditer(masked.text)} - formula.keys()
     times = Counter(number for _, number in places)
     integrity = Integrity(
         formulas=len(formula),
@@ -184,10 +195,10 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
         missing=tuple(latex for number, latex in formula.items() if number not in times),
         duplicated=times.total() - len(times),
         reordered=len(times) - _longest_ascent(times),
-        altered=sum(not _exact(match, prefix) for match, _ in ours),
+        altered=sum(match[0] != f"{prefix}{number}" for match, number in ours),
         repaired=len(times.keys() - exact),
         unrepaired=len(ours) - len(places),
-        unknown=sum(number not in formula and number not in foreign for _, number in found),
+        unknown=len(invented),
     )
     return "".join([*pieces, translated[at:]]), integrity
 

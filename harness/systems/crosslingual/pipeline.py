@@ -155,4 +155,5 @@ def counts(integrity: Integrity) -> dict[str, int]:
         "moved": integrity.reordered,
         "altered": integrity.altered,
         "repaired": integrity.repaired,
+        "invented": integrity.unknown,
     }

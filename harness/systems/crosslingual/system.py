@@ -28,7 +28,7 @@ from harness.systems.crosslingual.translators import Translator
 from harness.systems.rerank import another, reads_of
 
 COUNTS = (
-    *("formulas", "kept", "repaired", "lost", "duplicated", "moved", "altered", "appended", "sentences"),
+    *("formulas", "kept", "repaired", "lost", "duplicated", "moved", "altered", "invented", "appended", "sentences"),
     "untranslated",
 )
 

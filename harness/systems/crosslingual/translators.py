@@ -73,7 +73,8 @@ class Passage:
         order; placeholders in another spelling.
     appended : lost formulas that were appended at the end.
     sentences, untranslated : number of sentences, and of those that a rule excluded from translation.
-    repaired : kept formulas whose placeholders were returned only in another spelling or in other letters.
+    repaired : kept formulas whose placeholders were returned only in another spelling, letters or number.
+    invented : placeholders without a formula, which were removed.
     """
 
     original: str
@@ -89,6 +90,7 @@ class Passage:
     sentences: int = 0
     untranslated: int = 0
     repaired: int = 0
+    invented: int = 0
 
     @property
     def lost(self) -> int:

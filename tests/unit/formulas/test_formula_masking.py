@@ -128,6 +128,21 @@ ABC = mask("$a$ b $c$ d $e$")
 )
 def test_what_a_translation_did(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
     assert unmask(translated, ABC) == (expected, integrity(**found))
+    if "unknown" not in found:
+        assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
+
+
+@pytest.mark.parametrize(
+    ("translated", "expected", "found"),
+    [
+        ("QZ11 QZ2 QZ3", "$a$ $c$ $e$", {"altered": 1, "repaired": 1}),  # a single one for a single missing formula
+        ("QZ2 qz 33 QZ1", "$c$ $e$ $a$", {"altered": 1, "repaired": 1, "reordered": 1}),
+        ("QZ1 QZ2 QZ3 x QZ99 y", "$a$ $c$ $e$ x  y", {"unknown": 1}),
+        ("QZ11 QZ12 QZ3", "  $e$", {"kept": 1, "missing": ("$a$", "$c$"), "unknown": 2}),
+        ("QZ11 QZ12 QZ2 QZ3", "  $c$ $e$", {"kept": 2, "missing": ("$a$",), "unknown": 2}),
+    ],
+)
+def test_invented_placeholders(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
     assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
 
 

@@ -177,6 +177,7 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
         "duplicated": 1,
         "moved": 0,
         "altered": 0,
+        "invented": 0,
         "appended": 1,
         "sentences": 3,
         "untranslated": 0,
