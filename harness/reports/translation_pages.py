@@ -163,7 +163,10 @@ def _wording(each: Translation, topic: TranslatedTopic) -> Wording:
             f"{n('kept')} of {n('formulas')}" + f", {n('repaired')} of them repaired" * (n("repaired") > 0),
         ),
         ("lost, and appended", f"{n('lost')}, {n('appended')}"),
-        ("duplicated, moved, altered", f"{n('duplicated')}, {n('moved')}, {n('altered')}"),
+        (
+            "duplicated, moved, altered, invented",
+            ", ".join(map(str, map(n, ("duplicated", "moved", "altered", "invented")))),
+        ),
         ("sentences untranslated", f"{n('untranslated')} of {n('sentences')}"),
     )
     return Wording(texts, facts)

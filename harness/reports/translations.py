@@ -319,7 +319,8 @@ def integrity(found: Found) -> Section | None:
         "kept, lost: formulas returned unchanged by the translator, or not; repaired: kept formulas whose placeholder "
         "came back in another spelling or script; duplicated: occurrences beyond a formula's first; moved: the minimal "
         "number of formulas out of order; altered: placeholders in another spelling or script, recognised or not; "
-        "appended: lost formulas appended at the end (only with masking).",
+        "invented: placeholders without a formula, removed; appended: lost formulas appended at the end, both with "
+        "masking only.",
         "untranslated: sentences not given to the translator because they have no word, or by the authors' rule; whole "
         "texts in the authors' function for mBART.",
         *(("All topics of a collection are translated; those evaluated count for the first measure.",) * part),

@@ -170,7 +170,7 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
     invented = [match for match, number in found if number not in formula and number not in foreign]
     missing = formula.keys() - {number for _, number in places}
     if repair and len(invented) == len(missing) == 1:
-        ours.append((invented[0], *missing))
+        ours.append((invented[0], next(iter(missing))))
         places = sorted([*places, ours[-1]], key=lambda each: each[0].start())
         invented = []
 

@@ -366,7 +366,8 @@ def is_unit(loaded: Any, normalise: bool | None, name: str) -> bool:  # noqa: AN
 
 
 def _of_length_1(vectors: Matrix) -> Matrix:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    scaled: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return scaled
 
 
 def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[str], npt.NDArray[np.int64]]:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -28,22 +29,23 @@ def configured(folder: Path, **more: object) -> Path:
 
 def routed(tmp_path: Path, documents: str = "transformer") -> Path:
     """A model of two transformers, or of a transformer for documents and word vectors for queries."""
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
 
+    models: Any = importlib.import_module("sentence_transformers.models")
     sides = [encoder_models.save(tmp_path / kind, kind) for kind in ("bert", "roberta")]
     one, other = (SentenceTransformer(str(side), device="cpu") for side in sides)
     query: list[Any] = list(one)
     if documents == "static":
         words = models.StaticEmbedding(encoder_models.tokenizer("bert").backend_tokenizer, embedding_dim=32)
         query = [words]
-    route: Any = models.Router
-    SentenceTransformer(modules=[route.for_query_document(query, list(other))]).save(str(tmp_path / "routed"))
+    SentenceTransformer(modules=[models.Router.for_query_document(query, list(other))]).save(str(tmp_path / "routed"))
     return tmp_path / "routed"
 
 
 def dense(tmp_path: Path) -> Path:
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
 
+    models: Any = importlib.import_module("sentence_transformers.models")
     base = SentenceTransformer(str(encoder_models.save(tmp_path / "base", normalise=False)), device="cpu")
     SentenceTransformer(modules=[*base, models.Dense(32, 8)]).save(str(tmp_path / "dense"))
     return tmp_path / "dense"

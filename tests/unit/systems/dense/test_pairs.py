@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import encoder_models
 import numpy as np
@@ -204,7 +205,8 @@ def test_a_decoder_that_names_no_padding_gets_that_of_its_tokenizer(tmp_path: Pa
     folder = encoder_models.save_decoder(tmp_path / "decoder", "right")
     config = MistralConfig.from_pretrained(folder, num_labels=1, pad_token_id=None)
     torch.manual_seed(5)
-    MistralForSequenceClassification(config).save_pretrained(folder)
+    classifier: Any = MistralForSequenceClassification
+    classifier(config).save_pretrained(folder)
     edit(folder / "tokenizer_config.json", **{"pad_token": "<unk>"})  # not the end, by which a text may end
     assert json.loads((folder / "config.json").read_text()).get("pad_token_id") is None
     queries, documents = ["w1 w2", "w3", "w4 w5 w6"], ["w7", "w8 w9 w1 w2", "w3"]
