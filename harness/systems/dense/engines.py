@@ -349,10 +349,7 @@ def _by_library(
 def is_unit(loaded: Any, normalise: bool | None, name: str) -> bool:  # noqa: ANN401
     """Returns whether vectors are scaled to length 1, so that their inner product is the model's similarity.
 
-    Raises
-    ------
-    HarnessError
-        The model's similarity is a distance, and no setting replaces it.
+    Raises HarnessError if that is a distance, and no setting replaces it.
     """
     if normalise is not None:
         return normalise
