@@ -10,6 +10,7 @@ import pytest
 
 import harness as h
 from harness.builders.saber import analyses, pipeline, steps
+from harness.builders.saber.databank import PROBLEMS, read_problems
 from harness.builders.saber.judging import JudgeSettings, second_opinion, word_vectors
 from harness.builders.saber.rate import RATINGS, read_ratings
 from harness.builders.saber.rated import RateSettings, rate_step
@@ -188,15 +189,24 @@ def test_vectors_of_words() -> None:
     assert (vectors[3] == 1).all()
 
 
-def test_formulas_and_words_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_cut_to_formulas_and_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cut queries against the whole candidates, from the collection to the preference."""
     folders, _ = built()
     monkeypatch.setenv("HARNESS_CONF", str(folders["collection"] / "conf"))
-    system = h.load_system("rerank-pool", system="bm25")
-    runs = [
-        h.produce(system, h.task("saber-mini", f"saber-mini-{variant}"), runs=tmp_path / variant, rerank=True)
-        for variant in ("formulas", "words")
-    ]
-    topics = load_collection("saber-mini").topics()
-    found = analyses.preference(runs[0], runs[1], {topic.id: topic.values("domain") for topic in topics})
-    assert found["all"].queries == 4
-    assert set(found) > {"all"}
+    whole, parts = load_collection("saber-mini").topics(), {}
+    runs = []
+    for variant, reduce in (("formulas", analyses.formulas_only), ("words", analyses.words_only)):
+        task = h.task(f"saber-mini-{variant}", "saber-mini-joined")
+        parts[variant] = {topic.id: topic.body for topic in task.topics}
+        assert parts[variant] == {each.id: reduce(each.body) for each in whole if each.id in parts[variant]}
+        system = h.load_system("rerank-pool", system="bm25")
+        runs.append(h.produce(system, task, runs=tmp_path / variant, rerank=True))
+    assert parts["formulas"].keys() == parts["words"].keys()
+    assert all(text for texts in parts.values() for text in texts.values())
+    order = {name: place for place, name in enumerate(read_problems(folders["databank"] / PROBLEMS))}
+    best = {each.target: analyses.best_rated(each, order) for each in read_ratings(folders["rate"] / RATINGS)}
+    found = analyses.preference(*runs, best, {topic.id: topic.values("domain") for topic in whole})
+    assert found["all"].queries <= len(parts["words"])
+    document = next(iter(h.load_corpus("saber-mini-joined").documents()))
+    problem = read_problems(folders["databank"] / PROBLEMS)[document.id]
+    assert document.body == problem.statement + problem.solution
