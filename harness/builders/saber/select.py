@@ -147,6 +147,12 @@ class SelectSettings:
         return {frozenset(name.strip() for name in key.split(";")): key for key in self.quotas}
 
     def __post_init__(self) -> None:
+        for name in self.domains:
+            if ";" in name or not name.strip() or not name.isprintable():
+                raise HarnessError(f"key 'domains': {name!r} is empty or contains ';', the separator of domains")
+        titles = [title for each in self.domains.values() for title in each]
+        for title in {each: None for each in titles if titles.count(each) > 1}:
+            raise HarnessError(f"key 'domains': title {title!r} occurs twice; a topic belongs to one domain")
         groups = self.groups()
         for name in (name for group in groups for name in sorted(group)):
             if name not in self.domains:
@@ -154,12 +160,6 @@ class SelectSettings:
         if len(groups) < len(self.quotas):
             key = next(key for key in self.quotas if key not in groups.values())
             raise HarnessError(f"key 'quotas': the group {key!r} occurs twice")
-        for name in self.domains:
-            if ";" in name or not name.strip() or not name.isprintable():
-                raise HarnessError(f"key 'domains': {name!r} is empty or contains ';', the separator of domains")
-        titles = [title for each in self.domains.values() for title in each]
-        for title in {each: None for each in titles if titles.count(each) > 1}:
-            raise HarnessError(f"key 'domains': title {title!r} occurs twice; a topic belongs to one domain")
 
 
 def domains_of(tags: Mapping[str, float], known: Mapping[str, tuple[str, ...]] = DOMAINS) -> tuple[str, ...]:
