@@ -1,7 +1,7 @@
 """The builder's definitions against golden records of the authors' functions (`tests/tools/saber_golden.py`).
 
-`tests/data/saber-golden.json` has made-up problems and two tournaments, with what functions of `nygeorgiev/sabermath` at
-9f015a7 return for them; the mirror has such records of 800 problems of MATH and of three tournaments.
+`tests/data/saber-golden.json` has made-up problems and two tournaments, with what functions of `nygeorgiev/sabermath`
+at 9f015a7 return for them; the mirror has such records of 800 problems of MATH and of three tournaments.
 """
 
 from __future__ import annotations
