@@ -277,12 +277,13 @@ def preference(
     Parameters
     ----------
     formulas, words : runs of one system for the queries' formulas and words (`formulas_only`, `words_only`).
-    best : query -> its best-rated candidates (`best_rated`); queries in only one of the runs are left out.
+    best : query -> its best-rated candidates (`best_rated`); a candidate that a run leaves out has the score 0, a query
+        that both leave out does not count.
 
     Raises
     ------
     HarnessError
-        The runs have no query in common, or do not score a best-rated candidate.
+        No query prefers one or the other.
 
     Examples
     --------
@@ -294,13 +295,8 @@ def preference(
     found: dict[str, list[float]] = {"all": []}
     by_formulas, by_words = formulas.to_dict(), words.to_dict()
     for query, candidates in best.items():
-        if query not in by_formulas or query not in by_words:
-            continue
-        means = []
-        for run, scores in ((formulas, by_formulas[query]), (words, by_words[query])):
-            if missing := [name for name in candidates if name not in scores]:
-                raise HarnessError(f"run {run.name}: query {query!r} has no score of its candidate {missing[0]!r}")
-            means.append(math.fsum(scores[name] for name in candidates) / len(candidates))
+        scored = [run.get(query, {}) for run in (by_formulas, by_words)]
+        means = [math.fsum(scores.get(name, 0.0) for name in candidates) / len(candidates) for scores in scored]
         if means[0] != means[1]:
             for domain in ("all", *domains.get(query, ())[:1]):
                 found.setdefault(domain, []).append(round(means[0] - means[1], 12))
