@@ -148,10 +148,11 @@ def report(
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")],
     target: Annotated[str, typer.Option(metavar="ID", help="Target whose candidates the report shows.")] = "",
     formulas: Annotated[
-        list[Path] | None, typer.Option(metavar="RUN", help="Run of a system on corpus NAME-formulas; repeatable.")
+        list[Path] | None,
+        typer.Option(metavar="RUN", help="Run for collection NAME-formulas on corpus NAME-joined; repeatable."),
     ] = None,
     words: Annotated[
-        list[Path] | None, typer.Option(metavar="RUN", help="Run of the same system on NAME-words, in the same order.")
+        list[Path] | None, typer.Option(metavar="RUN", help="Run of the same system for NAME-words, in the same order.")
     ] = None,
     leaderboard: Annotated[
         list[Path] | None,

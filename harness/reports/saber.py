@@ -15,6 +15,7 @@ from harness.builders.saber.analyses import (
     Preference,
     Retrieved,
     Tokens,
+    best_rated,
     cumulative_ranks,
     domain_counts,
     leaderboards,
@@ -47,8 +48,8 @@ MOST_SUBDOMAINS = 40
 # ---- tournaments ------------------------------------------------------------------------------------------------
 
 
-def tournament_section(played: Sequence[Games], judge: str) -> Section:
-    """Returns the games of the tournament and the judge's position bias."""
+def tournament_section(played: Sequence[Games], judge: str, *, drawn: bool = False) -> Section:
+    """Returns the games of the tournament and the judge's position bias; `drawn` is as in `tournaments`."""
     bias = position_bias(played)
     games = sum(len(each.games) for each in played)
     out = sum(len(names) for each in played for names in each.sat_out)
@@ -58,10 +59,12 @@ def tournament_section(played: Sequence[Games], judge: str) -> Section:
         ("targets", f"{len(played):,}"),
         ("comparisons", f"{games:,}"),
         ("without a decision", f"{bias.undecided:,}"),
-        ("byes", f"{out:,}"),
+        ("sat out", f"{out:,}"),
         ("decisions for the candidate shown first", share),
     )
-    said = "The order of candidates is drawn: a judge without position bias prefers the first in half of the decisions."
+    order = "The order of candidates is drawn" if drawn else "The candidate with the smaller id is shown first"
+    unless = "" if drawn else ", unless ids say something of relevance"
+    said = f"{order}: a judge without position bias prefers the first in half of the decisions{unless}."
     return Section("Tournament", (Facts(items), Text((said,))))
 
 
@@ -107,7 +110,7 @@ def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) ->
 
 
 def tokens_table(counts: Mapping[str, Tokens]) -> Table:
-    """Returns the numbers of tokens of problems by domain (Figure 2)."""
+    """Returns the numbers of tokens of problems by domain."""
     columns = (Column("domain"), *(Column(t, kind="number") for t in ("problems", "in formulas", "words", "share")))
     rows = tuple(
         (
@@ -145,7 +148,7 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
         for system, domains in found.items()
         for domain, each in domains.items()
     )
-    note = "Share of queries whose candidates score higher by formulas alone than by words alone."
+    note = "Share of queries whose formulas score higher than their words with the five best-rated candidates."
     return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
 
 
@@ -221,7 +224,7 @@ class Beside:
     Attributes
     ----------
     target : whose candidates are shown; empty for the first one.
-    preferences : system -> its run on the documents' formulas only, and that on their words only.
+    preferences : system -> its run for the queries' formulas, and that for their words.
     boards : pairs of leaderboards by name, system -> value.
     people : order -> agreement of people with it.
     truth : the name of other judgments, and how the ratings stand to them.
@@ -260,7 +263,7 @@ def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside
     counts = list(domain_counts(tags, place).items())[:MOST_SUBDOMAINS]
     of_problems = {name: domains_of(found, domains) for name, found in tags.items()}
     sections = [
-        tournament_section(played, settings.judge.named()),
+        tournament_section(played, settings.judge.named(), drawn=settings.judge.shown == "drawn"),
         ranks_section(cumulative_ranks(list(rated.values()), targets)),
         Section(
             "Domains",
@@ -273,7 +276,9 @@ def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside
     ]
     if beside.preferences:
         of = {target.id: target.domains for target in targets}
-        found = {name: preference(*runs, of) for name, runs in beside.preferences.items()}
+        order = {name: place for place, name in enumerate(problems)}
+        best = {name: best_rated(each, order) for name, each in rated.items()}
+        found = {name: preference(*runs, best, of) for name, runs in beside.preferences.items()}
         sections.append(Section("Preference for formulas or words", (preference_table(found),)))
     if beside.boards:
         compared = [(a, b, leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]

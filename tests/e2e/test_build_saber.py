@@ -65,7 +65,7 @@ def prepare(place: Place, url: str) -> None:
         "ontology": {"embedded": "corpora/mini-ontology.json"},
         "annotate": {"by": "llm", "endpoint": "loopback"},
         "pairs": {"bma": 0.3, "jaccard": 0.14, "block": 4},
-        "select": {"targets": 2, "each": 1},
+        "select": {"quotas": {"Algebra": 2}, "each": 1},
         "judge": {"by": "llm", "endpoint": "loopback", "rounds": 2},
     }
     place.write("conf/builder/mine.yaml", yaml.safe_dump(builder))

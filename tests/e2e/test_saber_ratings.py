@@ -20,7 +20,7 @@ from harness.data.trec import read_qrels
 def test_the_command(tmp_path: Path) -> None:
     place = Place(tmp_path)
     printed = place.good("build", "saber", "--config", "saber-mini", "--output", "out")
-    assert "judge: judge cosine of TF-IDF vectors of words, targets 4, comparisons 36" in printed
+    assert "judge: judge cosine of TF-IDF vectors of words, targets 4, comparisons 35" in printed
     assert (place.here / "out/collection" / DOCUMENTS).is_file()
     assert read_problems(place.here / "out/databank" / PROBLEMS)
     refused = place.run("build", "saber", "--config", "saber-mini", "--trec", "q.txt")
@@ -35,14 +35,14 @@ def test_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
-    """A system's runs on formulas and on words, its leaderboard beside another one, and choices of people."""
+    """A system's runs for formulas and for words, its leaderboard beside another one, and choices of people."""
     place = Place(tmp_path)
     place.good("build", "saber", "--config", "saber-mini", "--output", "out")
     made = place.here / "out/collection"
     targets = [each.id for each in read_targets(place.here / "out/select/targets.jsonl")]
     environment = {"HARNESS_CONF": str(made / "conf")}
     for variant in ("formulas", "words"):
-        words = ("collection=saber-mini", f"corpus=saber-mini-{variant}", "rerank=true", "system=jaccard")
+        words = (f"collection=saber-mini-{variant}", "corpus=saber-mini-joined", "rerank=true", "system=jaccard")
         place.good("run", *words, f"runs={variant}", environment=environment)
     runs = [str(next((place.here / variant).rglob("*.run"))) for variant in ("formulas", "words")]
     systems = "system=bm25,overlap,shuffle"
@@ -63,7 +63,7 @@ def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
         *("--choices", "choices.jsonl", "--judge", "saber-mini"),
     )
     page = (place.here / "page/report.md").read_text()
-    assert said.startswith("4 targets with 24 candidates from 46 problems; 36 comparisons by ")
+    assert said.startswith("4 targets with 24 candidates from 46 problems; 35 comparisons by ")
     for title in (
         "Tournament",
         "Ranks by signal",

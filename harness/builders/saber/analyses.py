@@ -27,7 +27,8 @@ from harness.scoring.bootstrap import draws, mean_resampled
 def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dict[str, Floats]:
     """Returns signal -> share of its candidates at each rank or better, over all targets; shape (largest rank,).
 
-    Equal ratings share their mean rank, rounded down. Signals without candidates are excluded.
+    Equal ratings keep the order of the target's candidates, as in the authors' code. Signals without candidates are
+    excluded.
 
     Examples
     --------
@@ -38,15 +39,12 @@ def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dic
     >>> {signal: shares.tolist() for signal, shares in cumulative_ranks([ratings], [target]).items()}
     {'topic': [0.0, 0.5, 1.0], 'both': [1.0, 1.0, 1.0]}
     """
-    from scipy import stats
-
     by_target = {each.target: each.by_candidate() for each in rated}
     ranks: dict[str, list[int]] = {signal: [] for signal in SIGNALS}
     for target in targets:
         ratings = by_target[target.id]
-        values = [-ratings[each.id] for each in target.candidates]
-        for each, rank in zip(target.candidates, stats.rankdata(values).tolist(), strict=True):
-            ranks[each.source].append(int(rank))
+        for rank, each in enumerate(sorted(target.candidates, key=lambda each: -ratings[each.id]), 1):
+            ranks[each.source].append(rank)
     last = max((max(found, default=0) for found in ranks.values()), default=0)
     return {
         signal: np.cumsum(np.bincount(found, minlength=last + 1)[1:]) / len(found)
@@ -176,23 +174,23 @@ def retrieved_domains(
     return [Retrieved(place, count, marked.get(place, 0), place in own) for place, count in every.items()]
 
 
-# ---- tokens by domain (Figure 2) --------------------------------------------------------------------------------
+# ---- tokens by domain -------------------------------------------------------------------------------------------
 
 _WORD = re.compile(r"\w+")
 _SIGN = re.compile(r"\\[A-Za-z]+|\\.|[0-9]+|[^\s{}]")
 
 
 def formulas_only(text: str) -> str:
-    """Returns the formulas of a text between dollar signs, separated by blanks.
+    """Returns the formulas of a text with their delimiters, separated by commas, as in the authors' code.
 
-    >>> formulas_only("Let $x>0$. Find \\\\(y\\\\).")
-    '$x>0$ $y$'
+    >>> formulas_only("Let $x>0$. Find $y$.")
+    '$x>0$, $y$'
     """
-    return " ".join(f"${span.latex}$" for span in delimiters.spans(text))
+    return ", ".join(text[span.start : span.end].strip() for span in delimiters.spans(text))
 
 
 def words_only(text: str) -> str:
-    """Returns a text without its formulas.
+    """Returns a text without its formulas, as in the authors' code.
 
     >>> words_only("Let $x>0$. Find $y$.")
     'Let . Find .'
@@ -201,7 +199,7 @@ def words_only(text: str) -> str:
     for span in delimiters.spans(text):
         out.append(text[at : span.start])
         at = span.end
-    return " ".join("".join((*out, text[at:])).split())
+    return "".join((*out, text[at:])).strip()
 
 
 @dataclass(frozen=True)
@@ -236,12 +234,12 @@ def token_counts(problems: Iterable[Problem], domains: Mapping[str, Iterable[str
 
 @dataclass(frozen=True)
 class Preference:
-    """Preference of a system for candidates' formulas or for their words.
+    """Preference of a system for the formulas or for the words of queries.
 
     Attributes
     ----------
-    queries : number of queries with candidates that both runs score.
-    formulas : number of queries whose candidates score higher, on average, by their formulas.
+    queries : number of queries whose two means differ.
+    formulas : number of queries whose formulas are nearer to the best-rated candidates than their words.
     low, high : Wilson's 95 % interval of the share `formulas` / `queries`.
     differences : mean score by formulas minus mean score by words, in the order of the queries.
     """
@@ -258,35 +256,52 @@ class Preference:
         return self.formulas / self.queries if self.queries else math.nan
 
 
-def preference(formulas: Run, words: Run, domains: Mapping[str, Iterable[str]]) -> dict[str, Preference]:
-    """Computes a system's preference for formulas or words by domain; `all` stands for every query.
+def best_rated(ratings: Ratings, order: Mapping[str, int], first: int = 5) -> tuple[str, ...]:
+    """Returns the best-rated candidates of a target, those of one rating by their place in the databank, last first.
 
-    The two runs rank the candidates' formulas only and their words only (`formulas_only`, `words_only`) for the full
-    queries. Both runs must score on one scale, such as cosine. The paper does not say how it averages; this function
-    averages over the candidates that both runs score. A query may be in several domains.
+    This is the order of `get_top5_candidates` in the authors' code.
+    """
+    ranked = sorted(ratings.rows, key=lambda row: (-row.rating, -order[row.candidate]))
+    return tuple(row.candidate for row in ranked[:first])
+
+
+def preference(
+    formulas: Run, words: Run, best: Mapping[str, Sequence[str]], domains: Mapping[str, Sequence[str]]
+) -> dict[str, Preference]:
+    """Computes a system's preference for formulas or words by domain, as in the authors' code (Figures 2 and 8).
+
+    A query, cut to its formulas and cut to its words, is compared with the full texts of its five best-rated
+    candidates; the larger mean score is preferred. The scores must be cosines. A query counts in its first domain and
+    in `all`; equal means are left out.
+
+    Parameters
+    ----------
+    formulas, words : runs of one system for the queries' formulas and words (`formulas_only`, `words_only`).
+    best : query -> its best-rated candidates (`best_rated`); a candidate that a run leaves out has the score 0, a query
+        that both leave out does not count.
 
     Raises
     ------
     HarnessError
-        The runs have no query with a candidate in common.
+        No query prefers one or the other.
 
     Examples
     --------
     >>> a, b = Run.from_dict("f", {"q": {"c": 0.9, "d": 0.5}}), Run.from_dict("w", {"q": {"c": 0.3, "d": 0.6}})
-    >>> found = preference(a, b, {"q": ["Algebra"]})["Algebra"]
+    >>> found = preference(a, b, {"q": ["c", "d"]}, {"q": ["Algebra"]})["Algebra"]
     >>> found.formulas, found.differences
     (1, (0.25,))
     """
-    by_formulas, by_words = formulas.to_dict(), words.to_dict()
     found: dict[str, list[float]] = {"all": []}
-    for query, scores in by_formulas.items():
-        both = [candidate for candidate in scores if candidate in by_words.get(query, {})]
-        if both:
-            difference = sum(scores[each] - by_words[query][each] for each in both) / len(both)
-            for domain in dict.fromkeys(("all", *domains.get(query, ()))):
-                found.setdefault(domain, []).append(round(difference, 12))
+    by_formulas, by_words = formulas.to_dict(), words.to_dict()
+    for query, candidates in best.items():
+        scored = [run.get(query, {}) for run in (by_formulas, by_words)]
+        means = [math.fsum(scores.get(name, 0.0) for name in candidates) / len(candidates) for scores in scored]
+        if means[0] != means[1]:
+            for domain in ("all", *domains.get(query, ())[:1]):
+                found.setdefault(domain, []).append(round(means[0] - means[1], 12))
     if not found["all"]:
-        raise HarnessError(f"runs {formulas.name} and {words.name}: no query with a candidate that both score")
+        raise HarnessError(f"runs {formulas.name} and {words.name}: no target that both prefer one way or the other")
     out = {}
     for domain, differences in found.items():
         prefer = sum(each > 0 for each in differences)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from harness.builders.saber.lines import read_lines, write_lines
+from harness.builders.saber.ontology import most_specific
 from harness.errors import HarnessError
 from harness.io.checks import Words, number, whole
 
@@ -45,6 +46,22 @@ def read_annotations(path: Path) -> dict[str, Annotation]:
     return dict(
         read_lines(path, lambda row: (row["id"], Annotation(row["core"], tuple(row["supporting"]), dict(row["tags"]))))
     )
+
+
+def comparable(annotations: Mapping[str, Annotation]) -> dict[str, Annotation]:
+    """Returns the problems with both a core idea and a topic, each with its most specific topics only.
+
+    As in the authors' code, the other problems are left out of all further steps.
+
+    >>> p, q = Annotation("Symmetry.", (), {"A": 0.0, "A/x": 1.0}), Annotation(None, (), {"A": 1.0})
+    >>> {name: each.tags for name, each in comparable({"p": p, "q": q}).items()}
+    {'p': {'A/x': 1.0}}
+    """
+    return {
+        name: replace(each, tags={tag: each.tags[tag] for tag in most_specific(each.tags)})
+        for name, each in annotations.items()
+        if each.tags and (each.core or "").strip()
+    }
 
 
 @dataclass(frozen=True)

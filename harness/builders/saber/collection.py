@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from harness.builders.saber.analyses import formulas_only, words_only
+from harness.builders.saber.analyses import best_rated, formulas_only, words_only
 from harness.builders.saber.databank import Problem
 from harness.builders.saber.lines import write_lines
 from harness.builders.saber.rate import RATINGS, Ratings, write_ratings
@@ -16,6 +17,7 @@ from harness.io.files import write_atomic
 
 QUERIES = "queries.jsonl"
 DOCUMENTS = "documents.jsonl"
+JOINED = "documents-joined.jsonl"
 VARIANTS = {"formulas": formulas_only, "words": words_only}
 
 
@@ -46,10 +48,12 @@ def write_collection(
 
     - `queries.jsonl`, `documents.jsonl`: as `harness.collections.readers.saber` reads them, with exact ratings.
     - `ratings.jsonl`: ratings with their standard errors.
-    - `documents-formulas.jsonl`, `documents-words.jsonl`: each document's formulas or words only.
-    - `conf/collection/`: NAME and NAME-full (queries with their solutions).
-    - `conf/corpus/`: NAME (with solutions), NAME-statements, and NAME-formulas and NAME-words, whose runs
-      `analyses.preference` compares.
+    - `queries-formulas.jsonl`, `queries-words.jsonl`: the formulas and the words of the queries that have both, as has
+      each of their five best-rated candidates.
+    - `documents-joined.jsonl`: statements and solutions without any words between them.
+    - `conf/collection/`: NAME, NAME-full (queries with their solutions), NAME-formulas and NAME-words, whose runs on
+      NAME-joined `analyses.preference` compares.
+    - `conf/corpus/`: NAME (with solutions), NAME-statements, NAME-joined.
 
     Raises
     ------
@@ -57,7 +61,7 @@ def write_collection(
         A target has no ratings, a problem is not in the databank, or a file cannot be written.
     """
     by_target = {each.target: each for each in rated}
-    queries = []
+    queries: list[dict[str, Any]] = []
     documents: dict[str, Problem] = {}
     for target in targets:
         if target.id not in by_target:
@@ -81,24 +85,60 @@ def write_collection(
     rows = ({"id": key, "problem": each.statement, "solution": each.solution} for key, each in documents.items())
     write_lines(folder / QUERIES, queries)
     write_lines(folder / DOCUMENTS, rows)
+    order = {key: place for place, key in enumerate(problems)}
+    cut = [
+        query
+        for query in queries
+        if _has_both(query["problem"])
+        and all(
+            _has_both(documents[name].statement, documents[name].solution)
+            for name in best_rated(by_target[query["id"]], order)
+        )
+    ]
     for variant, reduce in VARIANTS.items():
-        parts = ((key, f"{each.statement}\n\n{each.solution}") for key, each in documents.items())
-        write_lines(folder / f"documents-{variant}.jsonl", ({"id": key, "text": reduce(text)} for key, text in parts))
+        reduced = ({**query, "problem": reduce(query["problem"]), "solution": ""} for query in cut)
+        write_lines(folder / f"queries-{variant}.jsonl", reduced)
+    write_lines(folder / JOINED, ({"id": key, "text": _joined(each)} for key, each in documents.items()))
     write_ratings(folder / RATINGS, rated)
-    counts = (len(queries), sum(len(query["candidates"]) for query in queries))
-    for path, content in configurations(name, title, licence, counts, notes).items():
+    counts = _size(queries), _size(cut)
+    for path, content in configurations(name, title, licence, *counts, notes).items():
         write_atomic(folder / path, content)
 
 
+def _joined(problem: Problem) -> str:
+    """Returns statement and solution as the authors' code joins them for the comparison of formulas and words."""
+    return problem.statement + problem.solution
+
+
+def _has_both(*texts: str) -> bool:
+    return all(any(map(reduce, texts)) for reduce in VARIANTS.values())
+
+
+def _size(queries: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    return len(queries), sum(len(query["candidates"]) for query in queries)
+
+
 def configurations(
-    name: str, title: str, licence: str, counts: tuple[int, int], notes: Sequence[str] = ()
+    name: str, title: str, licence: str, counts: tuple[int, int], cut: tuple[int, int], notes: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Returns path -> content of the configuration files; `counts` are the numbers of queries and of candidates."""
+    """Returns path -> content of the configuration files.
+
+    `counts` are the numbers of queries and of candidates, `cut` those of the queries cut to their formulas or words, if
+    there are any.
+    """
     import yaml
 
+    joined = f"{name}-joined"
+    made = [
+        ("", QUERIES, "saber", name, counts, ""),
+        ("-full", QUERIES, "saber-full", name, counts, ", queries with their solutions"),
+        *((f"-{each}", f"queries-{each}.jsonl", "saber", joined, cut, f", the {each} of queries") for each in VARIANTS),
+    ]
     out = {}
-    for suffix, also in (("", ""), ("-full", ", queries with their solutions")):
-        file = {"file": f"../../{QUERIES}"}
+    for suffix, source, reader, corpus, (topics, judgments), also in made:
+        if not topics:
+            continue
+        file = {"file": f"../../{source}"}
         collection = {
             "name": name + suffix,
             "title": title + also,
@@ -108,12 +148,12 @@ def configurations(
                 "ratings": {
                     "title": "ratings from 0 to 5 by a tournament of preferences",
                     "qrels": {"reader": "saber", **file},
-                    "topics": counts[0],
-                    "judgments": counts[1],
+                    "topics": topics,
+                    "judgments": judgments,
                 }
             },
-            "topics": {"reader": f"saber{suffix}", **file},
-            "corpus": name,
+            "topics": {"reader": reader, **file},
+            "corpus": corpus,
             "notes": ["Runs rank the candidates of each query only (rerank=true); ratings are real numbers.", *notes],
         }
         out[f"conf/collection/{name}{suffix}.yaml"] = collection
@@ -125,14 +165,13 @@ def configurations(
             "file": {"file": f"../../{DOCUMENTS}"},
             "reader": reader,
         }
-    for variant in VARIANTS:
-        out[f"conf/corpus/{name}-{variant}.yaml"] = {
-            "name": f"{name}-{variant}",
-            "title": f"{title}: the {variant} of statements with solutions alone",
-            "licence": licence,
-            "file": {"file": f"../../documents-{variant}.jsonl"},
-            "fields": {"id": "id", "text": "body"},
-        }
+    out[f"conf/corpus/{name}-joined.yaml"] = {
+        "name": f"{name}-joined",
+        "title": f"{title}: statements and solutions, joined",
+        "licence": licence,
+        "file": {"file": f"../../{JOINED}"},
+        "fields": {"id": "id", "text": "body"},
+    }
     return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
 
 

@@ -86,7 +86,7 @@ class KeptModel:
     """Judge for cost plans: uses cached answers of a language model only and records what a real run would ask.
 
     Later rounds depend on earlier preferences, which are only partly cached. This changes which pairs are compared, but
-    not how many: every candidate plays once a round.
+    hardly how many: nearly every candidate plays once a round.
 
     Attributes
     ----------

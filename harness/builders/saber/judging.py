@@ -55,7 +55,9 @@ class JudgeSettings:
     device : where the encoder runs.
     noise : of the oracle, in standard deviations of its strengths.
     rounds : number of Swiss rounds.
-    seed : of the pairings and of which candidate is shown first.
+    seed : of the pairings, and of `shown: drawn`.
+    shown : which candidate the judge sees first: that with the smaller id (`id`), as in the authors' code, or either
+        (`drawn`), so that a judge's position bias favours no ids.
     """
 
     by: Literal["llm", "embedding", "oracle"] = "embedding"
@@ -67,6 +69,7 @@ class JudgeSettings:
     noise: Annotated[float, number] = 0.0
     rounds: Annotated[int, partial(whole, low=1)] = swiss.ROUNDS
     seed: Annotated[int, whole] = 0
+    shown: Literal["id", "drawn"] = "id"
 
     def __post_init__(self) -> None:
         if self.by == "llm" and not self.endpoint:
@@ -74,7 +77,7 @@ class JudgeSettings:
 
     def deciding(self) -> dict[str, Any]:
         """Returns the settings that affect preferences, for the fingerprint."""
-        out: dict[str, Any] = {"by": self.by, "rounds": self.rounds, "seed": self.seed}
+        out: dict[str, Any] = {"by": self.by, "rounds": self.rounds, "seed": self.seed, "shown": self.shown}
         if self.by == "llm":
             endpoint = load_endpoint(self.endpoint)
             decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters)}
@@ -108,20 +111,22 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
     def make(folders: Folders, out: Path) -> None:
         targets, problems = read_targets_and_problems(folders)
         judge = judge_of(settings, targets, problems, mode)
-        played = swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed)
+        played = _played(settings, targets, judge)
         swiss.write_games(out / swiss.GAMES, played)
         write_counts(out, {"judge": settings.named(), **_counts(played)})
 
     def plan(folders: Folders) -> Plan:
         if not {"databank", "select"} <= set(folders):
             games = size[0] * settings.rounds * (size[1] // 2)
-            return Plan({"comparisons": games}, basis="unknown before targets are selected" * (settings.by == "llm"))
+            return Plan(
+                {"comparisons at most": games}, basis="unknown before targets are selected" * (settings.by == "llm")
+            )
         targets, problems = read_targets_and_problems(folders)
         games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
         if settings.by != "llm":
-            return Plan({"comparisons": games})
+            return Plan({"comparisons at most": games})
         judge = KeptModel(_model(settings, problems, "dry"))
-        swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed)
+        _played(settings, targets, judge)
         return _planned(load_endpoint(settings.endpoint), judge)
 
     needs = ("databank", "select")
@@ -136,7 +141,8 @@ def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
     if settings.by != "llm":
         raise HarnessError("--pilot: this judge is not a language model")
     targets, problems = read_targets_and_problems(folders)
-    drawn = sample(swiss.first_round(candidates_of(targets), settings.seed), count)
+    games = swiss.first_round(candidates_of(targets), settings.seed, drawn=settings.shown == "drawn")
+    drawn = sample(games, count)
     model = _model(settings, problems, "live")
     model.prefer(drawn)
     spent = model.client.spent
@@ -157,6 +163,11 @@ def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live
     return len(both), sum(answer == preferred for answer, preferred in both)
 
 
+def _played(settings: JudgeSettings, targets: Sequence[Target], judge: Judge) -> list[swiss.Games]:
+    drawn = settings.shown == "drawn"
+    return swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed, drawn=drawn)
+
+
 def read_targets_and_problems(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
     """Reads the output of the steps `select` and `databank`."""
     return read_targets(folders["select"] / TARGETS), read_problems(folders["databank"] / PROBLEMS)
@@ -174,7 +185,7 @@ def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
         "targets": len(played),
         "comparisons": bias.decided + bias.undecided,
         "without a decision": bias.undecided,
-        "byes": out,
+        "sat out": out,
     }
     if bias.decided:
         ends = {"low": round(bias.low, 4), "high": round(bias.high, 4)}

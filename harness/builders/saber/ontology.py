@@ -1,5 +1,8 @@
 """Step 3, the ontology: a tree of topics, their information content, and similarities of topics and topic lists.
 
+The definitions are those of the authors' code (`nygeorgiev/sabermath` at 9f015a7): the most specific tags of a problem
+count, and a node's probability is its share of all tags.
+
 Sources: Resnik, Using information content to evaluate semantic similarity in a taxonomy, IJCAI 1995 (information
 content); Lin, An information-theoretic definition of similarity, ICML 1998; Wang et al., A new method to measure the
 semantic similarity of GO terms, Bioinformatics 23(10), 2007 (Best-Match Average). SABER-Math uses all three.
@@ -106,18 +109,31 @@ def ancestors(node: str) -> list[str]:
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
+def most_specific(tags: Iterable[str]) -> tuple[str, ...]:
+    """Returns the tags without those above another one, in the order of their names.
+
+    As in the authors' code, a tag is dropped if the next one in this order is below it. A tag stays if another name
+    sorts between the two: `-` sorts before `/`.
+
+    >>> most_specific(["A", "A/x", "B", "A/x/y"]), most_specific(["A", "A/x", "A-B"])
+    (('A/x/y', 'B'), ('A', 'A-B', 'A/x'))
+    """
+    found = sorted(set(tags))
+    return tuple(tag for tag, after in zip(found, [*found[1:], ""], strict=False) if not after.startswith(f"{tag}/"))
+
+
 @dataclass(frozen=True)
 class Information:
     """Information content of the nodes of an ontology, from their frequency in a corpus.
 
     Attributes
     ----------
-    problems : number of problems with at least one tag.
-    frequency : node -> number of problems with a tag at or below the node; nodes that never occur are missing.
+    tags : number of tags of all problems.
+    frequency : node -> number of tags at or below the node; nodes that never occur are missing.
 
     Examples
     --------
-    >>> info = information([["A/x"], ["A/y"], ["A/x", "B"], ["B"]])
+    >>> info = information([["A/x"], ["A/y"], ["A/x", "B"]])
     >>> info.content("A/x") == math.log(4 / 2), info.content("A") == math.log(4 / 3), info.content("") == 0
     (True, True, True)
     >>> round(info.lin("A/x", "A/y"), 4) == round(2 * math.log(4 / 3) / (math.log(2) + math.log(4)), 4)
@@ -126,11 +142,11 @@ class Information:
     (0.0, 1.0)
     """
 
-    problems: int
+    tags: int
     frequency: Mapping[str, int] = field(default_factory=dict)
 
     def content(self, node: str) -> float:
-        """Returns -ln of the share of problems with a tag at or below the node (Resnik 1995); 0 for the root.
+        """Returns -ln of the share of tags at or below the node (Resnik 1995); 0 for the root.
 
         Raises
         ------
@@ -142,7 +158,7 @@ class Information:
         if node not in self.frequency:
             raise HarnessError(f"topic {node!r}: no problem has it, so its information content is undefined")
         # This quotient is at least 1, so the logarithm is never -0.0.
-        return math.log(self.problems / self.frequency[node])
+        return math.log(self.tags / self.frequency[node])
 
     def lin(self, one: str, other: str) -> float:
         """Computes Lin's similarity (1998) in [0, 1]: twice the content of the lowest common ancestor over the sum.
@@ -198,12 +214,12 @@ class Information:
 
 
 def information(tags: Iterable[Iterable[str]]) -> Information:
-    """Counts the frequency of nodes over the tags of problems; problems without tags do not count."""
+    """Counts the tags at or below each node, over the tags of all problems; a problem's tags count separately."""
     frequency: dict[str, int] = {}
-    problems = 0
+    total = 0
     for of_one in tags:
-        have = {above for tag in of_one for above in ancestors(tag)}
-        problems += bool(have)
-        for node in have:
-            frequency[node] = frequency.get(node, 0) + 1
-    return Information(problems, frequency)
+        for tag in of_one:
+            total += 1
+            for node in ancestors(tag):
+                frequency[node] = frequency.get(node, 0) + 1
+    return Information(total, frequency)

@@ -21,12 +21,12 @@ class Agreement:
 
     Attributes
     ----------
-    inversions : number of pairs in opposite order; a pair tied in one order counts half.
+    inversions : number of pairs in opposite order; a pair tied in one order is none, as in the authors' code.
     pairs : number of pairs.
     tau : Kendall's tau-b; NaN if one order ties all items.
     """
 
-    inversions: float
+    inversions: int
     pairs: int
     tau: float
 
@@ -35,14 +35,13 @@ def agreement(a: Mapping[str, float], b: Mapping[str, float]) -> Agreement:
     """Computes the agreement of two orders (item -> value, higher first) of the same two or more items.
 
     >>> agreement({"x": 3, "y": 2, "z": 1}, {"x": 3, "y": 1, "z": 2}).inversions
-    1.0
+    1
     """
     names = sorted(a)
     x, y = (np.array([values[name] for name in names], dtype=np.float64) for values in (a, b))
     signs = [np.sign(values[:, None] - values[None, :]) for values in (x, y)]
-    # 0 if both agree, 1 if they are opposite, 1/2 if one ties.
-    apart = np.triu(np.abs(signs[0] - signs[1]) / 2, 1)
-    return Agreement(float(apart.sum()), len(names) * (len(names) - 1) // 2, tau_b(x, y))
+    apart = np.triu(signs[0] * signs[1] < 0, 1)
+    return Agreement(int(apart.sum()), len(names) * (len(names) - 1) // 2, tau_b(x, y))
 
 
 def first_rounds(games: Games, rounds: int) -> Games:

@@ -1,6 +1,7 @@
 """Step 4, pair similarity: finds all pairs of problems with similar topics or similar core ideas.
 
 Topics are compared by Best-Match Average with Lin's similarity, core ideas by the Jaccard similarity of their words.
+Words, rounding and thresholds are those of the authors' code (`nygeorgiev/sabermath` at 9f015a7).
 The matrix of all pairs is computed in tiles: sums of best matches are products of a sparse matrix (problem x tag) and a
 dense one (tag x problem), shared words are a product of two sparse ones. Only pairs that reach a threshold are kept.
 Each row of tiles is its own artifact, so that interrupted work resumes. Sums are made in the order of the tags in
@@ -9,7 +10,9 @@ float64, so the values equal those computed one pair at a time.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,17 +28,18 @@ import numpy.typing as npt
 from scipy import sparse
 
 from harness.builders.saber.ontology import Information
+from harness.builders.saber.stop_words import STOP_WORDS
 from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.io.checks import number, whole
 from harness.io.console import progress
 from harness.store import artefacts, code
-from harness.systems.lexical.text import STOP_LISTS, words
 
 Rows = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.uint8]
 TOPIC, SUMMARY = 1, 2  # flags of the similarities that reach their threshold; added if both do
 KIND = "saber-pairs-row"
+_WORD = re.compile(r"[a-z0-9^_]+")
 _MOST_TAGS = 15_000  # their similarity matrix takes 1.8 GB
 
 
@@ -47,14 +51,15 @@ class PairSettings:
     ----------
     bma, jaccard : thresholds at or above which a similarity is high; None uses the quantile over pairs. SABER-Math has
         0.8579101562504547 and 0.21057128906295475 for its own corpus.
-    quantile : quantile of the similarities of all pairs of `sample` problems, drawn with `seed`; our choice.
-    sample, seed : number of problems whose pairs give the quantile, and the seed that draws them.
+    quantile : quantile of the similarities; 0.99 as in the authors' code.
+    sample, seed : number of problems whose pairs give the quantile, and the seed that draws them; the authors take all
+        problems.
     block : number of problems in a tile; does not affect the result.
     threads : tiles computed in parallel; does not affect the result.
     """
 
-    bma: Annotated[float, partial(number, low=1e-9, high=1.0)] | None = None
-    jaccard: Annotated[float, partial(number, low=1e-9, high=1.0)] | None = None
+    bma: Annotated[float, partial(number, low=1e-7, high=1.0)] | None = None
+    jaccard: Annotated[float, partial(number, low=1e-7, high=1.0)] | None = None
     quantile: Annotated[float, partial(number, high=1.0)] = 0.99
     sample: Annotated[int, partial(whole, low=2)] = 2000
     seed: Annotated[int, whole] = 0
@@ -67,10 +72,24 @@ class PairSettings:
 
 
 class Thresholds(NamedTuple):
-    """Thresholds at or above which a similarity is high."""
+    """Thresholds at or above which a similarity is high, both rounded to half precision, as the authors store them."""
 
     bma: float
     jaccard: float
+
+    def least(self) -> Thresholds:
+        """Returns the least similarities, unrounded, that are high.
+
+        >>> Thresholds(0.8579101562504547, 1.0).least()
+        Thresholds(bma=0.857666015625, jaccard=0.999755859375)
+        """
+        return Thresholds(*map(_least, self))
+
+
+def _least(threshold: float) -> float:
+    high = np.float16(threshold)
+    middle = (float(high) + float(np.nextafter(high, np.float16(0)))) / 2
+    return middle if np.float16(middle) >= high else float(np.nextafter(middle, 1.0))  # a tie rounds to even
 
 
 class Found(NamedTuple):
@@ -89,8 +108,9 @@ class Found(NamedTuple):
 
     def kinds(self, thresholds: Thresholds) -> Kinds:
         """Returns the flags of the similarities that are high: TOPIC, SUMMARY or their sum."""
-        topic = (self.bma >= thresholds.bma).astype(np.uint8) * np.uint8(TOPIC)
-        return topic + (self.jaccard >= thresholds.jaccard).astype(np.uint8) * np.uint8(SUMMARY)
+        least = thresholds.least()
+        topic = (self.bma >= least.bma).astype(np.uint8) * np.uint8(TOPIC)
+        return topic + (self.jaccard >= least.jaccard).astype(np.uint8) * np.uint8(SUMMARY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +149,12 @@ class Features:
 
 
 def idea_words(idea: str) -> frozenset[str]:
-    """Returns the words of a core idea in lower case, without stop words.
+    """Returns the words of a core idea in lower case, without stop words; `x^2` and `a_1` are words.
 
-    >>> sorted(idea_words("Use the symmetry of the two roots."))
-    ['roots', 'symmetry', 'two', 'use']
+    >>> sorted(idea_words("Use the symmetry of the two roots of x^2 = a_1."))
+    ['a_1', 'roots', 'symmetry', 'use', 'x^2']
     """
-    return frozenset(word.lower() for word in words(idea)) - STOP_LISTS["english"]
+    return frozenset(_WORD.findall(idea.lower())) - STOP_WORDS
 
 
 def features(tags: Sequence[Iterable[str]], ideas: Sequence[str], info: Information) -> Features:
@@ -229,21 +249,30 @@ def _shared(one: _Block, other: _Block) -> sparse.csr_array:
     return (one.ideas @ other.ideas.T).tocsr()
 
 
-def _tile(row: _Row, other: _Block, thresholds: Thresholds) -> Found:
-    """Returns the pairs of a tile that reach a threshold; in a diagonal tile those above the diagonal."""
+def _jaccard(shared: Floats, mine: Floats, theirs: Floats) -> Floats:
+    """Computes Jaccard similarities from numbers of words; 1 if neither idea has a word, as in the authors' code."""
+    union = mine + theirs - shared
+    out: Floats = np.where(union > 0, shared / np.maximum(union, 1), 1.0)
+    return out
+
+
+def _tile(row: _Row, other: _Block, least: Thresholds) -> Found:
+    """Returns the pairs of a tile that are high; in a diagonal tile those above the diagonal."""
     one = row.block
     bma = _bma(row, other)
     shared = _shared(one, other)
     height, width = bma.shape
     left = np.repeat(np.arange(height), np.diff(shared.indptr))
     right = shared.indices.astype(np.int64)
-    high = shared.data / (one.words[left] + other.words[right] - shared.data) >= thresholds.jaccard
-    at = np.union1d(np.flatnonzero(bma >= thresholds.bma), left[high] * width + right[high])
+    high = _jaccard(shared.data, one.words[left], other.words[right]) >= least.jaccard
+    no_words = np.flatnonzero(one.words == 0)[:, None] * width + np.flatnonzero(other.words == 0)
+    at = np.union1d(np.flatnonzero(bma >= least.bma), left[high] * width + right[high])
+    at = np.union1d(at, no_words)
     if one.start == other.start:
         at = at[at % width > at // width]
     rows, columns = at // width, at % width
     both = shared.toarray().reshape(-1)[at]
-    jaccard = both / np.maximum(one.words[rows] + other.words[columns] - both, 1)
+    jaccard = _jaccard(both, one.words[rows], other.words[columns])
     left, right = (one.start + rows).astype(np.int32), (other.start + columns).astype(np.int32)
     return Found(left, right, bma.reshape(-1)[at], jaccard)
 
@@ -251,11 +280,11 @@ def _tile(row: _Row, other: _Block, thresholds: Thresholds) -> Found:
 def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> Found:
     """Returns the high pairs of a block of problems, from `start` on, with all later problems."""
     mine = _block(features, start, start + block)
-    row = _row(features.lins, mine)
+    row, least = _row(features.lins, mine), thresholds.least()
     parts = []
     for begin in range(start, len(features), block):
         other = mine if begin == start else _block(features, begin, begin + block)
-        parts.append(_tile(row, other, thresholds))
+        parts.append(_tile(row, other, least))
     joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(joined[0], kind="stable")  # columns ascend within a tile and from tile to tile
     return Found(*(each[order] for each in joined))
@@ -266,6 +295,9 @@ def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresho
 
 def thresholds(features: Features, settings: PairSettings) -> Thresholds:
     """Returns the thresholds: those of the settings, or the quantile over all pairs of a random sample of problems.
+
+    As in the authors' code, the quantile is the value of rank ceil(quantile x n^2) among all n^2 similarities in half
+    precision: each pair counts twice, and each problem once with itself.
 
     Raises
     ------
@@ -280,13 +312,11 @@ def thresholds(features: Features, settings: PairSettings) -> Thresholds:
     rng = np.random.default_rng(settings.seed)
     rows = np.sort(rng.choice(count, size=min(settings.sample, count), replace=False))
     mine = _block(features.part(rows), 0, len(rows))
-    above = np.triu_indices(len(rows), 1)
-    shared = _shared(mine, mine).toarray()
-    ideas = shared / np.maximum(mine.words[:, None] + mine.words[None, :] - shared, 1)
+    ideas = _jaccard(_shared(mine, mine).toarray(), mine.words[:, None], mine.words[None, :])
     out = []
     pairs = {"bma": (settings.bma, _bma(_row(features.lins, mine), mine)), "jaccard": (settings.jaccard, ideas)}
     for name, (given, found) in pairs.items():
-        value = given if given is not None else float(np.quantile(found[above], settings.quantile, method="higher"))
+        value = given if given is not None else _quantile(found, settings.quantile)
         if value <= 0:
             raise HarnessError(
                 f"pairs: the quantile {settings.quantile:g} of the similarities {name!r} is 0: "
@@ -294,6 +324,12 @@ def thresholds(features: Features, settings: PairSettings) -> Thresholds:
             )
         out.append(value)
     return Thresholds(*out)
+
+
+def _quantile(similarities: Floats, quantile: float) -> float:
+    values = similarities.astype(np.float16).ravel()
+    rank = max(math.ceil(quantile * values.size), 1)
+    return float(np.partition(values, rank - 1)[rank - 1])
 
 
 def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Thresholds) -> dict[str, int]:

@@ -16,6 +16,7 @@ from harness.builders.saber.annotate import (
     ANNOTATIONS,
     AnnotateSettings,
     Annotation,
+    comparable,
     read_annotations,
     write_annotations,
 )
@@ -280,23 +281,24 @@ def _encode(settings: AnnotateSettings) -> local.Encode:
 
 def _ontology() -> Step:
     def make(folders: Folders, out: Path) -> None:
-        found = read_annotations(folders["annotate"] / ANNOTATIONS)
+        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
         info = information(annotation.tags for annotation in found.values())
         rows = (
-            {"node": node, "problems": info.frequency[node], "content": info.content(node)}
+            {"node": node, "tags": info.frequency[node], "content": info.content(node)}
             for node in sorted(info.frequency)
         )
         write_lines(out / NODES, rows)
         tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
-        write_counts(out, {"problems": info.problems, "topics in use": len(info.frequency), **tops})
+        write_counts(out, {"problems": len(found), "tags": info.tags, "topics in use": len(info.frequency), **tops})
 
-    return Step("ontology", ("annotate",), {}, (information.__module__,), make, lambda _: Plan())
+    modules = (information.__module__, comparable.__module__)
+    return Step("ontology", ("annotate",), {}, modules, make, lambda _: Plan())
 
 
 def read_information(folder: Path) -> Information:
     """Reads the output of the step `ontology`."""
-    rows = dict(read_lines(folder / NODES, lambda row: (str(row["node"]), int(row["problems"]))))
-    return Information(int(counts_of(folder)["problems"]), rows)
+    rows = dict(read_lines(folder / NODES, lambda row: (str(row["node"]), int(row["tags"]))))
+    return Information(int(counts_of(folder)["tags"]), rows)
 
 
 # ---- pairs and selection ----------------------------------------------------------------------------------------
@@ -304,7 +306,7 @@ def read_information(folder: Path) -> Information:
 
 def _pairs(settings: PairSettings) -> Step:
     def make(folders: Folders, out: Path) -> None:
-        found = read_annotations(folders["annotate"] / ANNOTATIONS).values()
+        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
         info = read_information(folders["ontology"])
         made = features([each.tags for each in found], [each.core or "" for each in found], info)
         limits: Thresholds = thresholds(made, settings)
@@ -315,16 +317,16 @@ def _pairs(settings: PairSettings) -> Step:
     def plan(folders: Folders) -> Plan:
         if "annotate" not in folders:
             return Plan(basis="unknown before the problems are annotated")
-        count = len(read_annotations(folders["annotate"] / ANNOTATIONS))
+        count = len(comparable(read_annotations(folders["annotate"] / ANNOTATIONS)))
         return Plan({"pairs": count * (count - 1) // 2})
 
-    modules = (find_pairs.__module__,)
+    modules = (find_pairs.__module__, comparable.__module__)
     return Step("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
 
 
 def _select(settings: SelectSettings) -> Step:
     def make(folders: Folders, out: Path) -> None:
-        found = read_annotations(folders["annotate"] / ANNOTATIONS)
+        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
         domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
         targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
         write_targets(out / TARGETS, targets)
@@ -333,5 +335,7 @@ def _select(settings: SelectSettings) -> Step:
     def plan(_: Folders) -> Plan:
         return Plan({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})
 
-    deciding = {**asdict(settings), "domains": [[name, list(tops)] for name, tops in settings.domains.items()]}
-    return Step("select", ("annotate", "pairs"), deciding, (select.__module__,), make, plan)
+    domains = [[name, list(tops)] for name, tops in settings.domains.items()]
+    deciding = {**asdict(settings), "quotas": list(settings.quotas.items()), "domains": domains}
+    modules = (select.__module__, comparable.__module__)
+    return Step("select", ("annotate", "pairs"), deciding, modules, make, plan)

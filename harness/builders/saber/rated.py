@@ -78,5 +78,9 @@ def exhaustive(
     """
     targets, problems = read_targets_and_problems(folders)
     judge = judge_of(settings, targets, problems, mode)
-    played = [swiss.round_robin(name, each, judge, settings.seed) for name, each in candidates_of(targets).items()]
+    drawn = settings.shown == "drawn"
+    played = [
+        swiss.round_robin(name, each, judge, settings.seed, drawn=drawn)
+        for name, each in candidates_of(targets).items()
+    ]
     return rating.rate_all(played, penalty=rates.penalty, scale=rates.scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -99,22 +100,51 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Targets of each group of domains, as in the authors' repository (build_benchmark/select/final_sampler.py at 9f015a7).
+QUOTAS: Mapping[str, int] = {
+    "Algebra": 150,
+    "Geometry": 195,
+    "Number Theory": 150,
+    "Calculus and Analysis": 199,
+    "Combinatorics": 150,
+    "Combinatorics; Number Theory": 50,
+    "Algebra; Combinatorics": 50,
+    "Algebra; Number Theory": 50,
+    "Algebra; Geometry": 3,
+    "Combinatorics; Geometry": 2,
+    "Algebra; Calculus and Analysis": 1,
+}
+
+
 @dataclass(frozen=True)
 class SelectSettings:
     """Settings of the selection (key `select`).
 
     Attributes
     ----------
-    targets : number of targets.
+    quotas : group of domains -> number of targets that have these domains and no other; names are separated by `;`.
     each : number of candidates per signal (`topic`, `summary`, `both`).
     seed : of the draws.
-    domains : domain -> top-level titles of the ontology; targets are drawn from the domains in turn.
+    domains : domain -> top-level titles of the ontology.
     """
 
-    targets: Annotated[int, partial(whole, low=1)] = 1000
+    quotas: Mapping[str, Annotated[int, partial(whole, low=1)]] = field(default_factory=lambda: QUOTAS)
     each: Annotated[int, partial(whole, low=1)] = 50
     seed: Annotated[int, whole] = 0
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: DOMAINS)
+
+    @property
+    def targets(self) -> int:
+        """Number of targets."""
+        return sum(self.quotas.values())
+
+    def groups(self) -> dict[frozenset[str], str]:
+        """Returns the groups of domains with their keys in `quotas`.
+
+        >>> SelectSettings().groups()[frozenset({"Number Theory", "Algebra"})]
+        'Algebra; Number Theory'
+        """
+        return {frozenset(name.strip() for name in key.split(";")): key for key in self.quotas}
 
     def __post_init__(self) -> None:
         for name in self.domains:
@@ -123,6 +153,13 @@ class SelectSettings:
         titles = [title for each in self.domains.values() for title in each]
         for title in {each: None for each in titles if titles.count(each) > 1}:
             raise HarnessError(f"key 'domains': title {title!r} occurs twice; a topic belongs to one domain")
+        groups = self.groups()
+        for name in (name for group in groups for name in sorted(group)):
+            if name not in self.domains:
+                raise HarnessError(f"key 'quotas': domain {name!r} is unknown; {suggestion(name, self.domains)}")
+        if len(groups) < len(self.quotas):
+            key = next(key for key in self.quotas if key not in groups.values())
+            raise HarnessError(f"key 'quotas': the group {key!r} occurs twice")
 
 
 def domains_of(tags: Mapping[str, float], known: Mapping[str, tuple[str, ...]] = DOMAINS) -> tuple[str, ...]:
@@ -154,9 +191,8 @@ def select(
 ) -> tuple[list[Target], dict[str, int]]:
     """Draws targets and their candidates; returns the targets and counts.
 
-    A problem is eligible if it has a domain and at least `each` candidates of every signal. Targets are drawn at random
-    from the domains in turn, by a problem's first domain; exhausted domains are skipped. Then `each` candidates of
-    every signal are drawn.
+    A problem is eligible if it has at least `each` candidates of every signal. The targets of each group of domains are
+    drawn at random from the eligible problems with just these domains, then `each` candidates of every signal.
 
     Parameters
     ----------
@@ -166,7 +202,7 @@ def select(
     Raises
     ------
     HarnessError
-        There are fewer eligible problems than targets.
+        A group has fewer eligible problems than its quota.
     """
     counts = np.zeros((len(SIGNALS), len(ids)), np.int64)
     for left, right, kind in pairs():
@@ -175,31 +211,38 @@ def select(
             for rows in (left[of_kind], right[of_kind]):
                 counts[i] += np.bincount(rows, minlength=len(ids))
     enough = np.flatnonzero((counts >= settings.each).all(axis=0))
-    rng = np.random.default_rng(settings.seed)
-    waiting: dict[str, list[int]] = {domain: [] for domain in settings.domains}
-    for row in rng.permutation(enough).tolist():
-        if domains[row]:
-            waiting[domains[row][0]].append(row)
-    eligible = {domain: len(rows) for domain, rows in waiting.items()}
-    if sum(eligible.values()) < settings.targets:
+    groups = settings.groups()
+    eligible: dict[str, list[int]] = {key: [] for key in settings.quotas}
+    others: Counter[str] = Counter()
+    for row in enough.tolist():
+        group = frozenset(domains[row])
+        if group in groups:
+            eligible[groups[group]].append(row)
+        elif group:
+            others["; ".join(sorted(group))] += 1
+    few = [
+        f"{key} {len(rows)} of {settings.quotas[key]}"
+        for key, rows in eligible.items()
+        if len(rows) < settings.quotas[key]
+    ]
+    if few:
+        more = f"; without a quota: {', '.join(f'{key} {n}' for key, n in others.most_common(5))}" if others else ""
         raise HarnessError(
-            f"select: {sum(eligible.values())} of {len(ids)} problems have a domain and {settings.each} candidates of "
-            f"each signal, expected at least {settings.targets}; lower 'targets', 'each' or the thresholds of 'pairs'"
+            f"select: too few problems with {settings.each} candidates of each signal: {', '.join(few)}{more}; "
+            "lower 'quotas', 'each' or the thresholds of 'pairs'"
         )
-    chosen: list[int] = []
-    while len(chosen) < settings.targets:
-        for rows in waiting.values():
-            if rows and len(chosen) < settings.targets:
-                chosen.append(rows.pop(0))
+    rng = np.random.default_rng(settings.seed)
+    chosen = [
+        row for key, rows in eligible.items() for row in rng.choice(rows, settings.quotas[key], replace=False).tolist()
+    ]
     found = _candidates(sorted(chosen), pairs)
     targets = []
     for row in sorted(chosen):
         drawn = [np.sort(rng.choice(np.sort(found[row][i]), settings.each, replace=False)) for i in range(len(SIGNALS))]
         candidates = [Candidate(ids[j], signal) for signal, rows in zip(SIGNALS, drawn, strict=True) for j in rows]
         targets.append(Target(ids[row], domains[row][0], tuple(candidates), domains[row]))
-    made = {f"targets of {domain}": sum(t.domain == domain for t in targets) for domain in settings.domains}
-    possible = {f"eligible problems of {domain}": count for domain, count in eligible.items()}
-    return targets, {"problems": len(ids), **possible, "targets": len(targets), **made}
+    possible = {f"eligible problems of {key}": len(rows) for key, rows in eligible.items()}
+    return targets, {"problems": len(ids), **possible, "of other groups": others.total(), "targets": len(targets)}
 
 
 def _candidates(

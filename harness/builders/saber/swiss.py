@@ -1,9 +1,9 @@
 """Step 6, the tournament: in each Swiss round, candidates of a target meet others with about the same score.
 
-As in SABER-Math, candidates are ordered by score, ties by a random shuffle, and each is paired with the next one that
-it has not met; no pair plays twice. Two choices are ours. A pairing that leaves candidates alone is repaired, so that
-all play in every round if there are at most n / 2 rounds. Which candidate is shown first is drawn by a seed; the
-authors' scripts use the order of ids, which would favour small or large ids under a position bias.
+The rules are those of the authors' code (`swiss_tour_run.py` in `nygeorgiev/sabermath` at 9f015a7): candidates are
+ordered by score from the lowest up, ties by a random shuffle, and each is paired with the next one that it has not met;
+no pair plays twice. A candidate without a partner sits out and gets nothing, as do both after a game without a
+decision. The candidate with the smaller id is shown first, or the order is drawn by a seed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ class Game:
     ----------
     round : number of the round, from 1.
     first, second : candidates in the order in which the judge saw them.
-    preferred : 1 or 2; 0 if the judge gave no decision, which counts as half a win for each in pairing, and is ignored
-        in rating.
+    preferred : 1 or 2; 0 if the judge gave no decision, which is no win in pairing and is ignored in rating.
     """
 
     round: int
@@ -45,8 +44,8 @@ class Games:
 
     Attributes
     ----------
-    sat_out : for each round the candidates that did not play: one if their number is odd; more if the rounds exceed
-        half their number and the remaining ones have met before.
+    sat_out : for each round the candidates that did not play, as their number is odd or they have met all others that
+        were left.
     """
 
     target: str
@@ -54,22 +53,25 @@ class Games:
     games: tuple[Game, ...]
     sat_out: tuple[tuple[str, ...], ...] = ()
 
-    def wins(self) -> dict[str, float]:
-        """Returns candidate -> wins; a game without a decision is half a win for each."""
-        out = dict.fromkeys(self.candidates, 0.0)
+    def wins(self) -> dict[str, int]:
+        """Returns candidate -> wins."""
+        out = dict.fromkeys(self.candidates, 0)
         for game in self.games:
-            first = {0: 0.5, 1: 1.0, 2: 0.0}[game.preferred]
-            out[game.first] += first
-            out[game.second] += 1.0 - first
+            if game.preferred:
+                out[game.first if game.preferred == 1 else game.second] += 1
         return out
 
 
-def tournament(target: str, candidates: Sequence[str], judge: Judge, rounds: int = ROUNDS, seed: int = 0) -> Games:
+def tournament(
+    target: str, candidates: Sequence[str], judge: Judge, rounds: int = ROUNDS, seed: int = 0, *, drawn: bool = False
+) -> Games:
     """Plays the tournament of one target; see `tournaments`."""
-    return tournaments({target: candidates}, judge, rounds, seed)[0]
+    return tournaments({target: candidates}, judge, rounds, seed, drawn=drawn)[0]
 
 
-def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int = ROUNDS, seed: int = 0) -> list[Games]:
+def tournaments(
+    targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int = ROUNDS, seed: int = 0, *, drawn: bool = False
+) -> list[Games]:
     """Plays the tournaments of all targets in parallel rounds, so that the judge gets many comparisons at once.
 
     The result for a target depends neither on the other targets nor on the order of its candidates.
@@ -78,6 +80,8 @@ def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int 
     ----------
     targets : target -> its candidates, two or more.
     rounds : at most `most_rounds` of the number of candidates.
+    seed : of the shuffles, and of the order in which a pair is shown.
+    drawn : whether that order is drawn; otherwise the smaller id is shown first.
 
     Raises
     ------
@@ -89,9 +93,9 @@ def tournaments(targets: Mapping[str, Sequence[str]], judge: Judge, rounds: int 
     >>> from harness.builders.saber.judges import Oracle
     >>> games = tournament("t", ["a", "b", "c", "d"], Oracle({"t": {"a": 4, "b": 3, "c": 2, "d": 1}}), rounds=2)
     >>> len(games.games), games.wins()["a"], games.sat_out
-    (4, 2.0, ((), ()))
+    (4, 2, ((), ()))
     """
-    playing = [_Playing(target, candidates, rounds, seed) for target, candidates in targets.items()]
+    playing = [_Playing(target, candidates, rounds, seed, drawn) for target, candidates in targets.items()]
     for number in range(1, rounds + 1):
         asked = [(each, comparison) for each in playing for comparison in each.paired(number)]
         answers = _answers(judge, [comparison for _, comparison in asked])
@@ -109,17 +113,18 @@ def most_rounds(candidates: int) -> int:
     return candidates - 1 if candidates % 2 == 0 else candidates
 
 
-def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0) -> list[Comparison]:
+def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0, *, drawn: bool = False) -> list[Comparison]:
     """Returns the comparisons of the first round, which depend on no answer; raises what `tournaments` raises."""
-    return [each for target, candidates in targets.items() for each in _Playing(target, candidates, 1, seed).paired(1)]
+    playing = [_Playing(target, candidates, 1, seed, drawn) for target, candidates in targets.items()]
+    return [comparison for each in playing for comparison in each.paired(1)]
 
 
-def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int = 0) -> Games:
+def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int = 0, *, drawn: bool = False) -> Games:
     """Plays all pairs of candidates once: n (n - 1) / 2 games, all in round 1."""
     names = sorted(candidates)
-    _Playing(target, names, 1, seed)
+    _Playing(target, names, 1, seed, drawn)
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
-    asked = [_shown(target, a, b, seed) for a, b in pairs]
+    asked = [_shown(target, a, b, seed, drawn) for a, b in pairs]
     answers = _answers(judge, asked)
     games = tuple(Game(1, each.first, each.second, answer) for each, answer in zip(asked, answers, strict=True))
     return Games(target, tuple(names), games, ((),))
@@ -132,16 +137,17 @@ def _answers(judge: Judge, asked: Sequence[Comparison]) -> Sequence[int]:
     return answers
 
 
-def _shown(target: str, a: str, b: str, seed: int) -> Comparison:
-    """Draws the order in which the judge sees two candidates; it depends on the pair only."""
+def _shown(target: str, a: str, b: str, seed: int, drawn: bool) -> Comparison:
+    """Returns the order in which the judge sees two candidates; it depends on the pair only."""
     a, b = sorted((a, b))
-    return Comparison(target, b, a) if draw(seed, "swap", target, a, b) < 0.5 else Comparison(target, a, b)
+    swapped = drawn and draw(seed, "swap", target, a, b) < 0.5
+    return Comparison(target, b, a) if swapped else Comparison(target, a, b)
 
 
 class _Playing:
     """Running tournament of one target."""
 
-    def __init__(self, target: str, candidates: Sequence[str], rounds: int, seed: int) -> None:
+    def __init__(self, target: str, candidates: Sequence[str], rounds: int, seed: int, drawn: bool) -> None:
         names = sorted(candidates)
         if len(set(names)) < len(names) or target in names:
             raise HarnessError(f"target {target}: a candidate occurs twice, or the target is its own candidate")
@@ -151,72 +157,55 @@ class _Playing:
                 f"target {target}: {rounds} rounds of {len(names)} candidates, expected 1 to {max(most, 0)}: "
                 "no pair plays twice"
             )
-        self._target, self._names, self._seed = target, names, seed
+        self._target, self._names, self._seed, self._drawn = target, names, seed, drawn
         self._met: dict[str, set[str]] = {name: set() for name in names}
-        self._scores = dict.fromkeys(names, 0.0)
-        self._times_out = dict.fromkeys(names, 0)
+        self._scores = dict.fromkeys(names, 0)
         self._games: list[Game] = []
         self._out: list[tuple[str, ...]] = []
 
     def paired(self, number: int) -> list[Comparison]:
         """Pairs the candidates for the next round."""
-        shuffled = {name: draw(self._seed, "shuffle", self._target, number, name) for name in self._names}
-        order = sorted(self._names, key=lambda name: (-self._scores[name], shuffled[name], name))
-        out: list[str] = []
-        if len(order) % 2:  # the lowest-ranked of those that sat out least often
-            least = min(self._times_out.values())
-            out.append([name for name in order if self._times_out[name] == least][-1])
-            order.remove(out[0])
-        pairs, alone = _paired(order, self._met)
-        out += alone
-        for name in out:
-            self._times_out[name] += 1
-            self._scores[name] += 0.5
-        self._out.append(tuple(out))
-        return [_shown(self._target, a, b, self._seed) for a, b in pairs]
+        shuffled = sorted(self._names, key=lambda name: draw(self._seed, "shuffle", self._target, number, name))
+        pairs = next_pairs(shuffled, self._scores, self._met)
+        playing = {name for pair in pairs for name in pair}
+        self._out.append(tuple(name for name in self._names if name not in playing))
+        return [_shown(self._target, a, b, self._seed, self._drawn) for a, b in pairs]
 
     def play(self, number: int, comparison: Comparison, preferred: int) -> None:
         a, b = comparison.first, comparison.second
         self._met[a].add(b)
         self._met[b].add(a)
-        self._scores[a] += {0: 0.5, 1: 1.0, 2: 0.0}[preferred]
-        self._scores[b] += {0: 0.5, 1: 0.0, 2: 1.0}[preferred]
+        if preferred:
+            self._scores[a if preferred == 1 else b] += 1
         self._games.append(Game(number, a, b, preferred))
 
     def done(self) -> Games:
         return Games(self._target, tuple(self._names), tuple(self._games), tuple(self._out))
 
 
-def _paired(order: Sequence[str], met: Mapping[str, set[str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs an even number of candidates; returns the pairs and the candidates without a partner.
+def next_pairs(
+    shuffled: Sequence[str], scores: Mapping[str, int], met: Mapping[str, set[str]]
+) -> list[tuple[str, str]]:
+    """Pairs candidates for a round: from the lowest score up, each with the next one that it has not met.
 
-    Pairs greedily, then repairs: for two unpaired candidates, it splits a pair (lowest first) whose members can each
-    play one of them. If both still have half of the others or more to meet, such a pair exists: with n candidates in
-    (n - 2) / 2 other pairs, some pair has three of the at least n possible new meetings.
+    Parameters
+    ----------
+    shuffled : the candidates; those of one score keep this order.
+    met : candidate -> those that it has played.
+
+    Examples
+    --------
+    >>> met = {"a": {"b"}, "b": {"a"}, "c": {"d"}, "d": {"c"}}
+    >>> next_pairs(["a", "b", "c", "d"], {"a": 1, "b": 0, "c": 0, "d": 1}, met)
+    [('b', 'c'), ('a', 'd')]
     """
-    waiting, pairs, alone = list(order), list[tuple[str, str]](), list[str]()
+    waiting, pairs = sorted(shuffled, key=lambda name: scores[name]), []
     while waiting:
         a = waiting.pop(0)
         place = next((place for place, b in enumerate(waiting) if b not in met[a]), None)
-        if place is None:
-            alone.append(a)
-        else:
+        if place is not None:
             pairs.append((a, waiting.pop(place)))
-    left: list[str] = []
-    while alone:
-        u, v = alone.pop(), alone.pop()
-        for place in range(len(pairs) - 1, -1, -1):
-            a, b = pairs[place]
-            for x, y in ((u, v), (v, u)):
-                if a not in met[x] and b not in met[y]:
-                    pairs[place : place + 1] = [(x, a), (y, b)]
-                    break
-            else:
-                continue
-            break
-        else:
-            left += (u, v)
-    return pairs, left
+    return pairs
 
 
 # ---- files ------------------------------------------------------------------------------------------------------
@@ -258,7 +247,8 @@ def read_games(path: Path) -> list[Games]:
 class PositionBias:
     """Position bias of a judge: how often it prefers the candidate shown first.
 
-    The order is drawn at random, so an unbiased judge prefers the first in half of the comparisons.
+    If the order is drawn, or ids say nothing of relevance, an unbiased judge prefers the first in half of the
+    comparisons.
 
     Attributes
     ----------

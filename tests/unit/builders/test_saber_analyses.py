@@ -40,6 +40,18 @@ def test_ranks_of_signals_over_targets() -> None:
     }
 
 
+def test_equal_ratings_keep_the_order_of_the_candidates() -> None:
+    """As in the authors' code: four ties at 1.0 are ranks 2 to 5 in the order of the list, not their mean."""
+    names = (("a", "topic"), ("b", "topic"), ("c", "summary"), ("d", "both"), ("e", "both"))
+    target = Target("t", "A", tuple(Candidate(name, signal) for name, signal in names))  # type: ignore[arg-type]
+    found = analyses.cumulative_ranks([ratings("t", e=2, d=1, c=1, b=1, a=1)], [target])
+    assert {signal: shares.tolist() for signal, shares in found.items()} == {
+        "topic": [0.0, 0.5, 1.0, 1.0, 1.0],
+        "summary": [0.0, 0.0, 0.0, 1.0, 1.0],
+        "both": [0.5, 0.5, 0.5, 0.5, 1.0],
+    }
+
+
 def test_relevant_above_others_as_all_pairs_say() -> None:
     luck = np.random.default_rng(4)
     rated = [ratings(f"t{t}", **{f"c{n}": float(luck.integers(0, 6)) for n in range(12)}) for t in range(6)]
@@ -77,7 +89,8 @@ def test_domains_of_corpus_and_of_what_is_retrieved() -> None:
 def test_formulas_and_words_apart() -> None:
     text = r"Let $a_1>0$ and \[b=\frac{1}{2}.\] Is $5 \$ of \(c\) even?"
     assert analyses.formulas_only("No formula, 5 dollars.") == ""
-    assert analyses.words_only(r"Let $a$ be \(b\).") == "Let be ."
+    assert analyses.words_only(r"Let $a$ be \(b\).") == "Let  be ."
+    assert analyses.formulas_only("Let $a$\nbe $$b$$.") == "$a$, $$b$$"
     assert "$a_1>0$" in analyses.formulas_only(text)
     assert "frac" not in analyses.words_only(text)
 
@@ -89,18 +102,30 @@ def test_tokens_by_domain() -> None:
     assert found["Algebra"] == found["all"] == analyses.Tokens(2, 1.5, 4.0)
 
 
+def test_the_five_best_rated_candidates() -> None:
+    """Of equal ratings the last ones in the databank are taken, as in the authors' code."""
+    order = {name: place for place, name in enumerate("fedcba")}
+    found = ratings("t", a=1, b=1, c=3, d=1, e=5, f=1)
+    assert analyses.best_rated(found, order, 5) == ("e", "c", "a", "b", "d")
+    assert analyses.best_rated(found, order, 2) == ("e", "c")
+
+
 def test_preference_for_formulas_or_words() -> None:
-    formulas = Run.from_dict("f", {"q": {"a": 0.9, "b": 0.1}, "r": {"a": 0.2, "x": 9.0}, "s": {"z": 1.0}})
-    words = Run.from_dict("w", {"q": {"a": 0.4, "b": 0.4}, "r": {"a": 0.6}, "s": {"y": 1.0}})
-    found = analyses.preference(formulas, words, {"q": ["A", "B"], "r": ["A"]})
+    """Means over the best-rated candidates alone; a query counts in its first domain; equal means do not count."""
+    formulas = Run.from_dict("f", {"q": {"a": 0.9, "b": 0.1, "x": 0.0}, "r": {"a": 0.2}, "s": {"z": 1.0}})
+    words = Run.from_dict("w", {"q": {"a": 0.4, "b": 0.4, "x": 9.0}, "r": {"a": 0.6}, "s": {"z": 1.0}})
+    best = {"q": ["a", "b"], "r": ["a"], "s": ["z"]}
+    found = analyses.preference(formulas, words, best, {"q": ["B", "A"], "r": ["A"], "s": ["A"]})
     assert {name: (each.queries, each.formulas) for name, each in found.items()} == {
         "all": (2, 1),
-        "A": (2, 1),
+        "A": (1, 0),
         "B": (1, 1),
     }
-    assert found["A"].differences == (0.1, -0.4)
-    with pytest.raises(HarnessError, match="runs f and w: no query with a candidate that both score"):
-        analyses.preference(Run.from_dict("f", {"q": {"a": 1.0}}), Run.from_dict("w", {"q": {"b": 1.0}}), {})
+    assert found["all"].differences == (0.1, -0.4)
+    with pytest.raises(HarnessError, match="runs f and w: no target that both prefer one way or the other"):
+        analyses.preference(formulas, words, {"s": ["z"]}, {})
+    alone = analyses.preference(Run.from_dict("f", {"r": {"a": 0.5}}), words, {"r": ["a", "b"], "u": ["a"]}, {})
+    assert alone["all"].differences == (-0.05,)  # "b" has the score 0 in both runs; "u" is in neither
 
 
 @pytest.mark.slow
@@ -133,12 +158,12 @@ def test_reports_show_all_of_it(tmp_path: Path) -> None:
     target = Target("t", "A", (Candidate("a", "both"), Candidate("b", "topic")))
     shares = analyses.cumulative_ranks([ratings("t", a=5, b=0)], [target])
     found = analyses.retrieved_domains(ratings("t", a=5, b=0), {"a": ["roots"]}, PLACE.get)
-    formulas = Run.from_dict("f", {"q": {"a": 0.9}})
+    formulas, words = Run.from_dict("f", {"q": {"a": 0.9}}), Run.from_dict("w", {"q": {"a": 0.8}})
     tables = (
         reports.domains_table({("Algebra", "Polynomials"): 3}, 4),
         reports.retrieved_table("t", found),
         reports.tokens_table(analyses.token_counts([Problem("p", "Find $x$.", "")], {})),
-        reports.preference_table({"bm25": analyses.preference(formulas, formulas, {})}),
+        reports.preference_table({"bm25": analyses.preference(formulas, words, {"q": ["a"]}, {})}),
         reports.correlation_table(
             [("here", "there", analyses.leaderboards({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 3, "c": 2}, resamples=20))]
         ),

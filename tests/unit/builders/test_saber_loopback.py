@@ -102,7 +102,8 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
     assert judging.pilot(settings, folders, 90).startswith("90 comparisons: ")
     paid = server.tokens_in * 10 + server.tokens_out * 30
     planned = step.plan(folders)
-    assert planned.counts == {"comparisons": 384, "comparisons with cached answers": 90}
+    assert 370 < planned.counts["comparisons"] <= 384  # who has met all others that are left sits out
+    assert planned.counts["comparisons with cached answers"] == 90
     (tmp_path / "judged").mkdir()
     step.make(folders, tmp_path / "judged")
     spent = (server.tokens_in * 10 + server.tokens_out * 30 - paid) / 1e6
@@ -111,7 +112,7 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
     assert set(server.charged.values()) == {1}
     assert step.plan(folders).cost == 0.0
     (games, *_) = read_games(tmp_path / "judged" / GAMES)
-    assert len(games.games) == 24
+    assert len(games.games) + sum(map(len, games.sat_out)) / 2 == 24
     assert all(game.preferred for game in games.games)
 
 
@@ -176,6 +177,6 @@ def test_killed_and_resumed_nothing_is_paid_twice(server: Server, tmp_path: Path
     assert not (tmp_path / "games.jsonl").exists()
     subprocess.run(command, env=environment, check=True)
     (row,) = (json.loads(line) for line in (tmp_path / "games.jsonl").read_text().splitlines())
-    assert len(row["games"]) == 16
+    assert len(row["games"]) + sum(map(len, row["sat_out"])) / 2 == 16
     # At most the two that were under way when it was killed may have been answered twice.
     assert sum(count - 1 for count in server.charged.values()) <= 2

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 
-from harness.builders.saber.ontology import Ontology, ancestors, information
+from harness.builders.saber.ontology import Ontology, ancestors, information, most_specific
 from harness.errors import HarnessError
 
 PART = st.sampled_from("abc")
@@ -25,10 +25,10 @@ def below(node: str, tag: str) -> bool:
 
 def slow_lin(corpus: list[list[str]], one: str, other: str) -> float:
     """From the definition, without any table: every count is made anew."""
-    tagged = [tags for tags in corpus if tags]
+    every = [tag for tags in corpus for tag in tags]
 
     def content(node: str) -> float:
-        return -math.log(sum(any(below(node, tag) for tag in tags) for tags in tagged) / len(tagged))
+        return -math.log(sum(below(node, tag) for tag in every) / len(every))
 
     if one == other:
         return 1.0
@@ -71,7 +71,7 @@ def test_best_match_is_symmetric_and_no_matter_of_order(corpus: list[list[str]])
 def test_content_and_similarities_by_hand() -> None:
     corpus = [["Algebra/Roots"], ["Algebra/Roots"], ["Algebra/Sums"], ["Geometry"], []]
     info = information(corpus)
-    assert info.problems == 4
+    assert info.tags == 4
     assert info.frequency == {"Algebra": 3, "Algebra/Roots": 2, "Algebra/Sums": 1, "Geometry": 1}
     assert info.content("Algebra") == pytest.approx(math.log(4 / 3))
     lin = 2 * math.log(4 / 3) / (math.log(2) + math.log(4))
@@ -81,6 +81,28 @@ def test_content_and_similarities_by_hand() -> None:
     assert found == pytest.approx((lin + 0 + lin) / 3)
     with pytest.raises(HarnessError, match="topic 'Topology': no problem has it"):
         info.content("Topology")
+
+
+def test_each_tag_of_a_problem_counts() -> None:
+    """Three problems with five tags: Algebra is at or above three of them, two of one problem."""
+    info = information([["Algebra/Roots", "Algebra/Sums"], ["Algebra/Roots", "Geometry"], ["Topology"]])
+    assert (info.tags, info.frequency["Algebra"], info.frequency["Algebra/Roots"]) == (5, 3, 2)
+    assert info.content("Algebra") == pytest.approx(math.log(5 / 3))
+
+
+@pytest.mark.parametrize(
+    ("tags", "kept"),
+    [
+        (["A", "A/x", "A/x/y"], ["A/x/y"]),
+        (["A/x/y", "A", "A/z", "B"], ["A/x/y", "A/z", "B"]),
+        (["A", "AB", "A/x"], ["A/x", "AB"]),
+        (["A", "A-B", "A/x"], ["A", "A-B", "A/x"]),  # "A-B" sorts between the two: the authors' code keeps "A"
+        (["A/x", "A/x"], ["A/x"]),
+        ([], []),
+    ],
+)
+def test_the_most_specific_tags(tags: list[str], kept: list[str]) -> None:
+    assert list(most_specific(tags)) == kept
 
 
 def test_what_every_problem_has_tells_nothing() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis_tools import examples
 
 from harness.builders.saber import pairs as under_test
 from harness.builders.saber.ontology import information
@@ -32,6 +36,7 @@ from harness.builders.saber.select import (
     select,
     write_targets,
 )
+from harness.builders.saber.stop_words import STOP_WORDS
 from harness.errors import HarnessError
 from harness.store.artefacts import store_root
 
@@ -65,6 +70,11 @@ def made(count: int, seed: int = 0) -> Features:
     return features(tags, ideas, information(tags))
 
 
+def high(value: float, limit: float) -> bool:
+    """The authors store similarities in half precision, and NumPy compares them with a threshold in the same."""
+    return bool(np.float16(value) >= np.float16(limit))
+
+
 def naive(count: int, limits: Thresholds) -> dict[tuple[int, int], tuple[float, float]]:
     """The double loop."""
     tags, ideas = corpus(count)
@@ -75,8 +85,8 @@ def naive(count: int, limits: Thresholds) -> dict[tuple[int, int], tuple[float, 
         for j in range(i + 1, count):
             bma = info.best_match(tags[i], tags[j])
             union = bags[i] | bags[j]
-            jaccard = len(bags[i] & bags[j]) / len(union) if union else 0.0
-            if bma >= limits.bma or jaccard >= limits.jaccard:
+            jaccard = len(bags[i] & bags[j]) / len(union) if union else 1.0
+            if high(bma, limits.bma) or high(jaccard, limits.jaccard):
                 out[i, j] = (bma, jaccard)
     return out
 
@@ -99,12 +109,12 @@ def test_tiles_give_the_pairs_and_values_of_the_double_loop(block: int) -> None:
     for part in found:
         order = list(zip(part.left.tolist(), part.right.tolist(), strict=True))
         assert order == sorted(order)
-        high = [
-            (bma >= LIMITS.bma) + 2 * (jaccard >= LIMITS.jaccard)
+        kinds = [
+            high(bma, LIMITS.bma) + 2 * high(jaccard, LIMITS.jaccard)
             for bma, jaccard in zip(part.bma, part.jaccard, strict=True)
         ]
-        assert part.kinds(LIMITS).tolist() == high
-        assert 0 not in high
+        assert part.kinds(LIMITS).tolist() == kinds
+        assert 0 not in kinds
 
 
 def test_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
@@ -146,13 +156,51 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     }
 
 
+@given(st.floats(1e-7, 1.0), st.floats(0.0, 1.0))
+@settings(max_examples=examples(100), deadline=None)
+def test_the_least_high_value_is_the_first_that_rounds_to_the_threshold(limit: float, value: float) -> None:
+    least = Thresholds(limit, limit).least().bma
+    assert (value >= least) == high(value, limit)
+    assert high(least, limit)
+    assert not high(math.nextafter(least, 0.0), limit)
+
+
+def test_ideas_without_words_are_equal() -> None:
+    """Two core ideas of stop words alone have the Jaccard similarity 1 in the authors' code."""
+    tags, ideas = [["A"], ["B"], ["C"]], ["So, let us find it.", "Therefore show that.", "Symmetry of roots."]
+    found = row_of_tiles(features(tags, ideas, information(tags)), 0, 2, Thresholds(0.5, 0.5))
+    assert list(zip(found.left.tolist(), found.right.tolist(), found.jaccard.tolist(), strict=True)) == [(0, 1, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("idea", "expected"),
+    [
+        ("Write x^2+1 = a_n, then FACTOR.", {"x^2", "1", "a_n", "write", "factor"}),
+        ("Compute the value of this equation by Vieta's lemma", {"vieta", "s"}),
+        ("Grün … naïve", {"gr", "n", "na", "ve"}),
+        ("", set()),
+    ],
+)
+def test_words_of_ideas(idea: str, expected: set[str]) -> None:
+    assert idea_words(idea) == expected
+
+
+def test_stop_words_are_those_of_scikit_learn_and_of_mathematics() -> None:
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    assert len(STOP_WORDS) == 337
+    assert text.ENGLISH_STOP_WORDS < STOP_WORDS
+    assert {"theorem", "lemma", "let", "equation", "solve"} <= STOP_WORDS - text.ENGLISH_STOP_WORDS
+
+
 def test_thresholds_are_quantiles_of_all_pairs_or_given() -> None:
+    """Of rank ceil(q n^2) among all n^2 similarities in half precision: pairs twice, each problem with itself once."""
     mine = made(60)
-    everything = list(naive(60, Thresholds(0.0, 0.0)).values())
+    pairs = naive(60, Thresholds(0.0, 0.0))
     found = thresholds(mine, PairSettings(quantile=0.9))
-    for value, each in zip(found, zip(*everything, strict=True), strict=True):
-        at = math.ceil(0.9 * (len(each) - 1))
-        assert value == sorted(each)[at]
+    for place, value in enumerate(found):
+        halves = [float(np.float16(each[place])) for each in pairs.values()]
+        itself = [1.0 if place or len(tags) else 0.0 for tags in mine.tags]
+        assert value == sorted([*halves, *halves, *itself])[math.ceil(0.9 * 60 * 60) - 1]
     assert thresholds(mine, PairSettings(bma=0.5, jaccard=0.25)) == (0.5, 0.25)
     assert thresholds(mine, PairSettings(bma=0.5, quantile=0.9)) == (0.5, found.jaccard)
     part = PairSettings(quantile=0.9, sample=20)
@@ -179,11 +227,11 @@ def selected(count: int, settings: SelectSettings) -> tuple[list[Target], dict[s
 TOPS = {"A": ("A",), "B": ("B",), "C": ("C",)}
 
 
-def test_targets_have_candidates_of_each_signal_and_domains_in_turn() -> None:
-    settings = SelectSettings(targets=9, each=3, domains=TOPS)
+def test_targets_have_candidates_of_each_signal_and_fill_their_quotas() -> None:
+    settings = SelectSettings({"A": 2, "B": 3, "C": 4}, each=3, domains=TOPS)
     targets, counts, kinds = selected(150, settings)
-    assert [counts[f"targets of {name}"] for name in "ABC"] == [3, 3, 3]
-    assert len({target.id for target in targets}) == 9
+    assert Counter(target.domain for target in targets) == {"A": 2, "B": 3, "C": 4}
+    assert counts["targets"] == settings.targets == len({target.id for target in targets}) == 9
     for target in targets:
         row = int(target.id[1:])
         assert target.domain == "ABC"[row % 3]
@@ -194,22 +242,47 @@ def test_targets_have_candidates_of_each_signal_and_domains_in_turn() -> None:
             pair = tuple(sorted((row, int(each.id[1:]))))
             assert kinds[pair] == {"topic": 1, "summary": 2, "both": 3}[each.source]  # type: ignore[index]
     assert selected(150, settings)[0] == targets
-    assert selected(150, SelectSettings(targets=9, each=3, seed=1, domains=TOPS))[0] != targets
+    assert selected(150, SelectSettings(settings.quotas, each=3, seed=1, domains=TOPS))[0] != targets
 
 
-def test_a_domain_without_targets_leaves_its_place_to_others() -> None:
-    targets, counts, _ = selected(
-        150, SelectSettings(targets=9, each=3, domains={"A": ("A",), "Z": ("Z",), "B": ("B",), "C": ("C",)})
-    )
-    assert len(targets) == 9
-    assert counts["eligible problems of Z"] == counts["targets of Z"] == 0
+def test_a_group_of_domains_has_the_targets_with_just_these_domains() -> None:
+    mine = made(90)
+    row = row_of_tiles(mine, 0, 90, LIMITS)
+    parts = [(row.left, row.right, row.kinds(LIMITS))]
+    domains = [[("A",), ("B", "A"), ("A", "B", "C"), ()][i % 4] for i in range(90)]
+    settings = SelectSettings({"A": 2, "A; B": 3}, each=1, domains=TOPS)
+    targets, counts = select([f"p{i}" for i in range(90)], domains, lambda: parts, settings)
+    assert Counter(target.domains for target in targets) == {("A",): 2, ("B", "A"): 3}
+    assert counts["eligible problems of A; B"] >= 3
+    assert counts["of other groups"] > 0
+
+
+def test_the_quotas_are_the_authors() -> None:
+    """1,000 targets in 11 groups, 50 candidates of each signal."""
+    found = SelectSettings()
+    assert (found.targets, len(found.groups()), found.each) == (1000, 11, 50)
+    assert sum(n for key, n in found.quotas.items() if ";" not in key) == 844
 
 
 def test_too_few_targets_are_one_line_that_says_how_many_there_are() -> None:
-    with pytest.raises(
-        HarnessError, match=r"select: \d+ of 60 problems .* 20 candidates of each signal, expected at least 9"
-    ):
-        selected(60, SelectSettings(targets=9, each=20, domains=TOPS))
+    said = (
+        r"select: too few problems with 20 candidates of each signal: A \d+ of 90, C \d+ of 9; without a quota: B \d+"
+    )
+    with pytest.raises(HarnessError, match=said):
+        selected(150, SelectSettings({"A": 90, "C": 9}, each=20, domains=TOPS))
+
+
+@pytest.mark.parametrize(
+    ("quotas", "said"),
+    [
+        ({"A; D": 1}, "key 'quotas': domain 'D' is unknown"),
+        ({"A": 1, "": 2}, "key 'quotas': domain '' is unknown"),
+        ({"A;B": 1, "B; A": 2}, "key 'quotas': the group 'A;B' occurs twice"),
+    ],
+)
+def test_wrong_quotas(quotas: dict[str, int], said: str) -> None:
+    with pytest.raises(HarnessError, match=said):
+        SelectSettings(quotas, domains=TOPS)
 
 
 def test_domains_by_the_relevance_of_topics() -> None:

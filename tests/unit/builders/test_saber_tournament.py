@@ -22,6 +22,7 @@ from harness.builders.saber.rate import rate, read_ratings, strengths, won_again
 from harness.builders.saber.swiss import (
     Game,
     Games,
+    next_pairs,
     position_bias,
     read_games,
     round_robin,
@@ -50,29 +51,47 @@ def oracle(n: int, noise: float = 0.0, seed: int = 0, bias: float = 0.0) -> tupl
 @given(st.integers(2, 25), st.data(), st.sampled_from([0.0, 0.3, 3.0]), st.integers(0, 99))
 @settings(max_examples=examples(80), deadline=None)
 def test_every_round(n: int, data: st.DataObject, noise: float, seed: int) -> None:
-    """No pair plays twice; everybody plays in each round, or sits out by rule."""
+    """No pair plays twice; who sits out has met all others who do."""
     rounds = data.draw(st.integers(1, n - 1 if n % 2 == 0 else n))
     names, judge = oracle(n, noise, seed)
     games = tournament("t", names, judge, rounds, seed)
     pairs = [frozenset((game.first, game.second)) for game in games.games]
     assert len(set(pairs)) == len(pairs)
     assert len(games.sat_out) == rounds
-    times: Counter[str] = Counter()
+    assert all(game.first < game.second for game in games.games)
     for number, out in enumerate(games.sat_out, 1):
         played = [name for game in games.games if game.round == number for name in (game.first, game.second)]
         assert sorted([*played, *out]) == sorted(names)
-        assert all(times[name] == min(times[other] for other in names) for name in out[:1]) or n % 2 == 0
-        times.update(out)
-        if number <= n // 2:
-            assert len(out) == n % 2
+        before = {frozenset((game.first, game.second)) for game in games.games if game.round < number}
+        assert all(frozenset(pair) in before for pair in itertools.combinations(out, 2))
+
+
+def test_a_round_by_hand() -> None:
+    """From the lowest score up; the odd one out is the last that finds nobody, and gets nothing."""
+    met = {name: set[str]() for name in "abcde"}
+    scores = dict(zip("abcde", (2, 0, 1, 1, 0), strict=True))
+    assert next_pairs("edcba", scores, met) == [("e", "b"), ("d", "c")]
+    met["e"], met["b"] = {"b"}, {"e"}
+    assert next_pairs("edcba", scores, met) == [("e", "d"), ("b", "c")]
+    met |= {"d": {"c"}, "c": {"d"}, "a": {"b", "e"}, "e": {"b", "a"}, "b": {"a", "e"}}
+    assert next_pairs("abe", scores, met) == []
+
+
+def test_a_game_without_a_decision_gives_nothing() -> None:
+    class Undecided:
+        def prefer(self, comparisons: Sequence[Comparison]) -> Sequence[int]:
+            return [0 if "a" in (each.first, each.second) else 1 for each in comparisons]
+
+    games = tournament("t", ["a", "b", "c"], Undecided(), 3)
+    assert [len(out) for out in games.sat_out] == [1, 1, 1]
+    assert games.wins() == {"a": 0, "b": 1, "c": 0}
 
 
 def test_the_full_size_of_the_paper() -> None:
-    """150 candidates, 20 rounds: everybody plays in each; by then the best ones have met each other."""
+    """150 candidates, 20 rounds: all but a few play in each; by then the best ones have met each other."""
     names, judge = oracle(150)
     games = tournament("t", names, judge)
-    assert Counter(game.round for game in games.games) == dict.fromkeys(range(1, 21), 75)
-    assert set(games.sat_out) == {()}
+    assert set(Counter(game.round for game in games.games).values()) <= {73, 74, 75}
     best = sorted(names, key=lambda name: -judge.strengths["t"][name])
     assert any({game.first, game.second} == set(best[:2]) for game in games.games)
 
@@ -136,11 +155,21 @@ def test_files_read_back(tmp_path: Path) -> None:
 def test_position_bias_is_seen() -> None:
     """The drawn order makes a fair judge's share a half, whatever the candidates, and shows an unfair one's."""
     names, fair = oracle(80, 0.5, 1)
-    seen = position_bias([round_robin("t", names, fair, 1)])
+    seen = position_bias([round_robin("t", names, fair, 1, drawn=True)])
     assert seen.decided == 80 * 79 // 2
     assert seen.low < 0.5 < seen.high
     _, unfair = oracle(80, 0.5, 1, bias=1.0)
-    assert position_bias([round_robin("t", names, unfair, 1)]).low > 0.55
+    assert position_bias([round_robin("t", names, unfair, 1, drawn=True)]).low > 0.55
+
+
+def test_a_drawn_order_keeps_a_position_bias_from_ids() -> None:
+    """A judge that always prefers the first one ranks by ids, unless the order is drawn."""
+    names, first = oracle(30, bias=1e9)
+    by_id = rate(round_robin("t", names, first)).by_candidate()
+    assert sorted(names, key=lambda name: -by_id[name]) == sorted(names)
+    drawn = round_robin("t", names, first, drawn=True)
+    smaller = sum(game.first < game.second for game in drawn.games)
+    assert len(drawn.games) * 0.4 < smaller < len(drawn.games) * 0.6
 
 
 def test_the_oracle_answers_a_pair_alike_whichever_is_first() -> None:
@@ -278,8 +307,8 @@ def test_nothing_to_rate() -> None:
 
 def test_inversions_by_hand() -> None:
     found = agreement({"a": 4, "b": 3, "c": 2, "d": 1}, {"a": 4, "b": 1, "c": 2, "d": 2})
-    assert (found.inversions, found.pairs) == (2.5, 6)  # b-c and b-d are opposite, c-d is tied
-    assert agreement({"a": 1, "b": 2}, {"a": 1, "b": 1}).inversions == 0.5
+    assert (found.inversions, found.pairs) == (2, 6)  # b-c and b-d are opposite; c-d is tied, which counts nothing
+    assert agreement({"a": 1, "b": 2}, {"a": 1, "b": 1}).inversions == 0
 
 
 def test_the_study_finds_the_order() -> None:
@@ -290,7 +319,6 @@ def test_the_study_finds_the_order() -> None:
     assert inversions == sorted(inversions, reverse=True)
     for rounds in (6, 12, 20):
         assert by[0.0, rounds, "ratings", "all pairs"] == by[0.0, rounds, "ratings", "truth"]
-        assert by[0.0, rounds, "ratings", "truth"][0] < by[0.0, rounds, "wins", "truth"][0]
         assert by[0.0, rounds, "ratings", "truth"][2] > by[0.0, rounds, "wins", "truth"][2]
     assert study(40, [0.0], [1], [2, 6, 12, 20]) == [point for point in points if point.seed == 1]
 
