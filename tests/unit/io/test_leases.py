@@ -492,3 +492,31 @@ def test_remains_are_cleared_and_leases_that_beat_are_not(
     assert names(cache / "files") == [f".{'2' * 16}.1.lease", busy.name]
     assert names(cache / "llm") == []
     assert capsys.readouterr().err == "watching 6 leases of other machines for up to 60 s\n"
+
+
+@pytest.mark.parametrize("killed", ["empty", "prepared", "held", "released"])
+def test_remains_of_a_killed_process_go_with_the_next_lease_of_the_name(tmp_path: Path, killed: str) -> None:
+    """A process can be killed after each step of taking and releasing a lease."""
+    here: dict[str, object] = {
+        "host": processes.host(),
+        "process": os.getpid(),
+        "start": "1",
+    }  # a process that had this number before
+    path = foreign(tmp_path, 1, "a", **here)
+    for name, others in (
+        ("a", here),
+        ("a.b", {}),
+        ("other", here),
+    ):  # the last two: neither of this name nor of this machine: kept
+        prepared = foreign(tmp_path, 2, name, **others).parent
+        prepared.rename(prepared.with_name(f".{name}.{'2' * 16}.new"))
+    if killed in ("empty", "released"):
+        path.unlink()
+    if killed in ("empty", "prepared"):
+        path.parent.rename(path.parent.with_name(f".a.{path.name}.new"))
+    with held(tmp_path, "a", wait=False):
+        assert len(names(tmp_path)) == 3
+    kept = [f".a.b.{'2' * 16}.new", f".other.{'2' * 16}.new"]
+    assert names(tmp_path) == kept
+    leases.clear_remains(tmp_path, {"a.b", "other"})
+    assert names(tmp_path) == kept[:1]
