@@ -34,6 +34,7 @@ def export_run(
     team: str = "",
     description: str = "",
     collection: str = "",
+    name: str | None = None,
     format: str | None = None,
 ) -> Run:
     """Writes a run and its metadata to a new folder, or to an archive if the name ends in `.zip`; returns the run.
@@ -43,6 +44,7 @@ def export_run(
     metadata : ir_metadata file; default: the one beside the run, which `harness run` writes.
     team, description : of the participant, for `actor` and `research goal`.
     collection : name of the test collection there; default: as in the metadata.
+    name : name of the run; default: its tag. Blanks become `_`, as in run files.
     format : format of the run file; default: detected.
 
     Raises
@@ -61,7 +63,8 @@ def export_run(
     """
     if os.path.lexists(target):
         raise HarnessError(f"{target}: exists already, and is left as it is; name another file or folder")
-    run = replace(read_run(path, format=format), context=None)
+    run = replace(read_run(path, name=name, format=format), context=None)
+    run = replace(run, name="_".join(run.name.split()))
     document = _document(path, run, metadata)
     _fill(document, run, team, description, collection)
     files = {RUNS[0]: run_text(run), METADATA: yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)}
