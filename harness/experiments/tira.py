@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from harness.data.archives import METADATA, MOST_METADATA, RUNS, is_packed, metadata_content
+from harness.data.archives import METADATA, MOST_METADATA, RUNS, metadata_content
 from harness.data.trec import Run, read_run
 from harness.data.written import run_text
 from harness.errors import HarnessError
@@ -76,8 +76,8 @@ def export_run(
                 _zip(place, files)
             else:
                 place.mkdir()
-                for name, text in files.items():
-                    (place / name).write_text(text, encoding="utf-8", newline="\n")
+                for file, text in files.items():
+                    (place / file).write_text(text, encoding="utf-8", newline="\n")
             shutil.move(place, target)
     except OSError as error:
         raise HarnessError(f"{target}: cannot be written: {error.strerror or error}") from None
@@ -99,7 +99,7 @@ def metadata_of(path: Path, most: int = MOST_METADATA) -> tuple[dict[str, Any], 
     HarnessError
         The metadata is not a YAML mapping or too large, or the archive is damaged.
     """
-    if is_packed(path) and (data := metadata_content(path, most)) is not None:
+    if (data := metadata_content(path, most)) is not None:
         return config.parse(data, f"{path}: {METADATA}", most=most), None
     file = metadata_file(path)
     return ({}, None) if file is None else (config.parse(read_bytes(file, most=most), str(file), most=most), file)
