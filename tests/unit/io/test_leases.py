@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import multiprocessing
 import os
 import pickle
@@ -12,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from lease_tools import Clock, foreign, names, on, tick
 from process_tools import same_paths
 
 from harness.errors import HarnessError
@@ -33,18 +33,6 @@ with held(Path(sys.argv[1]), "a", "makes index"):
 """
 
 
-class Clock:
-    """A clock that only sleeping moves; `during` is called at each sleep."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.during: Callable[[], object] = lambda: None
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.during()
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
@@ -52,31 +40,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(holders, "sleep", made.sleep)
     monkeypatch.setattr(holders, "_SEEN", {})
     return made
-
-
-@contextmanager
-def on(host: str) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOST", host)
-        yield
-
-
-def foreign(folder: Path, number: int = 1, name: str = "a", **changed: object) -> Path:
-    """A lease of another machine; the path of its file."""
-    said = {"host": "far", "machine": "far", "process": 7, "start": "1", "user": "ann", "what": "makes x", "every": 10}
-    path = folder / f".{name}.{number}.lease" / f"{number:016x}"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(said | changed) + "\n")
-    return path
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def tick(path: Path) -> None:
-    with path.open("a") as stream:
-        stream.write(".\n")
 
 
 def test_a_lease_is_there_while_it_is_held_and_nothing_after(tmp_path: Path) -> None:
