@@ -148,11 +148,11 @@ def report(
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report.")],
     target: Annotated[str, typer.Option(metavar="ID", help="Target whose candidates the report shows.")] = "",
     formulas: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="RUN", help="Run for collection NAME-formulas on corpus NAME-joined; repeatable."),
+        list[str] | None,
+        typer.Option(metavar="[LABEL=]RUN", help="Run for collection NAME-formulas on corpus NAME-joined; repeatable."),
     ] = None,
     words: Annotated[
-        list[Path] | None, typer.Option(metavar="RUN", help="Run of the same system for NAME-words, in the same order.")
+        list[str] | None, typer.Option(metavar="RUN", help="Run of the same system for NAME-words, in the same order.")
     ] = None,
     leaderboard: Annotated[
         list[Path] | None,
@@ -179,19 +179,23 @@ def report(
     from harness.builders.saber import judging, people, pipeline, steps
     from harness.builders.saber.analyses import relevant_above
     from harness.builders.saber.rate import RATINGS, read_ratings
+    from harness.cli.asked import labelled
     from harness.data.trec import read_run
     from harness.render.write import first_page
     from harness.reports.saber import Beside, built_report
 
     settings, where = pipeline.load_settings(config)
-    if len(formulas or []) != len(words or []):
+    (labels, of_formulas), (_, of_words) = labelled(formulas or []), labelled(words or [])
+    if len(of_formulas) != len(of_words):
         raise HarnessError("--formulas and --words: one of each for each system, in the same order")
     if len(leaderboard or [""] * 2) < 2:
         raise HarnessError("--leaderboard: two files or more, to hold the first against the others")
     folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
     rated = read_ratings(folders["rate"] / RATINGS)
-    pairs = zip(formulas or [], words or [], strict=True)
-    runs = {path.stem: (read_run(path), read_run(other)) for path, other in pairs}
+    pairs = zip(labels, of_formulas, of_words, strict=True)
+    runs = {label or path.stem: (read_run(path), read_run(other)) for label, path, other in pairs}
+    if len(runs) < len(labels):
+        raise HarnessError("--formulas: two runs have the same label; give each its own, as LABEL=RUN")
     boards = [(path.stem, _board(path)) for path in leaderboard or []]
     beside = Beside(target, runs, [(*boards[0], *other) for other in boards[1:]])
     if choices is not None:

@@ -23,8 +23,11 @@ Folder = Annotated[
 
 @export_app.command()
 def run(
-    path: Annotated[
-        Path, typer.Argument(parser=to_path, metavar="RUN", help="Run file, or a folder or archive of TIRA.")
+    given: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME=]RUN", help="Run file, or a folder or archive of TIRA; NAME= names it, by default its tag."
+        ),
     ],
     form: Annotated[str, typer.Option("--as", metavar="FORM", help="Form: tira.")] = "tira",
     output: Annotated[
@@ -41,14 +44,23 @@ def run(
     format: Format = None,
 ) -> None:
     """Write a run with its metadata to a folder or archive that TIRA and TIREx take."""
+    from harness.cli.asked import labelled
     from harness.experiments.tira import export_run
 
     if form != "tira":
         raise HarnessError(f"--as {form}: no such form; {suggestion(form, ['tira'])}")
     if output is None:
         raise HarnessError("--output FOLDER or FILE.zip: where the run is written")
+    (name,), (path,) = labelled([given])
     made = export_run(
-        path, output, metadata=metadata, team=team, description=description, collection=dataset, format=format
+        path,
+        output,
+        metadata=metadata,
+        team=team,
+        description=description,
+        collection=dataset,
+        name=name or None,
+        format=format,
     )
     out(f"{output}: run {made.name}, {len(made):,} results of {len(made.topics):,} topics")
 

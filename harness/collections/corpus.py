@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, lines
+from harness.data.records import unique_names
 from harness.data.topics import Formula, formulas_given
 from harness.errors import FormatError, HarnessError, format_error, shortened
 from harness.formulas.text.delimiters import Dollars, lone_dollars, spans
@@ -329,17 +330,17 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
         raise format_error(path, 0, f"no line has the column {min(missing)!r}, which corpus {corpus.name} takes")
 
 
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_names)
 
 
 def _object(line: bytes) -> Any:  # noqa: ANN401  (as json.loads)
-    """Returns `json.loads` of a line; faster for an object in UTF-8, the usual case, than its guess of the encoding."""
+    """Returns the value of a line of JSON; faster for UTF-8, the usual case, than the guess of `json.loads`."""
     if line[:1] == b"{" and line[1:2] not in (b"", b"\0"):
         text = line.decode("utf-8", "surrogatepass")
         row, end = _DECODER.raw_decode(text)
         if end == len(text):
             return row
-    return json.loads(line)
+    return json.loads(line, object_pairs_hook=unique_names)
 
 
 def _reason(error: Exception) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.collections.files import content
 from harness.collections.readers import stacks
+from harness.data.records import unique_names
 from harness.data.topic_files import numbered_lines
 from harness.errors import counted, format_error
 from harness.io.files import read_bytes
@@ -70,13 +71,14 @@ def _jsonl(data: bytes, path: str) -> Listed:
     out: Listed = {}
     for number, line in numbered_lines(data, path):
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unique_names)
             topic, docs = str(row["topic"]), row["excluded"]
             good = isinstance(docs, list) and all(map(_is_id, (row["topic"], *docs)))
         except (ValueError, KeyError, TypeError, RecursionError):
             good = False
         if not good:
-            raise format_error(path, number, "expected a JSON object with 'topic' and a list 'excluded' of ids")
+            said = "expected a JSON object with 'topic' and a list 'excluded' of ids, each key once"
+            raise format_error(path, number, said)
         check_id(topic, "topic", path, number)
         for doc in docs:
             check_id(str(doc), "document", path, number)

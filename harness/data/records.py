@@ -25,14 +25,18 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def json_lines(lines: Iterable[tuple[int, bytes | str]], path: object) -> Rows:
-    """Yields the objects of JSON lines, given as (number, line); raises `FormatError` for other lines."""
+    """Yields the objects of JSON lines, given as (number, line); raises `FormatError` for other lines, names twice."""
     for number, line in lines:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise format_error(path, number, f"not valid JSON: {getattr(error, 'msg', error)}") from None
+            row = json.loads(line, object_pairs_hook=unique_names)
+        except json.JSONDecodeError as error:
+            raise format_error(path, number, f"not valid JSON: {error.msg}") from None
+        except RecursionError:
+            raise format_error(path, number, "not valid JSON: too deep") from None
+        except ValueError as error:
+            raise format_error(path, number, str(error)) from None
         if not isinstance(row, dict):
             raise format_error(path, number, f"expected a JSON object, found {row!r:.40}")
         yield number, row
@@ -52,7 +56,7 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
-    decoder, line, counted = json.JSONDecoder(object_pairs_hook=_once), 1, 0
+    decoder, line, counted = json.JSONDecoder(object_pairs_hook=unique_names), 1, 0
     at, sign = _skip(text, 0), "["
     while text[at : at + 1] == sign:
         at = _skip(text, at + 1)
@@ -78,7 +82,7 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         raise format_error(path, line, "there is more after the end of the list")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns an object; raises ValueError for duplicate names, of which Python would silently keep the last."""
     found = dict(pairs)
     if len(found) < len(pairs):

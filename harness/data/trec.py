@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.archives import RUNS, is_packed, run_content
+from harness.data.archives import run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
 from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, encoded, flat, frame, library
 from harness.data.judgment_forms import judgment_table
@@ -436,7 +436,7 @@ def run_bytes(path: Path, most: int | None = None) -> bytes:
     most : maximum size of the content in bytes; default: as in `read_bytes`.
     """
     rehearsal.refuse(path)
-    return run_content(path, most) if is_packed(path) else read_bytes(path, most=most, members=RUNS)
+    return run_content(path, most)
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str) -> Qrels:

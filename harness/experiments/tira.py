@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from harness.data.archives import METADATA, MOST_METADATA, RUNS, is_packed, metadata_content
+from harness.data.archives import METADATA, MOST_METADATA, RUNS, metadata_content
 from harness.data.trec import Run, read_run
 from harness.data.written import run_text
 from harness.errors import HarnessError
@@ -34,6 +34,7 @@ def export_run(
     team: str = "",
     description: str = "",
     collection: str = "",
+    name: str | None = None,
     format: str | None = None,
 ) -> Run:
     """Writes a run and its metadata to a new folder, or to an archive if the name ends in `.zip`; returns the run.
@@ -43,6 +44,7 @@ def export_run(
     metadata : ir_metadata file; default: the one beside the run, which `harness run` writes.
     team, description : of the participant, for `actor` and `research goal`.
     collection : name of the test collection there; default: as in the metadata.
+    name : name of the run; default: its tag. Blanks become `_`, as in run files.
     format : format of the run file; default: detected.
 
     Raises
@@ -61,7 +63,8 @@ def export_run(
     """
     if os.path.lexists(target):
         raise HarnessError(f"{target}: exists already, and is left as it is; name another file or folder")
-    run = replace(read_run(path, format=format), context=None)
+    run = replace(read_run(path, name=name, format=format), context=None)
+    run = replace(run, name="_".join(run.name.split()))
     document = _document(path, run, metadata)
     _fill(document, run, team, description, collection)
     files = {RUNS[0]: run_text(run), METADATA: yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)}
@@ -73,8 +76,8 @@ def export_run(
                 _zip(place, files)
             else:
                 place.mkdir()
-                for name, text in files.items():
-                    (place / name).write_text(text, encoding="utf-8", newline="\n")
+                for file, text in files.items():
+                    (place / file).write_text(text, encoding="utf-8", newline="\n")
             shutil.move(place, target)
     except OSError as error:
         raise HarnessError(f"{target}: cannot be written: {error.strerror or error}") from None
@@ -96,7 +99,7 @@ def metadata_of(path: Path, most: int = MOST_METADATA) -> tuple[dict[str, Any], 
     HarnessError
         The metadata is not a YAML mapping or too large, or the archive is damaged.
     """
-    if is_packed(path) and (data := metadata_content(path, most)) is not None:
+    if (data := metadata_content(path, most)) is not None:
         return config.parse(data, f"{path}: {METADATA}", most=most), None
     file = metadata_file(path)
     return ({}, None) if file is None else (config.parse(read_bytes(file, most=most), str(file), most=most), file)

@@ -9,10 +9,10 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
 from harness.errors import HarnessError, counted, format_error, one_of
 from harness.io.compression import DamagedError, Unpacked
@@ -21,7 +21,10 @@ _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError),
 )
 MAX_ARCHIVE = 1 << 33  # bytes of one unpacked archive
+MAX_MEMBERS = 10_000  # of an archive that stands for one file
 MAX_HEADERS = 1 << 20  # bytes between the contents of two members
+
+Member = TypeVar("Member", zipfile.ZipInfo, tarfile.TarInfo)
 
 
 @contextmanager
@@ -60,34 +63,65 @@ def content(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: object) -> I
 
 
 def is_archive(data: bytes) -> bool:
-    """Returns whether a content is a zip or a tar archive."""
-    return data.startswith(b"PK\x03\x04") or data[257:262] == b"ustar"
+    """Returns whether a content, of which 512 bytes suffice, is a zip or a tar archive."""
+    return data.startswith((b"PK\x03\x04", b"PK\x05\x06")) or data[257:262] == b"ustar"
 
 
 @contextmanager
-def only_member(data: bytes, path: object, names: Sequence[str] = ()) -> Iterator[IO[bytes]]:
-    """Opens the only file in an archive, or the only one with one of some names; raises `HarnessError`."""
+def member(data: bytes, path: object, names: Sequence[str] = (), *, lone: bool = True) -> Iterator[IO[bytes] | None]:
+    """Opens the file in an archive that has one of some names, in any folder.
+
+    Parameters
+    ----------
+    lone : without such a file, open the only one; else None.
+
+    Raises
+    ------
+    HarnessError
+        There are several of these files, or none though `lone` is set; a member leads out of the archive or is no
+        regular file; the archive is damaged.
+    """
     try:
         if data.startswith(b"PK"):
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
-                name = _only([each.filename for each in opened.infolist() if not each.is_dir()], path, names)
-                with opened.open(name) as stream:
-                    yield stream
+                infos = [each for each in _few(opened.infolist(), path) if not each.is_dir()]
+                for each in infos:
+                    if stat.S_IFMT(each.external_attr >> 16) not in (0, stat.S_IFREG):
+                        raise HarnessError(f"{path}: member {each.filename!r} is not a regular file")
+                name = _chosen([each.filename for each in infos], path, names, lone)
+                if name is None:
+                    yield None
+                else:
+                    with opened.open(name) as stream:
+                        yield stream
             return
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            name = _only([each.name for each in tar if not each.isdir()], path, names)
-            yield content(tar, tar.getmember(name), path)
+            found = {each.name: each for each in _few(tar, path) if not each.isdir()}
+            name = _chosen([*found], path, names, lone)
+            yield None if name is None else content(tar, found[name], path)
     except _DAMAGE as error:
         raise format_error(path, 0, f"archive cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _only(found: list[str], path: object, names: Sequence[str]) -> str:
-    found = [name for name in found if "__MACOSX" not in name.split("/")]
-    wanted = [name for name in found if name.split("/")[-1] in names] or found
-    if len(wanted) != 1:
+def _few(members: Iterable[Member], path: object) -> Iterator[Member]:
+    for count, each in enumerate(members):
+        if count == MAX_MEMBERS:
+            raise format_error(path, 0, f"an archive of more than {MAX_MEMBERS:,} members")
+        yield each
+
+
+def _chosen(found: list[str], path: object, names: Sequence[str], lone: bool) -> str | None:
+    for name in found:
+        check_inside(name, f"{path}: member {name!r}")
+    parts = {name: name.split("/") for name in found}
+    found = [name for name in found if "__MACOSX" not in parts[name] and not parts[name][-1].startswith("._")]
+    wanted = [name for name in found if parts[name][-1] in names]
+    if len(wanted) > 1:
+        raise format_error(path, 0, f"has {wanted[0]} and {wanted[1]}; expected one of them")
+    if not wanted and lone and len(found) != 1:
         named = f", or one of them named {one_of(names)}" if names else ""
-        raise format_error(path, 0, f"is an archive of {counted(len(wanted), 'file')}, expected one file{named}")
-    return wanted[0]
+        raise format_error(path, 0, f"is an archive of {counted(len(found), 'file')}, expected one file{named}")
+    return next(iter(wanted or found if lone else wanted), None)
 
 
 def check_inside(name: str, said: str) -> None:

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.errors import HarnessError, format_error
 from harness.io import rehearsal, staged
-from harness.io.archives import is_archive, only_member
+from harness.io.archives import is_archive, member
 from harness.io.compression import CHUNK, Unpacked, opened
 
 MOST_BYTES = 1 << 31  # maximum size of a file read into memory; a run of 10 million lines has about 500 MB
@@ -65,37 +66,68 @@ def read_bytes(path: Path, most: int | None = None, *, members: Sequence[str] = 
         The file is missing, is a folder or device, cannot be read, is too large, or its compressed data is damaged or
         cut short.
     """
+    limit = _limit(most)
+    with opened(path) as raw:
+        data = _unpacked(raw, path, limit)
+        if not is_archive(data):
+            return data
+        with member(data, path, members) as inside:
+            return b"" if inside is None else _limited(Unpacked(inside.read), path, limit, lambda: len(data))
+
+
+def read_member(path: Path, names: Sequence[str], most: int) -> bytes | None:
+    """Returns the content of the file in an archive that has one of some names, unpacked; None if there is none.
+
+    Raises
+    ------
+    FormatError
+        As `read_bytes`; `most` limits the member alone.
+    """
+    with opened(path) as raw:
+        if not is_archive(io.BufferedReader(Unpacked(raw.read)).read(512)):
+            return None
+        raw.seek(0)
+        data = _unpacked(raw, path, _limit(None))
+        with member(data, path, names, lone=False) as inside:
+            return None if inside is None else _limited(Unpacked(inside.read), path, _limit(most), lambda: len(data))
+
+
+def _unpacked(raw: io.BufferedIOBase, path: Path, limit: _Limit) -> bytes:
+    content = Unpacked(raw.read)
+    if content.packed or not raw.seekable():
+        return _limited(content, path, limit, (lambda: content.taken) if content.packed else None)
+    size = os.fstat(raw.fileno()).st_size
+    if size > limit.most:
+        raise format_error(path, 0, f"larger than {limit.most:,} bytes{limit.raising}")
+    raw.seek(0)
+    return raw.read(size) + raw.read()  # reading a known size avoids copies
+
+
+class _Limit(NamedTuple):
+    """Maximum size of a content in bytes, how a user raises it, and whether its ratio to the packed size is limited."""
+
+    most: int
+    raising: str
+    of_ratio: bool
+
+
+def _limit(most: int | None) -> _Limit:
     named = os.environ.get("HARNESS_MAX_BYTES", "")
     if named and not (named.isascii() and named.isdigit() and int(named)):
         raise HarnessError(f"HARNESS_MAX_BYTES={named}: expected a number of bytes, 1 or more")
-    limit = most or int(named or MOST_BYTES)
     raising = "" if most else "; set HARNESS_MAX_BYTES to raise the limit"
-    with opened(path) as raw:
-        content = Unpacked(raw.read)
-        if raw.seekable() and not content.packed:
-            size = os.fstat(raw.fileno()).st_size
-            if size > limit:
-                raise format_error(path, 0, f"larger than {limit:,} bytes{raising}")
-            raw.seek(0)
-            data = raw.read(size) + raw.read()  # reading a known size avoids copies
-        else:
-            taken = (lambda: content.taken) if content.packed and not named else None
-            data = _limited(content, path, limit, raising, taken)
-        if not is_archive(data):
-            return data
-        with only_member(data, path, members) as inside:
-            return _limited(Unpacked(inside.read), path, limit, raising, None if named else lambda: len(data))
+    return _Limit(most or int(named or MOST_BYTES), raising, not named)
 
 
-def _limited(content: Unpacked, path: Path, limit: int, raising: str, taken: Callable[[], int] | None) -> bytes:
-    """Returns a content of at most `limit` bytes, and of `MOST_RATIO` times the bytes `taken` for it so far."""
+def _limited(content: Unpacked, path: Path, limit: _Limit, taken: Callable[[], int] | None) -> bytes:
+    """Returns a content of limited size, and of at most `MOST_RATIO` times the bytes `taken` for it so far."""
     out = io.BytesIO()  # `getvalue` does not copy
     while chunk := content.read(CHUNK):
         length = out.write(chunk) and out.tell()
-        if length > limit:
-            raise format_error(path, 0, f"unpacks to more than {limit:,} bytes{raising}")
-        if taken is not None and length > max(SMALL, MOST_RATIO * taken()):
-            raise format_error(path, 0, f"unpacks to more than {MOST_RATIO} times its size{raising}")
+        if length > limit.most:
+            raise format_error(path, 0, f"unpacks to more than {limit.most:,} bytes{limit.raising}")
+        if taken is not None and limit.of_ratio and length > max(SMALL, MOST_RATIO * taken()):
+            raise format_error(path, 0, f"unpacks to more than {MOST_RATIO} times its size{limit.raising}")
     return out.getvalue()
 
 

@@ -25,7 +25,7 @@ OWNER = re.compile(r"[0-9a-f]{16}")
 FOLDER = re.compile(r"\.(.+)\.(?:[0-9]+\.lease|[0-9a-f]{16}\.new)")  # of a lease, or of one that is prepared
 VANISHED = (errno.ENOENT, errno.ESTALE)
 OURS: set[str] = set()  # owners in this process
-_NUMBERED = re.compile(r"([0-9]+)\.lease")
+_ENDING = re.compile(r"(?:([0-9]+)\.lease|[0-9a-f]{16}\.new)")  # of its name, after the one that it is for
 _MOST = 1 << 20  # bytes that are read of a lease; one of a week has 120 KB
 clock = time.monotonic
 sleep = time.sleep
@@ -139,23 +139,24 @@ def _parsed(path: Path, owner: str, content: bytes, token: object) -> Holder:
 
 
 def numbered(folder: Path, name: str) -> tuple[dict[int, Holder], list[Path]]:
-    """Returns the leases of a name by their numbers, and folders of released leases."""
+    """Returns the leases of a name by their numbers, and folders of released leases and of those being prepared."""
     found: dict[int, Holder] = {}
-    empty: list[Path] = []
+    others: list[Path] = []
     start = f".{name}."
     try:
-        names = [each for each in os.listdir(folder) if each.startswith(start) and each.endswith(".lease")]  # noqa: PTH208
+        names = [each for each in os.listdir(folder) if each.startswith(start)]  # noqa: PTH208
     except OSError as error:
         if error.errno in VANISHED:
             return {}, []
         raise
     for each in names:
-        if match := _NUMBERED.fullmatch(each, len(start)):
-            if holder := read(folder / each):
-                found[int(match[1])] = holder
-            else:
-                empty.append(folder / each)
-    return dict(sorted(found.items())), empty
+        if (match := _ENDING.fullmatch(each, len(start))) is None:
+            continue
+        if match[1] and (holder := read(folder / each)):
+            found[int(match[1])] = holder
+        else:
+            others.append(folder / each)
+    return dict(sorted(found.items())), others
 
 
 # ---- which owners are gone --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import json
 import os
 import random
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -236,25 +236,35 @@ def _take(lease: Lease, wait: bool, pause: Callable[[float], object], bury: Call
             pause(delay)
         elif lease.claim(max(found, default=0) + 1):
             # Two processes may have taken different numbers. The later one, at least, finds the other and withdraws.
-            found, empty = holders.numbered(lease.folder, lease.name)
+            found, remains = holders.numbered(lease.folder, lease.name)
             others = [holder for holder in found.values() if holder.owner != lease.owner]
             if all(map(holders.is_dead, others)):
-                _clear(others, empty, bury)
+                _clear(others, remains, bury)
                 return
             lease.drop()
             pause(random.uniform(0, delay))  # noqa: S311
         delay = min(1.5 * delay, holders.LOOK)
 
 
-def _clear(dead: Iterable[Holder], empty: Iterable[Path], bury: Callable[[str], object] | None) -> None:
-    """Deletes leases of owners that are gone."""
+def clear_remains(folder: Path, names: Collection[str]) -> None:
+    """Deletes what killed processes of this machine left of the leases of some names, also of prepared ones."""
+    with suppress(OSError):
+        found = [(each, holders.FOLDER.fullmatch(each)) for each in os.listdir(folder)]  # noqa: PTH208
+        _clear((), [folder / each for each, match in found if match and match[1] in names], None)
+
+
+def _clear(dead: Iterable[Holder], remains: Iterable[Path], bury: Callable[[str], object] | None) -> None:
+    """Deletes leases of owners that are gone, and those of the remains that have no owner or one that is gone."""
     for holder in dead:
         if bury and holder.state() == "gone":
             bury(holder.owner)
         holders.remove(holder)
-    for path in empty:
-        with suppress(OSError):
-            path.rmdir()
+    for path in remains:
+        if (found := holders.read(path)) is None:
+            with suppress(OSError):
+                path.rmdir()
+        elif found.state() == "gone":
+            holders.remove(found)
 
 
 # ---- beats ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 
 from harness.collections.load import load_collection
-from harness.data.archives import is_packed
 from harness.data.trec import Run, parse_run, read_run, run_bytes
 from harness.errors import HarnessError, gather, refuse, shortened, suggestion
 from harness.experiments.evaluate import unjudged
@@ -142,7 +141,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     _refuse_if_closed(lab, journal.events)
     _check_invalid(lab, journal.events, nfc(offer.team))
     known, topics = _topics(lab)
-    sent = offer.run.is_file() or is_packed(offer.run)
+    sent = offer.run.is_file() or offer.run.is_dir()
     with gather(faults):
         read = _read(lab, offer, known, topics)
     if read is None and sent:

@@ -130,6 +130,7 @@ def _parameters(text: str, inside: str) -> dict[str, Any]:
 def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[str, Any]:
     """Validates the parameters and returns them in the library's order."""
     known = registered.SUPPORTED_PARAMS
+    name, _, cut = text.partition("@")
     for key in given:
         if key not in known:
             raise HarnessError(f"measure {text!r} has no parameter {key!r}; {suggestion(key, known)}")
@@ -140,7 +141,9 @@ def _checked(text: str, given: Mapping[str, Any], registered: Theirs) -> dict[st
         if key not in given:
             if info.required:
                 such = f"{key}={3 if info.dtype is int else 0.5}"
+                such = such if "(" in text else "@".join(filter(None, (f"{name}({such})", cut)))
                 what = f"a cut, such as {text}@10" if key == "cutoff" else f"{key!r}, such as {such}"
+                what += "; iprec_at_recall names the eleven of trec_eval" if key == "recall" else ""
                 raise HarnessError(f"measure {text!r} needs {what}")
             continue
         value = given[key]

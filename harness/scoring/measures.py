@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from harness.data.columns import Floats, Index
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import extensions
 from harness.scoring import ir_measures as library
 from harness.scoring import spellings
@@ -332,18 +332,21 @@ def _with_cut(measure: Measure, text: str, cut: str | None) -> Measure:
 
 
 def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
-    """Returns several measures; raises HarnessError as `parse_measure` does, and if one is named twice.
+    """Returns several measures; raises HarnessError with all faults, as `parse_measure` does or if one is named twice.
 
     A text may name several measures in trec_eval's way: `P.5,10`, `success`, `official`.
     """
     out: dict[str, Measure] = {}
+    faults: list[str] = []
     for given in texts:
         several = _expanded(given)
         for text in several if len(several) > 1 else (given,):
-            measure = parse_measure(text)
-            if str(measure) in out:
-                raise HarnessError(f"measure {text!r} is named twice")
-            out[str(measure)] = measure
+            with gather(faults):
+                measure = parse_measure(text)
+                if str(measure) in out:
+                    raise HarnessError(f"measure {text!r} is named twice")
+                out[str(measure)] = measure
+    refuse(faults)
     return tuple(out.values())
 
 

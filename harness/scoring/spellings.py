@@ -17,6 +17,8 @@ _OURS = {
     "success": "Success",
     "infap": "infAP",
     "iprec_at_recall": "IPrec",
+    "iprec": "IPrec",
+    "precision": "P",
     "num_q": "NumQ",
     "num_ret": "NumRet",
     "num_rel": "NumRel",
@@ -26,6 +28,7 @@ _OURS = {
     "set_recall": "SetR",
     "set_map": "SetAP",
     "set_f": "SetF",
+    "setf": "SetF",
     "set_relative_p": "SetP(relative=True)",
 }
 _RANKS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
@@ -66,11 +69,11 @@ _INSTEAD = {
     "runid": "use the column of runs",
     "set": "its utility is not computed; use num_q, num_ret, num_rel, num_rel_ret, set_P, set_recall, set_map, "
     "set_relative_P and set_F",
-    "set_F": "use SetF(beta=...)",
     "unj": "use Judged@k, which is 1 less the share of unjudged results",
     "utility": "use SetP",
     "yaap": "use AP",
 }
+_PARAMETERS = {"IPrec": "recall", "SetF": "beta"}  # what follows in place of a cut; trec_eval's `x` of set_F is beta
 _WITH_CUT = re.compile("([A-Za-z0-9][A-Za-z0-9_]*?)[@._]([0-9]{1,9}|[0-9]?\\.[0-9]{1,9})")
 _CUT = re.compile("[0-9]{1,9}|[0-9]?\\.[0-9]{1,9}")
 
@@ -80,17 +83,17 @@ def our_spelling(text: str) -> str:
 
     Examples
     --------
-    >>> [our_spelling(text) for text in ("ndcg_cut_10", "P.5", "MAP\u2032", "iprec_at_recall_0.10", "ERR@20")]
-    ['nDCG@10', 'P@5', 'AP', 'IPrec(recall=0.1)', 'ERR@20']
+    >>> [our_spelling(text) for text in ("ndcg_cut_10", "MAP\u2032", "iprec_at_recall_0.10", "set_F.5", "ERR@20")]
+    ['nDCG@10', 'AP', 'IPrec(recall=0.1)', 'SetF(beta=5.0)', 'ERR@20']
     """
     plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
     found = _WITH_CUT.fullmatch(plain)
     name, cut = (found[1], found[2]) if found and plain.lower() not in _OURS else (plain, "")
     ours = _OURS.get(name.lower())
-    if ours is None or (cut and ours.startswith("Set")):
+    if ours is None or (cut and ")" in ours):
         return text
-    if ours == "IPrec":
-        return f"IPrec(recall={float(cut)})" if cut else text
+    if ours in _PARAMETERS:
+        return f"{ours}({_PARAMETERS[ours]}={float(cut)})" if cut else ours
     return f"{ours}@{cut}" if cut else ours
 
 

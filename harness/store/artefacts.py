@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.io import temporary
 from harness.io.console import progress, say
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
-from harness.io.leases import HeldError, Lease, held
+from harness.io.leases import HeldError, Lease, clear_remains, held
 from harness.store import cost, leases
 
 SPEC = "spec.json"
@@ -118,10 +118,13 @@ def is_whole(folder: Path, kind: str) -> bool:
     return not damage(folder, kind)
 
 
-def discard(folder: Path) -> None:
-    """Deletes an artifact that nobody needs any more."""
-    with suppress(OSError):
-        _remove(folder)
+def discard(*folders: Path) -> None:
+    """Deletes artifacts that nobody needs any more, and what killed processes left of their leases."""
+    for folder in folders:
+        with suppress(OSError):
+            _remove(folder)
+    for parent in {folder.parent for folder in folders}:
+        clear_remains(parent, {folder.name for folder in folders})
 
 
 def _build(

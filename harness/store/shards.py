@@ -188,8 +188,7 @@ def joined(kind: str, spec: Mapping[str, Any], join: Callable[[Path, str], Itera
         files[:] = join(folder, f"{kind}/{artefacts.key(spec)}")
 
     found = artefacts.get_or_build(kind, spec, build)
-    for file in files:
-        artefacts.discard(file.parent)
+    artefacts.discard(*(file.parent for file in files))
     return found
 
 

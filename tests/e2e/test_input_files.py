@@ -98,3 +98,24 @@ def test_named_systems_have_runs_of_their_own(place: Place) -> None:
     assert [path.name.partition("~")[0] for path in paths] == ["intfloat-e5-base"] * 2
     assert {path.read_text("utf-8").split()[5] for path in paths} == {"intfloat/e5-base", "intfloat:e5-base"}
     assert len(list((place.here / "reports").rglob("report.json"))) == 2
+
+
+@pytest.mark.parametrize("tag", ["", "intfloat/e5-base", "a: b"])
+def test_runs_are_named_by_every_command(place: Place, tag: str) -> None:
+    """With a name of any character, given as NAME=FILE or, if it has no blank, as the tag of the file."""
+    place.write("q.qrels", QRELS)
+    place.write("a.run", RUN.format(tag=tag if tag and " " not in tag else "t"))
+    place.write("b.run", RUN.format(tag="other"))
+    place.write("said.yml", "implementation: {source: {lang: [python]}}")
+    given = f"{tag}=a.run" if " " in tag else "a.run" if tag else "new/x=a.run"
+    name, judged = tag or "new/x", ("--qrels", "q.qrels", "--measures", "nDCG")
+    for command in (
+        ("score", given, *judged, "-o", "s"),
+        ("compare", given, "b.run", *judged, "-b", name, "-o", "c"),
+        ("leaderboard", given, "b.run", *judged, "-b", name, "-o", "l"),
+        ("organise", "pool", given, "--depth", "1", "-o", "pool"),
+    ):
+        assert name in place.good(*command) or command[0] == "organise", command
+    assert place.run("check", given, "--qrels", "q.qrels").code == 0
+    assert place.good("export", "run", given, "-o", "e.zip", "--metadata", "said.yml").startswith("e.zip: run ")
+    assert "_".join(name.split()) in place.good("score", "e.zip", *judged)

@@ -6,20 +6,16 @@ import csv
 import importlib.util
 import json
 import os
-import random
 import re
-import signal
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from sweep_tools import MINI, killed_at_random, points, runs, summary
 from tools import Place, run_text
 
 from harness.io.files import sha256_file
 
-MINI = ("collection=mini-task1", "corpus=mini-answers")
 GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1", "system.b=0,0.4,1")
 
 
@@ -28,32 +24,11 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def points(place: Place) -> list[dict[str, object]]:
-    """The records of the one sweep in the folder."""
-    (folder,) = (place.here / "reports" / "sweeps").iterdir()
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-
-
 def said_of(lines: list[str], pattern: str) -> dict[str, float]:
     """What points say of themselves: value -> mean."""
     found = [re.fullmatch(pattern, line) for line in lines]
     assert all(found), lines
     return {match[1]: float(match[2]) for match in found if match}
-
-
-def runs(place: Place) -> dict[str, bytes]:
-    return {name: content for name, content in place.files("runs").items() if name.endswith(".run")}
-
-
-def made(place: Place) -> int:
-    """How many runs are there, by their names: while a sweep goes on, files come and go."""
-    return len(list((place.here / "runs").glob("*/*.run")))
-
-
-def summary(place: Place) -> dict[str, bytes]:
-    """The report of the sweep, whose folder is named after the command line."""
-    found = {name.partition("/report/")[2]: content for name, content in place.files("reports").items()}
-    return {name: content for name, content in found.items() if name}
 
 
 def other_collection(place: Place, shift: int = 0) -> None:
@@ -166,24 +141,6 @@ def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     (report,) = (path for path in place.files("reports") if path.endswith("report/report.json"))
     assert "4 configurations tried, 3 failed" in (place.here / report).read_text()
     assert sum("1 more point:" in line for line in errors) == 1
-
-
-def killed_at_random(place: Place, arguments: tuple[str, ...], times: int) -> None:
-    """Kills a sweep at random moments, and lets it end at last."""
-    rng = random.Random(5)
-    for _ in range(times):
-        before = made(place)
-        process = place.start(*arguments)
-        target = before + rng.randrange(1, 4)
-        deadline = time.monotonic() + 60
-        while made(place) < target and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(rng.random() / 100)
-        assert process.poll() is None, "the sweep ended before it could be killed"
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    done = place.run(*arguments)
-    assert done.code == 0, done.err
-    assert "reused, same configuration" in done.err
 
 
 @pytest.mark.heavy
@@ -383,120 +340,6 @@ def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
     one.good("run", "-m", *arguments)
     assert runs(place) == runs(one)
     assert len(points(place)) == 4
-
-
-SEARCH = ("run", "-m", *MINI, "system=bm25", "hydra/sweeper=optuna", "system.b=interval(0,1)", "formats=[json]")
-needs_optuna = pytest.mark.skipif(
-    importlib.util.find_spec("hydra_plugins.hydra_optuna_sweeper") is None, reason="optuna is not installed"
-)
-
-
-def results(place: Place) -> dict[str, Any]:
-    """The results of the one search in the folder."""
-    (path,) = (place.here / "reports").rglob("optimization_results.yaml")
-    found: dict[str, Any] = yaml.safe_load(path.read_text())
-    return found
-
-
-@pytest.mark.heavy
-@needs_optuna
-def test_a_search_ends_near_the_maximum_and_the_same_command_adds_nothing(place: Place) -> None:
-    """nDCG′ is 0.8591 for b near 0, and falls to 0.77 to 0.81 from 0.6 on."""
-    arguments = (*SEARCH, "hydra.sweeper.n_trials=30")
-    printed = place.good(*arguments)
-    found = results(place)
-    tried = {trial["params"]["system.b"]: trial["value"] for trial in found["trials"]}
-    assert len(tried) == len(runs(place)) == len(points(place)) == 30
-    assert found["best_value"] == max(tried.values()) == tried[found["best_params"]["system.b"]] >= 0.859
-    assert found["best_params"]["system.b"] < 0.05
-    assert sum(b < 0.3 for b in list(tried)[10:]) > 15  # of the 20 trials after the random ones
-    best = f"best nDCG′ {found['best_value']:.4f} with b={found['best_params']['system.b']}"
-    assert f"30 configurations of bm25 on mini-task1: {best}, chosen on the same topics" in printed
-    before = place.files()
-    again = place.run(*arguments)
-    assert again.err.count("reused, same configuration") == 30
-    assert (again.out, place.files()) == (printed, before)
-
-
-@pytest.mark.heavy
-@needs_optuna
-def test_a_search_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
-    arguments = (*SEARCH, "hydra.sweeper.n_trials=14")
-    calm.good(*arguments)
-    killed_at_random(killed, arguments, times=2)
-    assert runs(killed) == runs(calm)
-    assert (summary(killed), results(killed)) == (summary(calm), results(calm))
-    if importlib.util.find_spec("joblib") is not None:  # whatever runs the points, they are the same
-        parallel = Place(tmp_path / "parallel")
-        parallel.good(*arguments, "hydra/launcher=joblib")
-        assert (runs(parallel), results(parallel)) == (runs(calm), results(calm))
-
-
-@pytest.mark.slow
-@needs_optuna
-@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "nsgaii", "random"])
-def test_each_sampler_has_a_seed_and_minimizes_on_request(place: Place, sampler: str) -> None:
-    place.write("conf/sweep/least.yaml", "# @package _global_\ndefaults:\n  - override /hydra/sweeper: optuna\n")
-    minimize = ("hydra.sweeper.direction=minimize", f"hydra/sweeper/sampler={sampler}", "hydra.sweeper.n_trials=3")
-    search = (*MINI, "system=bm25", "system.b=interval(0,1)", "formats=[json]")
-    printed = place.good("run", "-m", "sweep=least", *search, *minimize, "seed=4")
-    found = results(place)
-    assert found["direction"] == "minimize"
-    assert found["best_value"] == min(trial["value"] for trial in found["trials"])
-    assert f"3 configurations of bm25 on mini-task1: lowest nDCG′ {found['best_value']:.4f} with b=" in printed
-    place.good("run", "-m", "sweep=least", *search, *minimize, "hydra.sweeper.sampler.seed=4")
-    assert len(runs(place)) == 3
-
-
-@pytest.mark.slow
-@needs_optuna
-def test_a_search_goes_on_after_points_that_fail(place: Place) -> None:
-    """Values of b above 1 are refused."""
-    arguments = [word.replace("interval(0,1)", "interval(0.4,1.4)") for word in SEARCH]
-    done = place.run(*arguments, "hydra.sweeper.n_trials=6")
-    assert done.code == 2
-    values = {trial["params"]["system.b"]: trial["value"] for trial in results(place)["trials"]}
-    failed = [b for b, value in values.items() if value is None]
-    assert failed == [b for b in values if b > 1]
-    assert 0 < len(failed) < 6
-    assert f"{6 - len(failed)} configurations of bm25 on mini-task1, {len(failed)} more failed: best nDCG′" in done.out
-    assert done.err.count("expected a number from 0 to 1") == len(failed)
-
-
-@needs_optuna
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("hydra.sweeper.direction=max",), "hydra.sweeper.direction=max: expected maximize or minimize, of the first"),
-        (("hydra.sweeper.direction=[maximize,minimize]",), "expected maximize or minimize, of the first measure"),
-        (("hydra.sweeper.n_jobs=0",), "hydra.sweeper.n_jobs=0: expected a whole number from 1"),
-        (("hydra.sweeper.n_trials=0",), "hydra.sweeper.n_trials=0: expected a whole number from 1"),
-        (
-            ("hydra.sweeper.storage=sqlite:///s.db",),
-            "hydra.sweeper.storage: a study is in memory, and the same command repeats it",
-        ),
-        (("hydra.sweeper.max_failure_rate=0",), "a search goes on after points that fail; leave it out"),
-        (("hydra.sweeper.sampler.seed=null",), "hydra.sweeper.sampler.seed is null: expected a whole number"),
-        (("hydra/sweeper/sampler=grid",), "GridSampler has no seed, so its points are other ones each time; for all"),
-        (("system.b=0.5",), "hydra/sweeper=optuna: no key varies; add one such as 'system.b=interval(0,1)'"),
-        (
-            ("collection=mini-task1,mini-theorems", "system.k1=1,2"),
-            "hydra/sweeper=optuna: collection varies: values on other topics",
-        ),
-        (("hydra/sweeper=nevergrad",), "hydra/sweeper=nevergrad: not supported, since it may minimise the measure; "),
-        (("hydra.sweep.dir=out",), "hydra.sweep.dir: folders are set by output=FOLDER"),
-    ],
-)
-def test_searches_that_could_not_be_repeated_or_have_no_best_point_are_refused(
-    place: Place, words: tuple[str, ...], line: str
-) -> None:
-    done = place.run(*SEARCH, *words)
-    assert done.code == 2
-    (said,) = done.err.splitlines()
-    assert said.startswith("harness: ")
-    assert line in said
-    assert runs(place) == {}
 
 
 @pytest.mark.parametrize(

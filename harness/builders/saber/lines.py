@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from harness.data.records import unique_names
 from harness.errors import FormatError, HarnessError, format_error
 from harness.io.files import read_bytes, write_atomic
 
@@ -35,7 +36,7 @@ def read_lines(path: Path, make: Callable[[dict[str, Any]], T], data: bytes | No
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unique_names)
             if not isinstance(row, dict):
                 raise TypeError("expected an object")
             yield make(row)

@@ -30,6 +30,7 @@ from harness.collections.readers.streams import lines
 from harness.data import topic_files
 from harness.data.layouts import LARGEST_GRADE
 from harness.data.markup import numbered
+from harness.data.records import unique_names
 from harness.data.topics import SEPARATOR, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
@@ -158,7 +159,7 @@ def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _row(line: bytes, path: str, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line, parse_constant=lambda _: math.nan)
+        row = json.loads(line, parse_constant=lambda _: math.nan, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
         raise format_error(path, number, f"not valid JSON: {error}") from None
     if not isinstance(row, dict):

@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+import re
+
 from harness.formulas.mathml.walk import Element
 from harness.formulas.slt.rows import BLANK, clean
 from harness.formulas.trees.reading import ERROR
@@ -28,6 +30,8 @@ _CONSTANTS = frozenset(("infinity", "emptyset", "imaginaryi"))
 _QUALIFIERS = frozenset(
     ("degree", "bvar", "lowlimit", "uplimit", "condition", "domainofapplication", "momentabout", "logbase")
 )
+_BASE = re.compile("[2-9]|[12][0-9]|3[0-6]")
+_WHOLE = re.compile("[+-]?[0-9A-Za-z]+")
 _LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!", "cs": "T!", "cbytes": "T!"}
 _TOKENS = frozenset(("mi", "mn", "mo", "ms"))  # presentation of a name
 _STRUCTURES = frozenset(
@@ -171,11 +175,11 @@ def _number(element: Element[Operator]) -> Operator:
     base = element.attribute("base", "10").strip()
     if not first and not others:
         return Operator(BLANK)
-    try:
-        if base != "10":
-            first, *others = [str(int(text, int(base))) for text in (first, *others)]
-    except ValueError:
-        kind = f"base {base}"
+    if base != "10":
+        try:
+            first, *others = [str(_whole_number(text, base)) for text in (first, *others)]
+        except ValueError:
+            kind = f"base {base}"
     if not others and not kind.startswith(("type hexdouble", "base")):
         return Operator("N!" + first)
     numbers = [Operator("N!" + text) for text in (first, *others)]
@@ -192,6 +196,13 @@ def _number(element: Element[Operator]) -> Operator:
             return Operator("U!times", [one, Operator("O!SUP", [Operator("O!exponentiale"), angle])])
     element.reason = element.reason or f"a number of {kind[:30]} that is not understood"
     return Operator(ERROR, numbers)
+
+
+def _whole_number(text: str, base: str) -> int:
+    """Returns the value of a whole number; raises ValueError for other text and for bases other than 2 to 36."""
+    if not (_BASE.fullmatch(base) and _WHOLE.fullmatch(text)):  # `int` takes more: base 0, `1_0`, digits of any script
+        raise ValueError
+    return int(text, int(base))
 
 
 def _operator_name(name: str) -> str:

@@ -18,10 +18,11 @@ UNREADABLE = "the markup cannot be read"
 Value = TypeVar("Value")
 
 _TAG = re.compile(
-    r"""<(?:(?P<comment>!--)|(?P<forbidden>!DOCTYPE|!ENTITY|\?xml-stylesheet)"""
+    r"""<(?:(?P<aside>!--|!\[CDATA\[|\?(?!xml-stylesheet))|(?P<forbidden>!DOCTYPE|!ENTITY|\?xml-stylesheet)"""
     r"""|(?P<end>/?)(?:[\w.-]++:)?(?P<name>[A-Za-z][\w.-]*+)"""
     r"""(?P<attributes>(?:\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'))?+)*+)\s*+(?P<empty>/?)>)""",
 )
+_ASIDE = {"!--": "-->", "![CDATA[": "]]>", "?": "?>"}  # beginning and end of what is no element
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
@@ -51,6 +52,13 @@ class Element(Generic[Value]):
         self.parts: list[Value] = []
         self.reason = ""
 
+    def say(self, text: str) -> None:
+        """Adds text after the last child so far."""
+        if not self.parts:
+            self.text += text
+        elif text:
+            self.after[-1] += text
+
     def attribute(self, name: str, default: str = "") -> str:
         """Returns the value of an attribute."""
         for match in _ATTRIBUTE.finditer(self.attributes):
@@ -73,16 +81,15 @@ def walk(text: str, make: Callable[[Element[Value], list[Element[Value]]], Value
     at = 0
     while match := _TAG.search(text, at):
         if open_:
-            between = text[at : match.start()]
-            if not open_[-1].parts:
-                open_[-1].text += between
-            elif between:
-                open_[-1].after[-1] += between
+            open_[-1].say(text[at : match.start()])
         at = match.end()
-        if match["comment"]:
-            at = text.find("-->", at) + 3
-            if at < 3:
+        if begin := match["aside"]:
+            end = text.find(_ASIDE[begin], at)
+            if end < 0:
                 break
+            if begin == "![CDATA[" and open_:  # text, in which nothing is a tag or an entity
+                open_[-1].say(html.escape(text[at:end]))
+            at = end + len(_ASIDE[begin])
             continue
         if match["forbidden"]:
             raise Fault("a document type or entity is declared")
@@ -95,8 +102,8 @@ def walk(text: str, make: Callable[[Element[Value], list[Element[Value]]], Value
         elif not open_ or open_[-1].name != match["name"]:
             break
         element = open_.pop()
-        if "&" in element.text:
-            element.text = html.unescape(element.text)
+        element.text = html.unescape(element.text)
+        element.after = [html.unescape(each) for each in element.after]
         value = make(element, open_)
         if not open_:
             return value, element.reason

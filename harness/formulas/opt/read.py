@@ -4,7 +4,9 @@ LaTeX is read group by group into rows of items (`reader`, `commands`, `tables`)
 expression (`grammar`). The result is converted to a tree.
 
 Known differences from LaTeXML: all rows of an alignment are parsed (LaTeXML's trees of the ARQMath topics contain only
-its first cell); characters such as `≤` are equal to their commands; `\lt` and `\gt` are supported; the bars of
+its first cell); characters such as `≤` are equal to their commands, and of several to the one that has a meaning in
+LaTeXML (`⟹` to `\implies`, not to `\Longrightarrow`, whose trees differ); accents are commands, too; `\lt` and `\gt`
+are supported; the bars of
 `a|b \land b|c` are two divisibilities (LaTeXML: an absolute value); wide spaces around a relation separate nothing;
 `\genfrac` with round brackets and no line is a binomial; `\lVert` and `\rVert` make a norm; a part that cannot be
 parsed becomes a node `E!` among the parsed parts (LaTeXML gives up the whole row).

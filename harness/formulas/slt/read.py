@@ -4,7 +4,8 @@ The parser makes one pass over the tokens with a stack of open groups, in linear
 be nested `DEPTH` levels deep. It never raises an exception: parts that it does not understand become nodes `E!`, and
 the result has the reason.
 
-Known differences from LaTeXML: characters such as `≤` are equal to their commands (LaTeXML makes variables of them);
+Known differences from LaTeXML: characters such as `≤` are equal to their commands (LaTeXML makes variables of them),
+accents and degree signs included (see `harness.formulas.text.characters`);
 bars, brackets and differentials are matched even where LaTeXML gives up the formula, as in `P(|X| \\ge 1)`; scripts of
 `\\max` are at its side, as in text style.
 """

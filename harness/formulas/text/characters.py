@@ -31,10 +31,10 @@ ddagger ‡ amalg ⨿ bigcirc ○ rtimes ⋊ ltimes ⋉ leq ≤ le ≤ geq ≥ g
 ne ≠ equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ propto ∝ varpropto ∝ asymp ≍ doteq ≐ triangleq ≜ prec ≺ succ ≻ preceq ⪯
 succeq ⪰ subset ⊂ supset ⊃ subseteq ⊆ supseteq ⊇ subsetneq ⊊ supsetneq ⊋ subsetneqq ⫋ sqsubseteq ⊑ sqsupseteq ⊒ in ∈
 ni ∋ owns ∋ notin ∉ mid ∣ nmid ∤ parallel ∥ nparallel ∦ perp ⟂ vdash ⊢ dashv ⊣ models ⊧ vDash ⊨ forall ∀ exists ∃
-prime ′ to → rightarrow → leftarrow ← gets ← leftrightarrow ↔ Rightarrow ⇒ Leftarrow ⇐ Leftrightarrow ⇔ longrightarrow ⟶
-longleftarrow ⟵ longleftrightarrow ⟷ Longrightarrow ⟹ Longleftarrow ⟸ Longleftrightarrow ⟺ implies ⟹ impliedby ⟸
-iff ⇔ mapsto ↦ longmapsto ⟼ hookrightarrow ↪ hookleftarrow ↩ uparrow ↑ downarrow ↓ updownarrow ↕ Uparrow ⇑
-Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ leadsto ↝ rightsquigarrow ⇝ twoheadrightarrow ↠
+prime ′ to → rightarrow → leftarrow ← gets ← leftrightarrow ↔ Rightarrow ⇒ Leftarrow ⇐ iff ⇔ Leftrightarrow ⇔
+longrightarrow ⟶ longleftarrow ⟵ longleftrightarrow ⟷ implies ⟹ Longrightarrow ⟹ impliedby ⟸ Longleftarrow ⟸
+Longleftrightarrow ⟺ mapsto ↦ longmapsto ⟼ hookrightarrow ↪ hookleftarrow ↩ uparrow ↑ downarrow ↓ updownarrow ↕
+Uparrow ⇑ Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ leadsto ↝ rightsquigarrow ⇝ twoheadrightarrow ↠
 rightleftharpoons ⇌ nrightarrow ↛ restriction ↾ upharpoonright ↾ partial ∂ nabla ∇ sum ∑ prod ∏ coprod ∐ int ∫ iint ∬
 iiint ∭ oint ∮ idotsint ∫⋯∫ bigcup ⋃ bigcap ⋂ bigoplus ⊕ bigotimes ⊗ bigodot ⊙ bigvee ⋁ bigwedge ⋀ bigsqcup ⊔ biguplus ⊎
 therefore ∴ because ∵ top ⊤ bot ⊥ surd √ colon : vdotswithin ⋮ bowtie ⋈ smile ⌣ frown ⌢ backslash \\ % % & & $ $
@@ -55,7 +55,15 @@ rightarrowtail ↣ nLeftrightarrow ⇎
 _VARIANTS = {
     **{"−": "-", "–": "-", "‐": "-", "‑": "-", "⁄": "/", "∕": "/", "∶": ":", "′": "'", "″": "''", "‴": "'''", "’": "'"},
     **{"\u200b": " ", "\u200e": " ", "\ufeff": " ", "·": r"\cdot ", "•": r"\bullet ", "◦": r"\circ ", "∆": r"\Delta "},
+    **dict.fromkeys("°º˚", r"^{\circ}"),
     **{"⊥": r"\perp ", "‖": r"\| ", "〈": r"\langle ", "〉": r"\rangle "},
+}
+# Combining characters; the first of a letter is the innermost accent.
+_ACCENTS = {
+    **{"\u0300": r"\grave", "\u0301": r"\acute", "\u0302": r"\hat", "\u0303": r"\tilde", "\u0304": r"\bar"},
+    **{"\u0305": r"\overline", "\u0306": r"\breve", "\u0307": r"\dot", "\u0308": r"\ddot", "\u030a": r"\mathring"},
+    **{"\u030c": r"\check", "\u0331": r"\underline", "\u0332": r"\underline", "\u0338": r"\not"},
+    **{"\u20d6": r"\overleftarrow", "\u20d7": r"\vec", "\u20db": r"\dddot", "\u20e1": r"\overleftrightarrow"},
 }
 _ALPHABETS = (
     *(("DOUBLE-STRUCK ITALIC", ""), ("DOUBLE-STRUCK", r"\mathbb"), ("SCRIPT", r"\mathcal")),
@@ -65,10 +73,12 @@ _ALPHABETS = (
 )
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
 _ROOTS = {"√": r"\sqrt", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]"}
-# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts, 3 to 5 a root of a number or group.
+# Text commands stay as they are; groups 1 and 2 are superscripts and subscripts, 3 to 5 a root of a number or group,
+# 6 the beginning of a superscript that is a degree sign, 7 and 8 a symbol and its accents.
 _BEYOND = re.compile(
     r"\\(?:text(?:rm|bf|it|sf|tt|sl|sc|md|up|normal)?|[mh]box|emph)\s*+\{(?:[^{}\\]|\\.|\{[^{}]*+\})*+\}"
     r"|([⁰¹²³⁴-⁾ⁿⁱᴬ-ᵝᵸᶛ-ᶿʰʲʳ-ʸˡ-ˣ]+)|([₀-₎ₐ-ₜᵢ-ᵪⱼ]+)|([√∛∜])\s*+(?:([0-9]++(?:\.[0-9]++)?)|\(([^()]*+)\))?"
+    rf"|(\^\s*+\{{?+)\s*+°|(\\[A-Za-z]++(?:\{{[^{{}}]*+\}})?+|[^\\{{}}\s{''.join(_ACCENTS)}])([{''.join(_ACCENTS)}]++)"
     r"|[^\x00-\x7f]",
     re.DOTALL,
 )
@@ -105,7 +115,8 @@ def normalise_latex(latex: str) -> str:
     r"""Returns LaTeX in which equal symbols are spelled equally, as LaTeXML reads them.
 
     - Characters beyond ASCII become commands, except in text. Characters without a command are kept. A root covers the
-      number or the group in parentheses that follows it.
+      number or the group in parentheses that follows it. A letter with accents, composed or not, becomes their
+      commands, a degree sign `^{\circ}`; of several commands for an arrow, the one with a meaning: `⟹` is `\implies`.
     - `\dots` becomes `\cdots` before an operator or relation, and `\ldots` elsewhere; three `\cdot` become `\cdots`.
     - Entities that HTML leaves in LaTeX, such as `&lt;`, become characters, and a backslash at the end a `\ `.
 
@@ -113,6 +124,8 @@ def normalise_latex(latex: str) -> str:
     --------
     >>> normalise_latex("x² ≤ ½α, 𝐀 ∈ ℝ")
     'x^{2} \\leq  \\frac{1}{2}\\alpha , \\mathbf{A} \\in  \\mathbb{R}'
+    >>> normalise_latex("ẋ ≢ 90°")
+    '\\dot{x} \\not \\equiv   90^{\\circ}'
     """
     if "&" in latex:
         latex = _ENTITY.sub(lambda found: html.unescape(found[0]), latex)
@@ -131,13 +144,28 @@ def _spelling(found: re.Match[str]) -> str:
     if found[3]:
         under = found[4] or found[5]
         return f"{_ROOTS[found[3]]} " if under is None else f"{_ROOTS[found[3]]}{{{_BEYOND.sub(_spelling, under)}}}"
+    if found[6]:
+        return rf"{found[6]}\circ "
+    if found[7]:
+        return _accented(found[7] if found[7][0] == "\\" else _character(found[7]), found[8])
     return found[0] if found[0][0] == "\\" else _character(found[0])
+
+
+def _accented(symbol: str, accents: str) -> str:
+    for accent in accents:
+        command = _ACCENTS[accent]
+        symbol = rf"\not {symbol} " if command == r"\not" else f"{command}{{{symbol}}}"
+    return symbol
 
 
 @lru_cache(1 << 12)
 def _character(character: str) -> str:
     if character in _SPELLINGS:
         return _SPELLINGS[character]
+    parts = unicodedata.normalize("NFD", character)
+    letter, accents = parts[0], parts[1:]
+    if accents and _ACCENTS.keys() >= {*accents}:
+        return _accented(letter if letter.isascii() else _character(letter), accents)
     kind, _, _ = unicodedata.decomposition(character).rpartition(">")
     plain = unicodedata.normalize("NFKC", character)
     if not kind or (" " in plain and kind != "<noBreak") or any(unicodedata.combining(part) for part in plain):

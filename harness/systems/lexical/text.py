@@ -78,8 +78,8 @@ class View:
 
 # A letter or a combining mark; Python's `\w` does not match the combining marks of Arabic and Devanagari.
 _LETTER = r"[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963]"
-# Names of languages such as C++ and C# are words.
-_WORD = re.compile(rf"\b[A-Za-z](?:\+\+|#)(?![\w+#])|(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
+# Names of languages such as C++ and C# are words, also before the number of a version.
+_WORD = re.compile(rf"\b[A-Za-z](?:\+\+|#)(?![^\W\d]|[_+#])|(?:{_LETTER})+(?:['’\u200c](?:{_LETTER})+)*|\d+(?:\.\d+)?")
 _ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 # Arrows and operators, without those that prose uses as a hyphen or a slash.
 _OPERATORS = re.compile("([¬±×÷←-⇿∀-∑∓∔∖-⋿⟀-⟿⤀-⫿]+)")

@@ -294,6 +294,15 @@ def test_a_column_that_no_line_has_is_a_slip(tmp_path: Path, keep: tuple[str, ..
     assert message(lambda: list(made)) == f"{path}: no line has the column 'nmae', which corpus c takes"
 
 
+@pytest.mark.parametrize("key", ["id", "f", "other"])
+@pytest.mark.parametrize("start", ["", " "])
+def test_a_key_twice_is_refused(tmp_path: Path, key: str, start: str) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text(f'{{"id": "a"}}\n{start}{{"id": "b", "f": ["x"], "other": 1, "{key}": "c"}}\n')
+    found = message(lambda: list(corpus(path, id="id", f="formulas")))
+    assert found == f"{path}:2: not a document: {key!r} occurs twice in an object"
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -12,10 +12,11 @@ from archive_tools import placed, tarred, zipped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.data import archives
 from harness.data.archives import metadata_content, run_content
 from harness.data.trec import read_run
 from harness.errors import HarnessError
+from harness.experiments.tira import metadata_of
+from harness.io import archives, files
 
 RUN = b"q1 Q0 d1 1 2.5 mine\nq1 Q0 d2 2 1.5 mine\n"
 SAID = b"tag: mine\nplatform: {hardware: {ram: 1 GiB}}\n"
@@ -45,17 +46,31 @@ def refused(path: Path) -> str:
 
 
 def test_none_or_several(tmp_path: Path) -> None:
-    none = {"README.md": b"x"}
-    says = "without run.txt or run.txt.gz, expected a file, or"
-    assert refused(zipped(tmp_path / "a.zip", none)) == f"is an archive {says} an archive of TIRA"
-    assert refused(placed(tmp_path / "a", none)) == f"is a folder {says} a folder of TIRA"
+    none = {"README.md": b"x", "LICENSE": b"x"}
+    says = "is an archive of 2 files, expected one file, or one of them named run.txt or run.txt.gz"
+    assert refused(zipped(tmp_path / "a.zip", none)) == says
+    says = "is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA"
+    assert refused(placed(tmp_path / "a", none)) == says
     assert metadata_content(tmp_path / "a.zip") is None
     two = {"x/run.txt": RUN, "y/run.txt": RUN}
     assert refused(tarred(tmp_path / "b.tgz", two)) == "has x/run.txt and y/run.txt; expected one of them"
     both = {"run.txt": RUN, "run.txt.gz": gzip.compress(RUN)}
     assert refused(placed(tmp_path / "b", both)) == "has run.txt and run.txt.gz; expected one of them"
-    mac = {"output/run.txt": RUN, "__MACOSX/output/run.txt": b"\0\5\x16\7"}
+    mac = {"output/run.txt": RUN, "__MACOSX/output/run.txt": b"\0\5\x16\7", "output/._run.txt": b"\0"}
     assert len(read_run(zipped(tmp_path / "mac.zip", mac))) == 2
+    assert len(read_run(zipped(tmp_path / "one.zip", {"my.run": RUN, "._my.run": b"\0"}))) == 2
+    empty = b"PK\5\6" + bytes(18)
+    (tmp_path / "empty.run").write_bytes(empty)
+    assert refused(tmp_path / "empty.run").startswith("is an archive of 0 files, expected one file")
+
+
+@pytest.mark.parametrize("name", ["a.run", "a.txt", "a", "a.tar", "a.zip", "a.run.gz"])
+@pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:xz"])
+def test_the_name_of_an_archive_says_nothing(tmp_path: Path, name: str, kind: str) -> None:
+    files = {"out/run.txt": RUN, "out/ir-metadata.yml": SAID}
+    path = zipped(tmp_path / name, files) if kind == "zip" else tarred(tmp_path / name, files, kind)
+    assert len(read_run(path)) == 2
+    assert metadata_of(path) == ({"tag": "mine", "platform": {"hardware": {"ram": "1 GiB"}}}, None)
 
 
 def test_an_archive_by_another_name(tmp_path: Path) -> None:
@@ -100,18 +115,18 @@ def test_links_and_devices(tmp_path: Path) -> None:
 
 
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "SMALL", 1 << 16)
+    monkeypatch.setattr(files, "SMALL", 1 << 16)
     large = b"q1 Q0 d1 1 2.5 mine\n" * (1 << 17)
-    says = "member 'run.txt' unpacks to more than 100 times its size"
+    says = "unpacks to more than 100 times its size; set HARNESS_MAX_BYTES to raise the limit"
     assert refused(zipped(tmp_path / "a.zip", {"run.txt": large})) == says
-    twice = {"run.txt.gz": gzip.compress(large)}
-    assert refused(zipped(tmp_path / "b.zip", twice)) == says.replace(".txt", ".txt.gz")
+    assert refused(zipped(tmp_path / "b.zip", {"run.txt.gz": gzip.compress(large)})) == says
     assert refused(tarred(tmp_path / "a.tar.gz", {"run.txt": large})) == says
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
     many = {f"{n}": b"" for n in range(4)}
     assert refused(zipped(tmp_path / "c.zip", many)) == "an archive of more than 3 members"
-    monkeypatch.setattr(archives, "MOST_BYTES", 30)
-    assert refused(zipped(tmp_path / "d.zip", {"run.txt": RUN})) == "member 'run.txt' unpacks to more than 30 bytes"
+    path = zipped(tmp_path / "d.zip", {"run.txt": RUN * 99})
+    with pytest.raises(HarnessError, match=r"d\.zip: unpacks to more than 300 bytes"):
+        run_content(path, 300)
 
 
 @given(st.binary(max_size=40), st.integers(0, 300), st.sampled_from(["zip", "tar.gz", "tar"]))
@@ -124,8 +139,8 @@ def test_damage_is_one_line(tmp_path_factory: pytest.TempPathFactory, junk: byte
     data = path.read_bytes()
     path.write_bytes(data[:at] + junk + data[at + len(junk) :])
     try:
-        found = run_content(path)
+        found = read_run(path).to_dict()
     except HarnessError as error:
         assert all(line.startswith(str(path)) for line in error.lines)
     else:
-        assert found == RUN or kind == "tar"  # which has no checksums of contents
+        assert found == {"q1": {"d1": 2.5, "d2": 1.5}} or kind == "tar"  # which has no checksums of contents

@@ -227,6 +227,10 @@ FAULTS: Mapping[str, tuple[bytes, str]] = {
         b'{"qid": "q1", "docno": "d 1", "label": 1}',
         ":1: document id 'd 1' is empty or holds blanks or unprintable characters",
     ),
+    "a key twice": (
+        b'{"qid": "q1", "docno": "d1", "label": 0}\n{"qid": "q1", "docno": "d2", "label": 1, "label": 0}',
+        ":2: 'label' occurs twice in an object",
+    ),
     "no JSON": (b'{"qid": "q1"', ":1: not valid JSON: Expecting ',' delimiter"),
     "judged twice": (
         b'{"qid": "q1", "docno": "d1", "label": 1}\n\n{"qid": "q1", "docno": "d1", "label": 1}',

@@ -395,6 +395,15 @@ def test_json_that_is_too_deep_is_a_fault() -> None:
     assert fault(lambda: jsonl(b'{"id": ' + b"[" * 100_000, "f")).startswith("f:1: not valid JSON: ")
 
 
+def test_a_key_twice_is_a_fault() -> None:
+    """Which of the two is meant is not known; Python would take the last one without a word."""
+    for key in ("id", "title", "formulas"):
+        line = f'{{"id": "M.2", "title": "t", "formulas": [], "{key}": "x"}}'
+        found = fault(partial(jsonl, f'{{"id": "M.1", "title": "t"}}\n{line}'.encode(), "f"))
+        assert found == f"f:2: {key!r} occurs twice in an object"
+    assert fault(lambda: jsonl(b'{"id": "M.1", "formulas": [{"id": 1, "id": 2}]}', "f")).startswith("f:1: 'id' occurs")
+
+
 @pytest.mark.parametrize("name", [r"\ud800", r"a\u0007", r"a b", ""])
 def test_ids_that_no_run_can_hold_are_refused(name: str) -> None:
     shown = json.loads(f'"{name}"')

@@ -50,6 +50,14 @@ def test_what_is_written_is_read_back(tmp_path: Path, made: Path, target: str) -
     assert metadata_of(tmp_path / "again")[0] == said
 
 
+@pytest.mark.parametrize(("name", "tag"), [("intfloat/e5-base", "intfloat/e5-base"), ("my run", "my_run")])
+def test_a_run_is_exported_under_another_name(tmp_path: Path, made: Path, name: str, tag: str) -> None:
+    assert export_run(made, tmp_path / "out.zip", name=name).name == tag
+    read = read_run(tmp_path / "out.zip")
+    assert (read.name, read.to_dict()) == (tag, read_run(made).to_dict())
+    assert metadata_of(tmp_path / "out.zip")[0]["tag"] == tag
+
+
 def test_the_folder_of_a_submission_is_written(tmp_path: Path, made: Path) -> None:
     """A lab keeps a run as `run.txt`, with its metadata under the name that any run's has."""
     folder = tmp_path / "lab" / "submissions" / "ours" / "overlap.v1"

@@ -35,6 +35,22 @@ PARSERS = (operators.read_latex, layout.read_latex)
         ("(x，y)", "(x,y)"),
         ("b&gt;0", "b>0"),
         ("x=\\sqrt{y}\\", r"x=\sqrt{y}"),
+        (
+            "a≢b, a≡\u0338b, a=\u0338b, A⊄B, a≉b",
+            r"a\not\equiv b, a\not\equiv b, a\neq b, A\not\subset B, a\not\approx b",
+        ),
+        ("a⟹b⟸c", r"a\implies b\impliedby c"),
+        ("a⇔b", r"a\iff b"),
+        ("a⇒b⟺c", r"a\Rightarrow b\Longleftrightarrow c"),
+        ("x\u0304+x\u0302_1^2+ẋ+ẍ", r"\bar{x}+\hat{x}_1^2+\dot{x}+\ddot{x}"),
+        ("x\u0303+x\u20d7+x\u0305+x\u030c+x\u0306", r"\tilde{x}+\vec{x}+\overline{x}+\check{x}+\breve{x}"),
+        ("x\u0301+x\u0300+x\u030a+x\u0332", r"\acute{x}+\grave{x}+\mathring{x}+\underline{x}"),
+        ("x\u20db+x\u20d6+x\u20e1", r"\dddot{x}+\overleftarrow{x}+\overleftrightarrow{x}"),
+        ("x\u0302\u0304, ᾱ, 𝐱\u0304", r"\bar{\hat{x}}, \bar\alpha, \bar{\mathbf{x}}"),
+        ("\\theta\u0304, \\mathbf{x}\u0304", r"\bar\theta, \bar{\mathbf{x}}"),
+        ("ñ+n\u0303", r"\tilde{n}+\tilde{n}"),
+        ("90°, 90º, 5°30′, 25℃", r"90^\circ, 90^{\circ}, 5^\circ30', 25^\circ C"),
+        ("90^°+90^{°}+2^{30°}", r"90^\circ+90^\circ+2^{30^\circ}"),
     ],
 )
 def test_characters_are_read_as_their_commands(typed: str, latex: str) -> None:
@@ -49,7 +65,7 @@ def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
     assert len(characters) > 200
     for parse in PARSERS:
         differ = [char for char, command in characters.items() if parse(f"a {char} b") != parse(rf"a {command} b")]
-        assert set(differ) <= {"⊥", "′", "√"}  # the relation, not the constant; a script; `\\sqrt`
+        assert set(differ) <= {"⊥", "′", "√", "°"}  # the relation, not the constant; a script; `\\sqrt`; `^\\circ`
         assert [char for char in characters if parse(f"a {char} b").reason.startswith("unknown")] == []
 
 
@@ -58,7 +74,8 @@ def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
     [
         (r"\text{a≤b} ≤", r"\text{a≤b} \leq "),
         (r"\mbox{if $x{≤}y$}", r"\mbox{if $x{≤}y$}"),
-        ("é 中 ⊰", "é 中 ⊰"),
+        ("ç 中 ⊰ \u0304", "ç 中 ⊰ \u0304"),
+        ("\\text{é 90°}", "\\text{é 90°}"),
         ("ﬁ", "fi"),
         (r"a+\dots+b,\dots,\dotsb", r"a+\cdots +b,\ldots ,\dotsb"),
         (r"\dots", r"\ldots "),

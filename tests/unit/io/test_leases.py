@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import multiprocessing
 import os
 import pickle
@@ -12,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from lease_tools import Clock, foreign, names, on, tick
 from process_tools import same_paths
 
 from harness.errors import HarnessError
@@ -33,18 +33,6 @@ with held(Path(sys.argv[1]), "a", "makes index"):
 """
 
 
-class Clock:
-    """A clock that only sleeping moves; `during` is called at each sleep."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.during: Callable[[], object] = lambda: None
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.during()
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
@@ -52,31 +40,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(holders, "sleep", made.sleep)
     monkeypatch.setattr(holders, "_SEEN", {})
     return made
-
-
-@contextmanager
-def on(host: str) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOST", host)
-        yield
-
-
-def foreign(folder: Path, number: int = 1, name: str = "a", **changed: object) -> Path:
-    """A lease of another machine; the path of its file."""
-    said = {"host": "far", "machine": "far", "process": 7, "start": "1", "user": "ann", "what": "makes x", "every": 10}
-    path = folder / f".{name}.{number}.lease" / f"{number:016x}"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(said | changed) + "\n")
-    return path
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def tick(path: Path) -> None:
-    with path.open("a") as stream:
-        stream.write(".\n")
 
 
 def test_a_lease_is_there_while_it_is_held_and_nothing_after(tmp_path: Path) -> None:
@@ -492,3 +455,31 @@ def test_remains_are_cleared_and_leases_that_beat_are_not(
     assert names(cache / "files") == [f".{'2' * 16}.1.lease", busy.name]
     assert names(cache / "llm") == []
     assert capsys.readouterr().err == "watching 6 leases of other machines for up to 60 s\n"
+
+
+@pytest.mark.parametrize("killed", ["empty", "prepared", "held", "released"])
+def test_remains_of_a_killed_process_go_with_the_next_lease_of_the_name(tmp_path: Path, killed: str) -> None:
+    """A process can be killed after each step of taking and releasing a lease."""
+    here: dict[str, object] = {
+        "host": processes.host(),
+        "process": os.getpid(),
+        "start": "1",
+    }  # a process that had this number before
+    path = foreign(tmp_path, 1, "a", **here)
+    for name, others in (
+        ("a", here),
+        ("a.b", {}),
+        ("other", here),
+    ):  # the last two: neither of this name nor of this machine: kept
+        prepared = foreign(tmp_path, 2, name, **others).parent
+        prepared.rename(prepared.with_name(f".{name}.{'2' * 16}.new"))
+    if killed in ("empty", "released"):
+        path.unlink()
+    if killed in ("empty", "prepared"):
+        path.parent.rename(path.parent.with_name(f".a.{path.name}.new"))
+    with held(tmp_path, "a", wait=False):
+        assert len(names(tmp_path)) == 3
+    kept = [f".a.b.{'2' * 16}.new", f".other.{'2' * 16}.new"]
+    assert names(tmp_path) == kept
+    leases.clear_remains(tmp_path, {"a.b", "other"})
+    assert names(tmp_path) == kept[:1]

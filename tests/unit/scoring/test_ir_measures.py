@@ -261,10 +261,10 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
         ("nDCG(dcg='ln')", "measure \"nDCG(dcg='ln')\": 'dcg' is 'ln', expected one of log2, exp-log2"),
         ("AP(judged_only=1)", "measure 'AP(judged_only=1)': 'judged_only' is 1, expected True or False"),
         ("nDCG(gains={0:1})", "measure 'nDCG(gains={0:1})': gains are the protocol's, not the measure's"),
-        ("BPM@5", "measure 'BPM@5' needs 'max_rel', such as max_rel=3"),
+        ("BPM@5", "measure 'BPM@5' needs 'max_rel', such as BPM(max_rel=3)@5"),
         (
             "IPrec@0.333",
-            "measure 'IPrec@0.333': 'recall' has more than two digits after the point, which trec_eval drops",
+            "measure 'IPrec(recall=0.333)': 'recall' has more than two digits after the point, which trec_eval drops",
         ),
         ("P(cutoff=5)@5", "measure 'P(cutoff=5)@5': says 'cutoff' twice"),
         ("RBP(0.8)", f"measure 'RBP(0.8)': {SHAPE}"),

@@ -47,6 +47,12 @@ ROOT = Path(__file__).parents[3]
         ("rprec", "Rprec"),
         ("iprec_at_recall_0.10", "IPrec(recall=0.1)"),
         ("IPrec@1", "IPrec(recall=1.0)"),
+        ("IPrec.0.25", "IPrec(recall=0.25)"),
+        ("set_F", "SetF"),
+        ("set_F.5", "SetF(beta=5.0)"),
+        ("set_F_0.5", "SetF(beta=0.5)"),
+        ("SetF.0.5", "SetF(beta=0.5)"),
+        ("precision@5", "P@5"),
     ],
 )
 def test_other_spellings(written: str, ours: str) -> None:
@@ -64,12 +70,23 @@ def test_other_spellings(written: str, ours: str) -> None:
         ("Rprec_mult_0.20", "measure 'Rprec_mult_0.20' of trec_eval is not computed; use Rprec"),
         ("utility_2,-1,0,0", "measure 'utility_2,-1,0,0' of trec_eval is not computed; use SetP"),
         ("all_trec", "measure 'all_trec' of trec_eval is not computed; .*use official"),
+        ("IPrec", "measure 'IPrec' needs 'recall', such as IPrec.recall=0.5.; iprec_at_recall names the eleven"),
+        ("SetF(rel=1,bta=2)", "measure 'SetF.rel=1,bta=2.' has no parameter 'bta'; did you mean 'beta'"),
+        ("set_P.5", "measure 'SetP@5' has no parameter 'cutoff'; known: "),
         ("prefs_simp", "measure 'prefs_simp' of trec_eval is not computed; .* use Bpref"),
     ],
 )
 def test_what_is_no_measure(written: str, fault: str) -> None:
     with pytest.raises(HarnessError, match=fault):
         parse_measure(written)
+
+
+def test_all_faults_are_said_at_once() -> None:
+    with pytest.raises(HarnessError) as raised:
+        parse_measures(["AP", "nDGC", "P", "MAP", "IPrec", "bpref"])
+    starts = ["measure 'nDGC' is unknown", "measure 'P' needs a cut", "measure 'MAP' is named twice"]
+    for line, start in zip(raised.value.lines, [*starts, "measure 'IPrec' needs 'recall'"], strict=True):
+        assert line.startswith(start)
 
 
 def test_commas_and_blanks_separate() -> None:
@@ -82,6 +99,7 @@ def test_commas_and_blanks_separate() -> None:
         ("P.5,10", ["P@5", "P@10"]),
         ("recall_5,100", ["R@5", "R@100"]),
         ("iprec_at_recall.0,.1,.25", ["IPrec(recall=0.0)", "IPrec(recall=0.1)", "IPrec(recall=0.25)"]),
+        ("set_F.0.5,2", ["SetF(beta=0.5)", "SetF(beta=2.0)"]),
         ("success", ["Success@1", "Success@5", "Success@10"]),
         ("map_cut", [f"AP@{cut}" for cut in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]),
         ("AP,P.5,10 11pt_avg", None),

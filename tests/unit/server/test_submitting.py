@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from archive_tools import zipped
+from archive_tools import tarred, zipped
 from server_tools import Served, served
 
 from harness.errors import HarnessError
@@ -101,9 +101,9 @@ def test_an_archive_is_scored_like_its_run_and_its_own_metadata_holds(tmp_path: 
         ["bad.zip: has a/run.txt and b/run.txt; expected one of them"],
     )
     # A damaged archive is a fault of the upload, which is final, and not of the disk.
-    for name in ("cut.zip", "cut.tgz"):
-        found = site.submit(token, b"no archive", name)
-        assert found["state"] == "refused" and found["errors"][0].startswith(f"{name}: cannot be read: ")
+    for made, size in ((bad, 60), (tarred(tmp_path / "bad.tar", {"run.txt": b"x" * 600}, "w"), 700)):
+        found = site.submit(token, made.read_bytes()[:size], "cut.run")
+        assert found["state"] == "refused" and found["errors"][0].startswith("cut.run: archive cannot be read: ")
 
 
 @pytest.mark.slow

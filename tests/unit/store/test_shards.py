@@ -83,6 +83,23 @@ def test_any_size_of_shards_gives_the_same_bytes(tmp_path: Path, size: int) -> N
     assert _made() == []  # deleted when they are joined
 
 
+def test_the_leases_of_killed_processes_go_with_the_shards(tmp_path: Path) -> None:
+    """One was killed after it had finished the last shard, another one while it prepared to make the first."""
+
+    def work(items: Sequence[str]) -> bytes:
+        folder = artefacts.store_root() / "words-shard"
+        (owner,) = folder.glob(".*.1.lease/*")
+        said = owner.read_text().replace(f'"process": {os.getpid()}', '"process": 4194305')  # no process has it
+        key = owner.parent.name[1:].partition(".")[0]
+        for name in (f".{key}.{'1' * 16}.new", f".{key}.7.lease"):
+            (folder / name).mkdir()
+            (folder / name / ("1" * 16)).write_text(said)
+        return Upper(tmp_path / "log")(items)
+
+    assert _whole(Map("", work)) == EXPECTED
+    assert list((artefacts.store_root() / "words-shard").iterdir()) == []
+
+
 @pytest.mark.slow
 def test_processes_and_engines_give_the_same_bytes(tmp_path: Path) -> None:
     for engine in (None, Processes(2), _backwards):

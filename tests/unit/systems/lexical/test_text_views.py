@@ -41,7 +41,8 @@ def shout(latex: str) -> Iterable[str]:
         ("é i\u0308", ["e", "i"]),
         ("Йод ελλάδα", ["йод", "ελλάδα"]),  # the marks of other alphabets make other letters
         ("ﬁnite 𝔽 ＡＢ １２", ["finite", "f", "ab", "12"]),
-        ("C++ and C#, x+y c++11 C#s", ["c++", "and", "c#", "x", "y", "c", "11", "c", "s"]),
+        ("C++ and C#, x+y C#s", ["c++", "and", "c#", "x", "y", "c", "s"]),
+        ("C++11, c++0x, C++/CLI, C#8.0, a+++b", ["c++", "11", "c++", "0", "x", "c++", "cli", "c#", "8.0", "a", "b"]),
         ("गणित में", ["गणित", "में"]),  # signs of vowels are part of the word
         ("می\u200cشود", ["می\u200cشود"]),  # the zero-width non-joiner of Persian too
         ("\\sqrt is a command", ["sqrt", "is", "a", "command"]),
