@@ -121,6 +121,13 @@ def _lost(name: str, as_asked: Callable[[str], Task]) -> str:
 def find_readers(collection: Collection, corpus: str | None) -> None:
     """Lets reader functions be imported from the current folder, if the collection or a corpus names any."""
     from harness.cli.settings import import_from_here
+
+    if foreign_readers(collection, corpus):
+        import_from_here()
+
+
+def foreign_readers(collection: Collection, corpus: str | None) -> list[str]:
+    """Returns the reader functions, MODULE:FUNCTION, that a collection and a corpus name."""
     from harness.collections import foreign
     from harness.collections.corpora import load_corpus
     from harness.io import config
@@ -130,8 +137,7 @@ def find_readers(collection: Collection, corpus: str | None) -> None:
     for name in config.names("corpus").keys() & {corpus, collection.corpus}:
         with suppress(HarnessError):  # a fault is reported by who needs the corpus
             readers.append(load_corpus(name).reader.name)
-    if any(foreign.named(reader) for reader in readers):
-        import_from_here()
+    return [reader for reader in readers if foreign.named(reader)]
 
 
 def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:

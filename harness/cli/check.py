@@ -132,10 +132,11 @@ def _against(
     quiet: bool,
 ) -> Against:
     """Returns what the runs are checked against; private judgments are not read."""
-    from harness.cli.asked import find_readers
+    from harness.cli.asked import foreign_readers
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection, local_collection
     from harness.experiments.task import task
+    from harness.io.modules import installed
     from harness.scoring.inspection import Against
     from harness.scoring.protocol import load_protocol
 
@@ -149,7 +150,13 @@ def _against(
             raise HarnessError("--edition: goes with --collection")
         return Against(documents=None if documents is None else frozenset(documents.ids()))
     found = local_collection(qrels, topics) if qrels is not None else load_collection(str(collection))
-    find_readers(found, corpus)
+    for reader in foreign_readers(found, corpus):
+        module = reader.partition(":")[0]
+        if not installed(module, here=False):
+            raise HarnessError(
+                f"reader {reader!r}: module {module!r} is not installed, and 'check' runs no code found here; "
+                "install the package, or name the judgments with --qrels"
+            )
     protocol = load_protocol(found.protocol)
     chosen = found.edition(edition)
     if chosen.private and not quiet:

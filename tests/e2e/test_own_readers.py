@@ -94,6 +94,16 @@ def test_what_looks_does_not(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_check_runs_no_code_of_the_current_folder(place: Place) -> None:
+    place.write("mini.run", run_text("mini", ("T1", "T2"), ("a", "b")))
+    place.good("check", "mini.run")
+    for more in (("--collection", "theirs"), ("--corpus", "theirs")):
+        done = place.run("check", "mini.run", *more)
+        assert (done.code, done.err.count("\n"), "module 'own_readers' is not installed" in done.err) == (2, 1, True)
+        assert not imported(place)
+
+
+@pytest.mark.slow
 def test_other_modules_of_the_folder_stay_out_of_what_needs_none(place: Place) -> None:
     for name in ("scipy", "jinja2", "random", "numpy"):
         place.write(f"{name}.py", "raise RuntimeError('of the current folder')\n")
