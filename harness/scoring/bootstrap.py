@@ -70,7 +70,7 @@ def draws(stream: np.random.PCG64, n: int, resamples: int) -> Index:
 
 def rank_intervals(
     values: Floats,
-    clusters: Sequence[int] | None = None,
+    clusters: Sequence[int] | Index | None = None,
     *,
     resamples: int = 1000,
     seed: int = 0,
@@ -156,7 +156,7 @@ def _outside(resamples: int, confidence: float) -> int:
 
 
 def _resampled(
-    values: Floats, clusters: Sequence[int] | None, resamples: int, seed: int
+    values: Floats, clusters: Sequence[int] | Index | None, resamples: int, seed: int
 ) -> Iterator[tuple[int, Floats]]:
     """Yields the means of runs in chunks of resamples: the number of the first resample, and the means."""
     values = np.asarray(values, dtype=np.float64)
