@@ -128,7 +128,7 @@ class Leaderboard:
         from the best have an a (too many pairs for letters); `none`: nothing was tested, for the reason in `why`.
     family : number of tests in the correction: all pairs of ranked runs, or the declared number if it is larger; 0 for
         fewer than two ranked runs.
-    undefined : pairs of ranked runs whose test is undefined: their difference is the same on every topic.
+    undefined : pairs of ranked runs whose test is undefined: their differences do not vary.
     detectable : None if no test has differences that vary.
     floor : means over `floor_seeds` random orders of the judged documents; empty if unknown.
     private : whether the judgments are private: means are rounded before ranking, and only means, ranks, groups and the

@@ -34,7 +34,7 @@ class Against:
     mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
         private.
     p : p of the paired t-test, by the leaderboard's correction if `corrected`; None if undefined or private.
-    significant : whether the corrected p is below the lab's alpha; None if it is undefined, not corrected, or not shown:
+    significant : whether the corrected p is below the lab's alpha; None if undefined, not corrected, or not shown:
         because of the ladder, or because the judgments are private and the shown means differ by at most one step. With
         private judgments an undefined test is not significant.
     shown : whether a test of the two runs may be shown.
@@ -224,7 +224,9 @@ def _against(
         # significant between runs whose means hardly differ, and an undefined one: all topics differ by the same.
         told = result is not None and beyond_step(mine, theirs, step)
         significant = bool(significant) if told else None
-        return Against(other.title, roles, theirs, difference, None, significant, shown=told, corrected=result is not None)
+        return Against(
+            other.title, roles, theirs, difference, None, significant, shown=told, corrected=result is not None
+        )
     return Against(other.title, roles, theirs, row.difference, p, significant, corrected=result is not None)
 
 

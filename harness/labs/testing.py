@@ -1,7 +1,7 @@
 """Tests of ranked runs: the one family that leaderboards, pages of runs and pairs, and receipts correct for.
 
-Pairs of ranked runs in the measure that ranks have corrected p-values. Tests of any other pair or measure are outside the
-family: they have an uncorrected p, and nothing is claimed of them.
+Pairs of ranked runs in the measure that ranks have corrected p-values. Tests of any other pair or measure are outside
+the family: they have an uncorrected p, and nothing is claimed of them.
 """
 
 from __future__ import annotations

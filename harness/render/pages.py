@@ -225,8 +225,8 @@ class Pairs:
     measures : labels of the measures.
     values : measure -> run -> topic; NaN where a topic does not count.
     clusters : cluster of each topic; empty if topics are independent.
-    tests : (index of a run, index of a later run, corrected p, whether it is significant) of the pairs whose p in the first
-        measure is corrected; both None if the test is undefined. No other p is corrected.
+    tests : (index of a run, index of a later run, corrected p, whether it is significant) of the pairs whose p in the
+        first measure is corrected; both None if the test is undefined. No other p is corrected.
     correction : the correction in words; alpha : level.
     first : indices of the two runs that are compared at first.
     """

@@ -238,7 +238,9 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
         )
         for row in comparison.rows
     )
-    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni; "
+    power = (
+        f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni; "
+    )
     power += "none: not even the largest possible one."
     notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
     return Table("tests", "Tests", _OF_TESTS, rows, notes, row_headers=3)
@@ -288,7 +290,7 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     )
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
-    undefined = undefined_sentence([(r.a, r.b) for r in pairs.rows if r.measure == measure and r.p is None])
+    undefined = undefined_sentence([(r.a, r.b) for r in pairs.rows if r.measure == measure and r.p_bonferroni is None])
     note += f" {undefined}" if undefined else ""
     if comparison is not None and pairs.family > comparison.family:
         more = pairs.family - comparison.family

@@ -94,14 +94,15 @@ def headline(board: Leaderboard) -> str:
     if board.grouping != "none":
         said += f", which {_of_the_best(board)}"
     if of_ranked:
-        top = higher[0].mean(board.main).value or 0.0
-        more = f", as {counted(len(higher) - 1, 'more run is', 'more runs are')}" if len(higher) > 1 else ""
-        said += f"; {higher[0].name} is higher, {top:.{board.decimals}f}, but not ranked{more}"
+        top = f"{higher[0].mean(board.main).value or 0.0:.{board.decimals}f}"
+        name, number = higher[0].name, len(higher)
+        above = f"{name} is higher, {top}" if number == 1 else f"{number:,} runs are higher, up to {top} by {name}"
+        said += f"; {above}, but not ranked"
     return said
 
 
 def _of_the_best(board: Leaderboard) -> str:
-    """Returns what the tests say of the best run; it is the only one in a sentence of its own if a test is undefined."""
+    """Returns what the tests of the best ranked run with all others say."""
     best = board.ranked[0].name
     undefined = len({run for pair in board.undefined if best in pair for run in pair} - {best})
     alike = len(like_the_best(board)) - 1
@@ -138,7 +139,7 @@ def _letters(group: str) -> list[str]:
 
 
 def like_the_best(board: Leaderboard) -> set[str]:
-    """Returns the best run and those that do not differ significantly from it, by a defined test; none without tests."""
+    """Returns the best run and those that do not differ significantly from it by a defined test; none without tests."""
     letters = set(_letters(board.ranked[0].group)) if board.ranked else set()
     undefined = {run for pair in board.undefined if board.ranked[0].name in pair for run in pair}
     alike = {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
@@ -172,6 +173,7 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     family += f"test{'s' if board.family > 1 else ''}: all pairs of ranked runs"
     family += " and further declared tests" if board.family > number else ""
     near = ", or their rounded means differ by at most one step" if board.private else ""
+    near += ", or their test is undefined" if board.undefined else ""
     groups = {
         "letters": f"Runs that share a letter do not differ significantly{near}: {family}.",
         "best": f"Runs with an a do not differ significantly from the best{near}: {family}, of which only those "
@@ -182,8 +184,8 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     sentences += [f"{clustered_sentence(board.clusters)}"] if board.clusters else []
     drawn = f"topics, those of one {board.clusters} together" if board.clusters else "topics"
     ranks = (
-        f"The interval of a rank is a {percent} bootstrap interval: {board.resamples:,} resamples of the {drawn} (seed "
-        f"{board.seed}), each of which ranks all runs, and percentiles that are wider the fewer topics there are."
+        f"The interval of a rank is a {percent} interval from {board.resamples:,} bootstrap resamples of the {drawn} "
+        f"(seed {board.seed}); each resample ranks all runs, and the percentiles are expanded for the number of topics."
     )
     intervals = [
         *([ranks] if board.ranked else []),
@@ -221,7 +223,9 @@ def _detectable(board: Leaderboard, found: Detectable) -> str:
     of_tests = f"the {' to '.join(map(str, n))} {units} of the tests"
     if found.low is None or found.median is None or found.high is None:
         return f"In {label}, {of_tests} detect no difference {power}, however large."
-    spread = f" (median over the pairs tested, from {found.low:.3f} to {found.high:.3f})" if found.low < found.high else ""
+    spread = (
+        f" (median over the pairs tested, from {found.low:.3f} to {found.high:.3f})" if found.low < found.high else ""
+    )
     said = f"The smallest difference in {label} that {of_tests} can detect {power}: {found.median:.3f}{spread}"
     if found.undetectable:
         said += f"; {found.undetectable:,} of {found.tests:,} tests detect none, however large"

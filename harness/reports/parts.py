@@ -14,7 +14,6 @@ from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
 
-
 MOST_UNDEFINED = 5  # pairs of runs without a defined test that are named
 
 
@@ -51,7 +50,7 @@ def undefined_sentence(pairs: Sequence[tuple[str, str]]) -> str:
     more = f"; and {len(pairs) - MOST_UNDEFINED:,} more pairs" if len(pairs) > MOST_UNDEFINED else ""
     return (
         f"The t-test is undefined, so that nothing is known about significance, for {counted(len(pairs), 'pair')} of "
-        f"runs whose difference is the same on every topic: {named}{more}."
+        f"runs whose differences do not vary: {named}{more}."
     )
 
 

@@ -30,7 +30,9 @@ from harness.scoring.scores import Scores
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CLUSTERED = "means are over topics; those that share their {0} are dependent: errors are cluster-robust, n counts by {0}"
+CLUSTERED = (
+    "means are over topics; those that share their {0} are dependent: errors are cluster-robust, n counts by {0}"
+)
 Test = Literal["t", "randomization"]
 Correction = Literal["none", "bonferroni", "holm"]
 Pairs = Sequence[tuple[str, str]]
@@ -59,7 +61,7 @@ class Row:
     p_randomization : two-sided paired sign-flip test; always defined.
     p_randomization_error : its Monte Carlo standard error; None where all sign flips were enumerated (p is exact).
     p_bonferroni, p_holm : corrections of the p of the comparison's `test`.
-    wins, ties, losses : topics (clusters, by their means) where a is better than, equal to (within 1e-12), worse than b.
+    wins, ties, losses : topics (clusters: means) where a is better than, equal to (within 1e-12), worse than b.
     detectable, detectable_corrected : the smallest absolute mean difference that this t-test, with this sd and n, finds
         with the comparison's `power`, at alpha and at alpha / family. None where sd is 0, and where it would be larger
         than any difference in the measure.
@@ -311,7 +313,9 @@ def _row(
     effect_size, statistic, p, margin = paired_t(difference, sd, n, freedom, plan.confidence)
     child = child_seed(plan.seed, a, b, measure)
     p_randomization, p_error = sign_flips(flipped, plan.permutations, child, TOLERANCE)
-    sides = [counted if clusters is None else {clusters[topic] for topic in counted} for counted in (counted_a, counted_b)]
+    sides = [
+        counted if clusters is None else {clusters[topic] for topic in counted} for counted in (counted_a, counted_b)
+    ]
     highest = parse_measure(measure).highest
 
     def detectable(alpha: float) -> float | None:

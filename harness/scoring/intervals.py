@@ -35,7 +35,7 @@ def mean_errors(values: Floats, clusters: Sequence[int] | Index | None = None) -
 
     Returns
     -------
-    Four arrays of shape (rows,). Error and degrees of freedom are NaN for a row with fewer than two clusters that count.
+    Four arrays of shape (rows,). Error and degrees of freedom are NaN for a row with fewer than two clusters.
 
     Examples
     --------

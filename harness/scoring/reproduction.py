@@ -336,9 +336,8 @@ def _p(
     """Returns the p of a paired t-test, or of Student's test of two samples (Welch's, if topics are clustered)."""
     from scipy import special, stats
 
-    if not paired and clusters == (None, None):
-        if max(np.ptp(side) for side in sides) > TOLERANCE:
-            return float(stats.ttest_ind(*sides).pvalue)
+    if not paired and clusters == (None, None) and max(np.ptp(side) for side in sides) > TOLERANCE:
+        return float(stats.ttest_ind(*sides).pvalue)
     tested = [sides[1] - sides[0]] if paired else list(sides)
     found = []
     for values, names, of in zip(tested, topics, clusters, strict=False):

@@ -118,7 +118,7 @@ class Scores:
 
         Parameters
         ----------
-        weighted : multiply by the cluster's size over the mean size, so that the mean over clusters is that over topics.
+        weighted : multiply by the cluster's size over the mean size: the mean over clusters is then that over topics.
         """
         names = tuple(dict.fromkeys(clusters[topic] for topic in self.topics))
         index = {name: at for at, name in enumerate(names)}

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from harness.data.columns import Floats
-from harness.scoring import compare as stats
 from harness.scoring.compare import Row, compare
 from harness.scoring.intervals import detectable_shift
 from harness.scoring.protocol import Protocol

@@ -256,7 +256,7 @@ class Field:
         best, *others = self._named
         of = {topic: topic if self.clusters is None else self.clusters[topic] for topic in best.topics}
         counted = {
-            each.run: {topic for topic, v in zip(each.topics, each.column(self.main).tolist(), strict=True) if v == v}
+            each.run: {each.topics[at] for at in np.flatnonzero(~np.isnan(each.column(self.main)))}
             for each in self._named
         }
         tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from harness.labs.testing import Verdict
 from harness.render.model import Records, Text
 from harness.render.pages import Head, Item, Line, Listing, Pairs, Part
-from harness.labs.testing import Verdict
 from harness.reports.leaderboard import clustered_sentence
 from harness.reports.site.field import Field
 from harness.reports.site.made import Made, document, lab_page, number
@@ -55,11 +55,10 @@ def _method(field: Field) -> tuple[str, ...]:
     if field.verdicts:
         family = f"Pairs of ranked runs in {label} have the p of the leaderboard: {field.corrected_for}."
     else:
-        family = f"No p is corrected, since the leaderboard makes no tests: {field.board.why}."
+        family = f"The leaderboard makes no tests: {field.board.why}."
     return (
-        f"Paired two-sided t-tests over topics. {family} Any other pair or measure is outside this family: its p is not "
-        "corrected, and nothing is claimed of it. A pair that is chosen because it differs much has too small a p "
-        "without correction.",
+        f"Paired two-sided t-tests over topics. {family} No other p is corrected, and nothing is claimed of it: a pair "
+        "that is chosen because it differs much has too small a p.",
         *([clustered_sentence(field.board.clusters)] if field.board.clusters else []),
         f"The table above is of {label}; values in the page are rounded to six decimals.",
     )
@@ -82,7 +81,9 @@ def _against_best(field: Field) -> Listing:
                 (
                     Item(run.label, link=run.path, small=run.team),
                     Item(f"{row.difference:+.4f}".replace("-", "−"), row.difference),
-                    Item(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}".replace("-", "−"), row.ci_low),
+                    Item("undefined")
+                    if row.p is None
+                    else Item(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}".replace("-", "−"), row.ci_low),
                     _p(row.p),
                     _corrected(field, run.name, best.name),
                     Item(f"{row.wins} / {row.ties} / {row.losses}", float(row.wins)),

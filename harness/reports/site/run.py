@@ -217,7 +217,7 @@ def _value(value: float, *, signed: bool = False) -> Item:
 
 
 def _differences(field: Field, at: int) -> Iterator[Block]:
-    """Yields the difference from the best ranked run (for that run, from the next one), its test, and other settings."""
+    """Yields the difference from the best ranked run (for it, from the next one), its test, and other settings."""
     run = field.runs[at]
     other = field.runs[0] if at else field.runs[1]
     label, decimals = field.label(field.main), field.board.decimals
@@ -250,7 +250,7 @@ def _differences(field: Field, at: int) -> Iterator[Block]:
 def _tested(field: Field, row: Row) -> str:
     """Returns the result of a test in words: corrected in the leaderboard's family, and no claim outside it."""
     if row.p is None:
-        return "the paired t-test is undefined, since the difference is the same on every topic"
+        return "the paired t-test is undefined, since the differences do not vary"
     found = field.verdicts.get(frozenset((row.a, row.b)))
     raw = f"paired t-test p {_p(row.p)}"
     if found is None or found.p is None:

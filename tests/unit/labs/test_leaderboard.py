@@ -82,7 +82,8 @@ def test_a_declared_family_counts_if_it_is_larger() -> None:
     assert (plain, wide.family) == (leaderboard(entries, Settings(alpha=0.01)), 10_000)
     letters = [len(set("".join(each.group for each in board.ranked))) for board in (plain, wide)]
     assert letters[0] > letters[1]
-    assert plain.detectable is not None and wide.detectable is not None
+    assert plain.detectable is not None and plain.detectable.median is not None
+    assert wide.detectable is not None and wide.detectable.median is not None
     assert wide.detectable.median > plain.detectable.median
     assert (
         "Holm's correction over a family of 10,000 tests: all pairs of ranked runs and further declared"
@@ -229,6 +230,7 @@ def test_the_smallest_difference_is_that_of_the_corrected_tests() -> None:
         sorted(combinations(entries, 2), key=lambda pair: float(np.std(_difference(*pair)))),
         strict=True,
     ):
+        assert value is not None
         sd = float(np.std(_difference(a, b), ddof=1))
         n, critical = len(TOPICS), float(stats.t.isf(0.05 / 3 / 2, len(TOPICS) - 1))
         power = float(stats.nct.sf(critical, n - 1, value / sd * math.sqrt(n)))
