@@ -106,9 +106,9 @@ class Detectable:
     tests, undetectable : tests whose differences vary, and those that would not detect the largest possible difference.
     """
 
-    low: float | None
-    median: float | None
-    high: float | None
+    low: float | None = None
+    median: float | None = None
+    high: float | None = None
     n_low: int | None = None
     n_high: int | None = None
     tests: int | None = None

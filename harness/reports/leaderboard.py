@@ -25,6 +25,7 @@ EXPECTED = (
     "results, as if unjudged results were relevant as often as judged ones. It tends to be too high, since pools "
     "contain documents that many systems rank high."
 )
+FEW = 10  # topics, or clusters of topics, below which intervals cover too little: bench/results/coverage.md
 MOST_INCOMPLETE = 5  # incomplete runs that are named
 PRIMED = (
     "This is the bias of P@k without removal, with the precision of the first k judged results. This protocol removes "
@@ -192,6 +193,9 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
         f"Means have {percent} t intervals over topics. Since runs share the topics, overlapping intervals "
         "do not imply that two runs do not differ.",
     ]
+    units = board.topics if board.detectable is None else board.detectable.n_low or board.topics
+    if units < FEW:
+        intervals.append(f"Intervals from fewer than {FEW} topics (here {units}) may cover less than {percent}.")
     sentences += [] if board.private else intervals
     if board.detectable is not None:
         sentences.append(_detectable(board, board.detectable))

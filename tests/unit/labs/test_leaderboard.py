@@ -237,6 +237,21 @@ def test_the_smallest_difference_is_that_of_the_corrected_tests() -> None:
         assert power == pytest.approx(0.8, abs=1e-4)
 
 
+def test_no_detectable_difference_exceeds_the_largest_possible_one() -> None:
+    """Two topics count for both runs: the tests have n = 2, whatever the number of topics, and detect nothing."""
+    few = [0.9, 0.2, *[math.nan] * 10]
+    board = leaderboard([entry("a", few), entry("b", [0.1, 0.3, *[math.nan] * 10])])
+    found = board.detectable
+    assert found is not None
+    assert (found.low, found.n_low, found.n_high, found.tests, found.undetectable) == (None, 2, 2, 1, 1)
+    assert (
+        "In MAP′, the 2 topics of the tests detect no difference with a power of 0.8 at alpha 0.05, however large."
+        in (reading(board))
+    )
+    assert "Intervals from fewer than 10 topics (here 2) may cover less than 95%." in reading(board)
+    assert leaderboard_from_json(leaderboard_to_json(board)) == board
+
+
 def _difference(a: Entry, b: Entry) -> Any:  # noqa: ANN401
     return a.scores.column("AP") - b.scores.column("AP")
 
