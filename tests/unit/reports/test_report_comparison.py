@@ -204,8 +204,7 @@ def test_the_tests_are_shown(make: Make) -> None:
     assert len(rows) == 4
     assert table.notes == (
         "The table of means describes the tests.",
-        "Detectable: the least difference found with a power of 0.8, without and with Bonferroni; "
-        "none: not even the largest possible one.",
+        "Detectable: the least difference found with a power of 0.8, without and with Bonferroni.",
     )
 
 
