@@ -238,10 +238,9 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
         )
         for row in comparison.rows
     )
-    power = (
-        f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni; "
-    )
-    power += "none: not even the largest possible one."
+    lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
+    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
+    power += "; none: not even the largest possible one." if lacking else "."
     notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
     return Table("tests", "Tests", _OF_TESTS, rows, notes, row_headers=3)
 
