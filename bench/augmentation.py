@@ -67,8 +67,14 @@ def main() -> None:
                 pairs.append((names[1], names[0]))
     found = evaluate(mini, *runs)
     clusters = mini.collection.clusters()
-    groups = [scores.by_cluster(clusters) for scores in found.scores] if clusters else list(found.scores)
-    tests = compare(groups, pairs=pairs, measures=MEASURES, test="randomization", permutations=PERMUTATIONS)
+    tests = compare(
+        found.scores,
+        pairs=pairs,
+        measures=MEASURES,
+        test="randomization",
+        permutations=PERMUTATIONS,
+        clusters=clusters,
+    )
     table(
         (f"{found.scores[0].n(MEASURES[0])} queries: retriever, documents, queries", *MEASURES),
         [

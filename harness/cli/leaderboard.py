@@ -239,11 +239,12 @@ def _of_lab(
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import unjudged
     from harness.labs.lab import read_lab
-    from harness.labs.leaderboard import MOST_LETTERED, Entry, floor
+    from harness.labs.leaderboard import Entry, floor
     from harness.labs.published import halves, step_of
     from harness.labs.roster import public_names
     from harness.labs.standing import refuse_if_changed
     from harness.labs.submissions import events, from_events, scores_of, stored_run
+    from harness.labs.testing import MOST_LETTERED
     from harness.scoring.protocol import load_protocol
 
     lab = read_lab(folder)

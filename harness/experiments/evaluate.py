@@ -316,7 +316,8 @@ def compare(
 ) -> Comparison:
     """Tests the runs of an evaluation against a baseline, or all pairs.
 
-    Topics that share their `cluster`, if the collection has one, are averaged first; tests are then of clusters.
+    Topics that share their `cluster`, if the collection has one, are dependent: means and differences stay those over
+    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.Row`).
 
     Parameters
     ----------
@@ -346,8 +347,9 @@ def compare(
         hint = "" if baseline is None else "; the baseline is one of them, by its name"
         raise HarnessError(f"compare: expected at least two runs{hint}")
     asked = [str(measure) for measure in parse_measures(several(measures))]
+    collection = evaluation.task.collection
     found = stats.compare(
-        independent(evaluation),
+        evaluation.scores,
         baseline,
         measures=asked or without_diagnostics(evaluation.scores[0].measures),
         alpha=alpha,
@@ -355,12 +357,9 @@ def compare(
         test=test,
         permutations=permutations,
         seed=seed,
+        clusters=collection.clusters(),
     )
-    name = evaluation.task.collection.cluster
-    if not name:
-        return found
-    said = f"{found.correction}; topics that share their {name} are averaged first, n counts such groups"
-    return replace(found, correction=said)
+    return found if not collection.cluster else stats.said_clustered(found, collection.cluster)
 
 
 def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9) -> Reproduction:
@@ -410,12 +409,6 @@ def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9
         persistence=persistence,
         depth=depth,
     )
-
-
-def independent(evaluation: Evaluation) -> Sequence[Scores]:
-    """Returns the scores that are tested: of topics, or means of clusters of topics if the collection has any."""
-    clusters = evaluation.task.collection.clusters()
-    return evaluation.scores if clusters is None else [scores.by_cluster(clusters) for scores in evaluation.scores]
 
 
 def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = None) -> dict[str, Any]:

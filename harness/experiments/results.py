@@ -17,7 +17,7 @@ from harness.collections.same_topics import groups, marks_of
 from harness.errors import HarnessError
 from harness.experiments.experiment import FULL, Cell, Experiment, Labels, said_of
 from harness.experiments.task import Task
-from harness.scoring.compare import Comparison, Row, compare, joined
+from harness.scoring.compare import Comparison, Row, compare, joined, said_clustered
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores, pooled
 
@@ -233,15 +233,14 @@ class Results:
             return None
         return pooled(found) if len(found) > 1 else found[0] if found else None
 
-    def seeds(self, row: Labels, part: str, *, independent: bool = False, partial: bool = False) -> tuple[Scores, ...]:
+    def seeds(self, row: Labels, part: str, *, partial: bool = False) -> tuple[Scores, ...]:
         """Returns the scores of each seed under the row's name; empty unless all seeds have runs on all sets.
 
         Parameters
         ----------
-        independent : average topics that share a cluster, as tests require, if the collection has clusters.
         partial : exclude seeds with a missing run, if at least one seed has all its runs.
         """
-        sets = [self._by_seed(row, name, independent) for name in (self.sets if part == POOLED else (part,))]
+        sets = [self._by_seed(row, name) for name in (self.sets if part == POOLED else (part,))]
         names = list(dict.fromkeys(name for seeds in sets for name in seeds))
         by_name = {name: [seeds.get(name) for seeds in sets] for name in names}
         whole = [[scores for scores in of if scores is not None] for of in by_name.values()]
@@ -257,7 +256,22 @@ class Results:
         of = self.of(row, part)
         return tuple(dict.fromkeys(o.cell.seed for o in of if o.cell.seed and o.scores is None and not o.cell.point))
 
-    def _by_seed(self, row: Labels, part: str, independent: bool) -> dict[str, Scores | None]:
+    def clusters(self, row: Labels, part: str) -> dict[str, str] | None:
+        """Returns topic -> its cluster of dependent topics; None if the topics of a row are independent.
+
+        Where only some of the pooled collections have clusters, a topic of the others is a cluster of its own.
+        """
+        found: dict[str, str] = {}
+        clustered = False
+        for name in self.sets if part == POOLED else (part,):
+            task = next((outcome.task for outcome in self.of(row, name) if outcome.task is not None), None)
+            if task is not None:
+                known = task.collection.clusters()
+                clustered = clustered or known is not None
+                found |= {topic: topic for topic in task.scorer.qrels.topics} | (known or {})
+        return found if clustered else None
+
+    def _by_seed(self, row: Labels, part: str) -> dict[str, Scores | None]:
         """Returns seed -> its scores on one set of topics, or None without a run; a tuned row has one entry."""
         outcomes = self.of(row, part)
         if self.is_tuned(row):
@@ -265,26 +279,21 @@ class Results:
             outcomes = () if chosen is None else (replace(outcomes[0], scores=chosen.scores),)
         found: dict[str, Scores | None] = {}
         for outcome in outcomes:
-            scores, task = outcome.scores, outcome.task
+            scores = outcome.scores
             seed = "" if self.is_tuned(row) else outcome.cell.seed or ""
-            if scores is None or task is None:
-                found[seed] = None
-                continue
-            clusters = task.collection.clusters() if independent else None
-            scores = scores if clusters is None else scores.by_cluster(clusters)
-            found[seed] = replace(scores, run=said_of(row))
+            found[seed] = None if scores is None else replace(scores, run=said_of(row))
         return found
 
-    def scores(self, row: Labels, part: str, *, independent: bool = False, partial: bool = False) -> Scores | None:
+    def scores(self, row: Labels, part: str, *, partial: bool = False) -> Scores | None:
         """Returns the scores of a row, the mean over seeds for each topic; None if a run is missing.
 
         A topic counts only if it counts in every seed, since a protocol may exclude topics that a run does not answer.
 
         Parameters
         ----------
-        independent, partial : see `seeds`.
+        partial : see `seeds`.
         """
-        seeds = self.seeds(row, part, independent=independent, partial=partial)
+        seeds = self.seeds(row, part, partial=partial)
         if not seeds:
             return None
         return replace(seeds[0], values=np.mean([scores.values for scores in seeds], axis=0))
@@ -309,18 +318,21 @@ class Results:
             against = self.experiment.row(self.experiment.baseline_of(at))
             for part in self._tested_parts(row) if against != row else ():
                 try:
-                    sides = [self.scores(side, part, independent=True) for side in (row, against)]
+                    sides = [self.scores(side, part) for side in (row, against)]
                     if None in sides:
                         continue
                     # Rows may use several collections (topics in several languages) with the same judgments; this is
                     # checked.
                     pair = [replace(side, collection=part) for side in sides if side is not None]
-                    made.append((row, against, part, self._compared(pair)))
+                    made.append((row, against, part, self._compared(pair, self.clusters(row, part))))
                 except HarnessError as error:
                     refused.append(f"{part}{': ' if part else ''}{error.lines[0]}")
         if not made:
             return (), None, tuple(dict.fromkeys(refused))
         whole = joined([comparison for *_, comparison in made])
+        tasks = [o.task for row, _, part, _ in made for o in self.of(row, part) if o.task is not None]
+        if clusters := sorted({task.collection.cluster for task in tasks} - {""}):
+            whole = said_clustered(whole, " or ".join(clusters))
         at_rows = [(row, against, part) for row, against, part, comparison in made for _ in comparison.rows]
         tests = tuple(Tested(*at, result) for at, result in zip(at_rows, whole.rows, strict=True))
         return tests, whole, tuple(dict.fromkeys(refused))
@@ -332,7 +344,7 @@ class Results:
         whole = pool is not None and 1 < len(self.experiment.axes[pool]) == len(sets) and not self.unpooled
         return [*sets, POOLED] if whole else sets
 
-    def _compared(self, pair: Sequence[Scores]) -> Comparison:
+    def _compared(self, pair: Sequence[Scores], clusters: Mapping[str, str] | None) -> Comparison:
         return compare(
             pair,
             pairs=[(pair[0].run, pair[1].run)],
@@ -340,6 +352,7 @@ class Results:
             alpha=self.alpha,
             family=self.experiment.tests,
             seed=self.seed,
+            clusters=clusters,
         )
 
     @property

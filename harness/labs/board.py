@@ -97,11 +97,22 @@ class Standing:
 
 @dataclass(frozen=True)
 class Detectable:
-    """Smallest mean differences that the tests detect with power 0.8 at level alpha / family, over all tests."""
+    """Smallest mean differences that the tests detect with power 0.8 at level alpha / family, over all tests.
 
-    low: float
-    median: float
-    high: float
+    Attributes
+    ----------
+    low, median, high : over the tests that detect a possible difference; None without any.
+    n_low, n_high : smallest and largest number of topics (clusters) of the tests.
+    tests, undetectable : tests whose differences vary, and those that would not detect the largest possible difference.
+    """
+
+    low: float | None = None
+    median: float | None = None
+    high: float | None = None
+    n_low: int | None = None
+    n_high: int | None = None
+    tests: int | None = None
+    undetectable: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,10 +123,12 @@ class Leaderboard:
     ----------
     measures : measures shown, without diagnostic ones; main : the measure that ranks and is tested.
     topics : number of topics of the edition.
-    clusters : attribute by which topics are averaged before testing; usually empty.
+    clusters : attribute whose values are clusters of dependent topics; usually empty. Means and tests are over topics.
     grouping : `letters`: ranked runs that share a letter do not differ significantly; `best`: runs that do not differ
         from the best have an a (too many pairs for letters); `none`: nothing was tested, for the reason in `why`.
-    family : number of tests in the correction: all pairs of ranked runs, or the declared number if it is larger.
+    family : number of tests in the correction: all pairs of ranked runs, or the declared number if it is larger; 0 for
+        fewer than two ranked runs.
+    undefined : pairs of ranked runs whose test is undefined: their differences do not vary.
     detectable : None if no test has differences that vary.
     floor : means over `floor_seeds` random orders of the judged documents; empty if unknown.
     private : whether the judgments are private: means are rounded before ranking, and only means, ranks, groups and the
@@ -147,6 +160,7 @@ class Leaderboard:
     detectable: Detectable | None = None
     clusters: str = ""
     why: str = ""
+    undefined: tuple[tuple[str, str], ...] = ()
 
     def columns(self) -> tuple[str, ...]:
         """Returns the column names of `rows`."""

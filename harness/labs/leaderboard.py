@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats
+from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.experiments.redacted import tells
 from harness.experiments.task import Task, judged_pool
 from harness.labs.board import Detectable, Judgments, Leaderboard, Mean, Standing, Ties
+from harness.labs.testing import family_of, ranked_tests, verdict
 from harness.scoring.bootstrap import RankIntervals, places, rank_intervals
 from harness.scoring.compare import (
     TOLERANCE,
@@ -26,9 +27,8 @@ from harness.scoring.compare import (
     common_identity,
     common_measures,
     compact_letters,
-    compare,
 )
-from harness.scoring.intervals import mean_intervals
+from harness.scoring.intervals import mean_intervals, numbered
 from harness.scoring.measures import parse_measure, without_diagnostics
 from harness.scoring.protocol import Protocol
 from harness.scoring.rounding import beyond_step, rounded
@@ -36,7 +36,6 @@ from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle
 
-MOST_LETTERED = 60  # most ranked runs for which every pair is tested
 MOST_LETTERS = 500
 FLOOR_SEEDS = 5
 
@@ -71,7 +70,7 @@ class Settings:
     ----------
     main : measure that ranks; None for the first.
     baseline : name of an entry.
-    family : number of tests to correct for, if it exceeds the pairs of ranked runs.
+    family : number of tests to correct for, if it exceeds the pairs of ranked runs (two or more).
     clusters : topic -> its cluster; None if topics are independent; cluster : name of the clustering attribute.
     floor : scores of random orders of the judged documents; see `floor`.
     private : whether the judgments are private; see `Leaderboard`.
@@ -218,7 +217,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
         main=main,
         topics=len(first.topics),
         grouping=groups.kind,
-        family=_family(len(ranked), how),
+        family=family_of(len(ranked), how.family),
         alpha=how.alpha,
         correction=how.correction,
         confidence=how.confidence,
@@ -233,6 +232,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
         detectable=None if how.private else groups.detectable,
         clusters=how.cluster if how.clusters is not None else "",
         why=groups.why,
+        undefined=groups.undefined,
     )
 
 
@@ -241,12 +241,8 @@ def _aligned(scores: Scores, measure: str) -> Floats:
     return scores.column(measure)[np.argsort(np.array(scores.topics))]
 
 
-def _clusters(scores: Scores, how: Settings) -> list[int] | None:
-    if how.clusters is None:
-        return None
-    names = [how.clusters[topic] for topic in sorted(scores.topics)]
-    number = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    return [number[name] for name in names]
+def _clusters(scores: Scores, how: Settings) -> Index | None:
+    return None if how.clusters is None else numbered([how.clusters[topic] for topic in sorted(scores.topics)])
 
 
 def _rank_intervals(scores: Sequence[Scores], main: str, how: Settings) -> RankIntervals:
@@ -302,6 +298,7 @@ class _Groups:
     letters: Mapping[str, str] = field(default_factory=dict)
     detectable: Detectable | None = None
     why: str = ""
+    undefined: tuple[tuple[str, str], ...] = ()
 
 
 def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -> _Groups:
@@ -312,59 +309,39 @@ def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -
     """
     if how.untested:
         return _Groups("none", why=how.untested)
-    tested = scores if how.clusters is None else [each.by_cluster(how.clusters) for each in scores]
+    made, why = ranked_tests(scores, main, alpha=how.alpha, declared=how.family, clusters=how.clusters)
+    if made is None:
+        return _Groups("none", why=why)
     names = [each.run for each in scores]
-    if len(tested) < 2:
-        return _Groups("none", why="there is only one ranked run" if tested else "no run is ranked")
-    counted = np.stack([~np.isnan(_aligned(each, main)) for each in tested])
-    if _least_common(counted) < 2:
-        return _Groups("none", why="some runs have fewer than two topics in common")
-    letters = len(names) <= MOST_LETTERED
-    comparison = compare(
-        tested,
-        baseline=None if letters else names[0],
-        measures=[main],
-        alpha=how.alpha,
-        family=_family(len(names), how),
-        permutations=1,  # the randomization test is not used here
-        seed=how.seed,
-    )
-    different = _different(comparison, how.correction)
+    different = [(row.a, row.b) for row in made.rows if verdict(row, how.correction).significant]
+    undefined = () if how.private else tuple((row.a, row.b) for row in made.rows if row.p is None)
     if how.private:
         shown = dict(zip(names, means.tolist(), strict=True))
         different = [(a, b) for a, b in different if beyond_step(shown[a], shown[b], how.step_of_means)]
-    found = compact_letters(names, different, MOST_LETTERS) if letters else {}
+    found = compact_letters(names, different, MOST_LETTERS) if made.baseline is None else {}
     if found:
-        return _Groups("letters", found, _detectable(comparison, how))
+        return _Groups("letters", found, _detectable(made, how), undefined=undefined)
     apart = {run for pair in different if names[0] in pair for run in pair if run != names[0]}
-    return _Groups("best", {name: "a" for name in names if name not in apart}, _detectable(comparison, how))
-
-
-def _family(runs: int, how: Settings) -> int:
-    """Returns the number of tests to correct for.
-
-    All pairs count even if only those with the best run are tested, since the same scores selected the best run.
-    """
-    return max(how.family or 0, math.comb(runs, 2))
-
-
-def _least_common(counted: Bools) -> float:
-    """Returns the smallest number of topics that count for both runs of a pair."""
-    both = counted.astype(np.float32) @ counted.T.astype(np.float32)
-    return float(both.min())
-
-
-def _different(comparison: Comparison, correction: Correction) -> list[tuple[str, str]]:
-    name = "significant" if correction == "none" else f"significant_{correction}"
-    return [(row.a, row.b) for row in comparison.rows if getattr(row, name)]
+    alike = {name: "a" for name in names if name not in apart}
+    return _Groups("best", alike, _detectable(made, how), undefined=undefined)
 
 
 def _detectable(comparison: Comparison, how: Settings) -> Detectable | None:
     name = "detectable" if how.correction == "none" else "detectable_corrected"
-    found = [value for row in comparison.rows if (value := getattr(row, name)) is not None]
-    if not found:
+    vary = [row for row in comparison.rows if row.sd]
+    found = [value for row in vary if (value := getattr(row, name)) is not None]
+    if not vary:
         return None
-    return Detectable(min(found), statistics.median(found), max(found))
+    n = [row.n for row in vary]
+    return Detectable(
+        min(found, default=None),
+        statistics.median(found) if found else None,
+        max(found, default=None),
+        min(n),
+        max(n),
+        len(vary),
+        len(vary) - len(found),
+    )
 
 
 def _judgments(scores: Scores) -> Judgments | None:

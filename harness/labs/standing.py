@@ -1,4 +1,4 @@
-"""Comparison of a submission with the baseline, the best run so far and its team's earlier runs."""
+"""Comparison of a submission with the baseline, the best ranked run and its team's earlier runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.errors import HarnessError, counted
+from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
 from harness.labs.published import step_of
 from harness.labs.submissions import Submission, baseline_of, scores_of
+from harness.labs.testing import Verdict, corrected_for, family_of, ranked_tests, verdicts
 from harness.scoring import compare as stats
 from harness.scoring.bootstrap import places
 from harness.scoring.rounding import beyond_step
@@ -29,14 +30,15 @@ class Against:
     Attributes
     ----------
     name : of the other submission.
-    roles : roles of the other submission: `baseline`, `best so far`, `earlier run`, or several of them.
+    roles : roles of the other submission: `baseline`, `best ranked run`, `earlier run`, or several of them.
     mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
         private.
-    p : corrected p; None if undefined or private.
-    significant : whether the corrected p is below the lab's alpha; None if undefined or not shown: because of the
-        ladder, or because the judgments are private and the shown means differ by at most one step. With private
-        judgments an undefined test is not significant.
+    p : p of the paired t-test, by the leaderboard's correction if `corrected`; None if undefined or private.
+    significant : whether the corrected p is below the lab's alpha; None if undefined, not corrected, or not shown:
+        because of the ladder, or because the judgments are private and the shown means differ by at most one step. With
+        private judgments an undefined test is not significant.
     shown : whether a test of the two runs may be shown.
+    corrected : whether the pair is in the leaderboard's family: both runs are ranked. Else nothing is claimed.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Against:
     p: float | None
     significant: bool | None
     shown: bool = True
+    corrected: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def standing(
     found: Sequence[Submission],
     topics: frozenset[str] | None = None,
 ) -> Standing:
-    """Ranks a submission and compares it with the baseline, the best run so far and its team's earlier runs.
+    """Ranks a submission and compares it with the baseline, the best ranked run and its team's earlier runs.
 
     Parameters
     ----------
@@ -99,40 +102,66 @@ def standing(
     beside = _ranked_beside(lab, submission, found)
     rank = int(places(np.array([each.means[measure] for each in (submission, *beside)]))[0])
     roles, omitted = _others(lab, submission, measure, found)
+    ranked = submission.primary or submission.name == lab.baseline
     rows: tuple[Against, ...] = ()
     tests = ""
     others = [found[place] for place in roles]
     if lab.ladder:  # a test of exact scores would tell what the ladder does not show
-        rows = tuple(_against(lab, submission, other, roles[other.place], None, measure, lab.step) for other in others)
-    elif others:
-        named = [replace(scores_of(lab, each), run=each.title) for each in others]
-        with lab.guarded():
-            clusters = bench.collection.clusters()
-            all_scores = [replace(scores, run=submission.title), *named]
-            if topics is not None:
-                all_scores = [each.select(topics) for each in all_scores]
-            step = step_of(lab, all_scores[0]) if lab.private else 0.0
-            if clusters is not None:
-                all_scores = [each.by_cluster(clusters) for each in all_scores]
-            compared = stats.compare(
-                all_scores,
-                pairs=[(submission.title, each.title) for each in others],
-                measures=[measure],
-                alpha=lab.alpha,
-                family=max(lab.family or 0, len(others)),
-                permutations=1,  # the randomization test is not shown
-            )
         rows = tuple(
-            _against(lab, submission, other, roles[other.place], row, measure, step)
-            for other, row in zip(others, compared.rows, strict=True)
+            _against(lab, submission, other, roles[other.place], None, None, measure, lab.step) for other in others
         )
-        family = counted(compared.family, "test")
-        tests = f"paired t-test, {_CORRECTIONS[lab.correction]} over {family}, alpha {lab.alpha:g}"
-    ranked = submission.primary or submission.name == lab.baseline
+    elif others:
+        clusters, unread = bench.collection.clusters(), False
+        in_order = sorted((submission, *beside), key=lambda each: (-_or(each.means[measure]), each.title))
+        family = in_order if ranked and {each.place for each in others} & {each.place for each in beside} else []
+        known = {each.place: scores_of(lab, each) for each in others}
+        known[submission.place] = scores
+        try:
+            known |= {each.place: scores_of(lab, each) for each in family if each.place not in known}
+        except HarnessError:  # the comparisons of this submission do not depend on the files of all other teams
+            family, unread = [], True
+        titles = {each.place: each.title for each in (submission, *others, *family)}
+        known = {place: replace(each, run=titles[place]) for place, each in known.items() if place in titles}
+        with lab.guarded():
+            if topics is not None:
+                known = {place: each.select(topics) for place, each in known.items()}
+            step = step_of(lab, known[submission.place]) if lab.private else 0.0
+            alone = [
+                stats.compare(
+                    [known[submission.place], known[each.place]],
+                    measures=[measure],
+                    alpha=lab.alpha,
+                    permutations=1,  # the randomization test is not shown
+                    clusters=clusters,
+                ).rows[0]
+                for each in others
+            ]
+            made, _ = ranked_tests(
+                [known[each.place] for each in family], measure, alpha=lab.alpha, declared=lab.family, clusters=clusters
+            )
+        found_of = verdicts(made, lab.correction)
+        results = [found_of.get(frozenset((submission.title, each.title))) for each in others]
+        rows = tuple(
+            _against(lab, submission, other, roles[other.place], row, result, measure, step)
+            for other, row, result in zip(others, alone, results, strict=True)
+        )
+        tests = _tests(lab, rows, family_of(len(family), lab.family), unread=unread)
     return Standing(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 
 
-_CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "not corrected"}
+def _or(mean: float) -> float:
+    return -math.inf if math.isnan(mean) else mean
+
+
+def _tests(lab: Lab, rows: Sequence[Against], family: int, *, unread: bool) -> str:
+    """Returns tests and correction in words, and against which runs no p is corrected."""
+    if unread:
+        return "paired t-test, not corrected: scores of other ranked runs cannot be read"
+    alone = [row.name for row in rows if not row.corrected]
+    if len(alone) == len(rows):
+        return "paired t-test, not corrected: no two of these runs are ranked"
+    said = f"paired t-test, {corrected_for(lab.correction, family)}, alpha {lab.alpha:g}"
+    return f"{said}; not corrected, since not ranked: {', '.join(alone)}" if alone else said
 
 
 def _ranked_beside(lab: Lab, submission: Submission, found: Sequence[Submission]) -> list[Submission]:
@@ -153,12 +182,13 @@ def _others(
     roles: dict[int, tuple[str, ...]] = {}
     known = [each for each in found if each.place != submission.place and not (each.withdrawn or each.disqualified)]
     baseline = baseline_of(lab, known)
-    ranked = [each for each in known if each.current and not math.isnan(each.means[measure])]
+    ranked = [each for each in known if each.current and (each.primary or each.name == lab.baseline)]
+    ranked = [each for each in ranked if not math.isnan(each.means[measure])]
     best = max(ranked, key=lambda each: (each.means[measure], -each.place), default=None)
     earlier = [each for each in reversed(known) if each.team == submission.team]
     for role, others in (
         ("baseline", [baseline]),
-        ("best so far", [best]),
+        ("best ranked run", [best]),
         ("earlier run", earlier[:MOST_EARLIER]),
     ):
         for other in others:
@@ -173,25 +203,31 @@ def _against(
     other: Submission,
     roles: tuple[str, ...],
     row: stats.Row | None,
+    result: Verdict | None,
     measure: str,
     step: float,
 ) -> Against:
-    """Returns the comparison with another submission; `row` is their test, None if it is not shown."""
+    """Returns the comparison with another submission.
+
+    Parameters
+    ----------
+    row : their test; None if it is not shown.
+    result : the corrected test; None if it is outside the leaderboard's family.
+    """
     mine, theirs = submission.means[measure], other.means[measure]
     difference = round(mine - theirs, 9)
     if row is None:
         return Against(other.title, roles, theirs, difference, None, None, shown=False)
-    p, significant = {
-        "none": (row.p, row.significant),
-        "bonferroni": (row.p_bonferroni, row.significant_bonferroni),
-        "holm": (row.p_holm, row.significant_holm),
-    }[lab.correction]
+    p, significant = (row.p, None) if result is None else (result.p, result.significant)
     if lab.private:
         # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
         # significant between runs whose means hardly differ, and an undefined one: all topics differ by the same.
-        told = beyond_step(mine, theirs, step)
-        return Against(other.title, roles, theirs, difference, None, bool(significant) if told else None, shown=told)
-    return Against(other.title, roles, theirs, row.difference, p, significant)
+        told = result is not None and beyond_step(mine, theirs, step)
+        significant = bool(significant) if told else None
+        return Against(
+            other.title, roles, theirs, difference, None, significant, shown=told, corrected=result is not None
+        )
+    return Against(other.title, roles, theirs, row.difference, p, significant, corrected=result is not None)
 
 
 def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> None:

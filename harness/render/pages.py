@@ -224,8 +224,10 @@ class Pairs:
     topics : (id, title, page).
     measures : labels of the measures.
     values : measure -> run -> topic; NaN where a topic does not count.
-    clusters : cluster of each topic, by which values are averaged before testing; empty if topics are independent.
-    family : number of tests of Bonferroni's correction; alpha : level.
+    clusters : cluster of each topic; empty if topics are independent.
+    tests : (index of a run, index of a later run, corrected p, whether it is significant) of the pairs whose p in the
+        first measure is corrected; both None if the test is undefined. No other p is corrected.
+    correction : the correction in words; alpha : level.
     first : indices of the two runs that are compared at first.
     """
 
@@ -234,7 +236,8 @@ class Pairs:
     measures: tuple[str, ...]
     values: tuple[tuple[tuple[float, ...], ...], ...]
     clusters: tuple[int, ...] = ()
-    family: int = 1
+    tests: tuple[tuple[int, int, float | None, bool | None], ...] = ()
+    correction: str = ""
     alpha: float = 0.05
     first: tuple[int, int] = (0, 1)
 

@@ -269,7 +269,8 @@ def _pairs(block: Pairs, path: str) -> dict[str, Any]:
             for measure in block.values
         ],
         "clusters": list(block.clusters),
-        "family": block.family,
+        "tests": block.tests,
+        "correction": block.correction,
         "alpha": block.alpha,
         "first": list(block.first),
     }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from harness.errors import counted
-from harness.experiments.evaluate import Evaluation, compare, independent, inputs
+from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.io.arguments import checked_arguments
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
@@ -24,6 +24,7 @@ from harness.reports.parts import (
     provenance_section,
     shown_drawn_p,
     shown_p,
+    undefined_sentence,
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
@@ -237,8 +238,10 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
         )
         for row in comparison.rows
     )
-    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni."
-    notes = (f"{comparison.correction}.", *([power] if any(row.detectable for row in comparison.rows) else []))
+    lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
+    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
+    power += "; none: not even the largest possible one." if lacking else "."
+    notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
     return Table("tests", "Tests", _OF_TESTS, rows, notes, row_headers=3)
 
 
@@ -273,9 +276,10 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in independent(evaluation)]
+    of = evaluation.task.collection.clusters() or {topic: topic for topic in first.topics}
+    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in evaluation.scores]
     answered = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
-    if any(len(a & b) < 2 for a, b in combinations(answered, 2)):
+    if any(len({of[topic] for topic in a & b}) < 2 for a, b in combinations(answered, 2)):
         return None
     pairs = _all_pairs(evaluation, measure, comparison)
     letters = groups_not_different(pairs, measure, "bonferroni")
@@ -285,6 +289,8 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
     )
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
+    undefined = undefined_sentence([(r.a, r.b) for r in pairs.rows if r.measure == measure and r.p_bonferroni is None])
+    note += f" {undefined}" if undefined else ""
     if comparison is not None and pairs.family > comparison.family:
         more = pairs.family - comparison.family
         note += (

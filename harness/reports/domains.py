@@ -40,7 +40,7 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
         for row, part, ends in zip(cells, parts, zip(low.tolist(), high.tolist(), strict=True), strict=True):
             shown = [parse_measure(measure).of_mean(end, part.n(measure)) for end in ends]
             row += [number_cell(part.aggregate(measure), 3), interval_cell(shown[0], shown[1])]
-    note = f"Percentile bootstrap over topics, {RESAMPLES:,} resamples. Domains overlap. Not tested."
+    note = f"Bootstrap over topics with expanded percentiles, {RESAMPLES:,} resamples. Domains overlap. Not tested."
     table = Table("domains", f"{label} by domain", tuple(columns), tuple(map(tuple, cells)), (note,))
     return Section("Domains", (table,))
 

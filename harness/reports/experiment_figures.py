@@ -13,7 +13,7 @@ from harness.experiments.results import Results
 from harness.render import figures
 from harness.render.model import Figure
 from harness.reports.experiment_parts import label_of
-from harness.scoring.intervals import mean_intervals
+from harness.scoring.intervals import mean_intervals, numbered
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores
 
@@ -46,11 +46,13 @@ def means_figure(results: Results) -> Figure | None:
 
 
 def _interval(results: Results, row: Labels, part: str, measure: str) -> tuple[float, float]:
-    """Returns the t interval of a row's mean over topics, or over clusters of topics if the collection has clusters."""
-    scores = results.scores(row, part, independent=True, partial=True)
+    """Returns the t interval of a row's mean over topics."""
+    scores = results.scores(row, part, partial=True)
     if scores is None:
         return math.nan, math.nan
-    low, high = mean_intervals(np.asarray(scores.column(measure))[None, :], confidence=CONFIDENCE)
+    clusters = results.clusters(row, part)
+    of = None if clusters is None else numbered([clusters[topic] for topic in scores.topics])
+    low, high = mean_intervals(np.asarray(scores.column(measure))[None, :], of, CONFIDENCE)
     whole, n = parse_measure(measure), scores.n(measure)
     return whole.of_mean(float(low[0]), n), whole.of_mean(float(high[0]), n)
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from harness.errors import counted
-from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
+from harness.labs.board import Detectable, Leaderboard, Mean, Standing, leaderboard_to_json
+from harness.labs.testing import CORRECTIONS
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
 from harness.render.write import Report
-from harness.reports.parts import protocol_text, provenance_section
+from harness.reports.parts import protocol_text, provenance_section, undefined_sentence
 from harness.scoring.measures import decimals
 from harness.store.provenance import Provenance
 
@@ -24,6 +25,7 @@ EXPECTED = (
     "results, as if unjudged results were relevant as often as judged ones. It tends to be too high, since pools "
     "contain documents that many systems rank high."
 )
+FEW = 10  # topics, or clusters of topics, below which intervals cover too little: bench/results/coverage.md
 MOST_INCOMPLETE = 5  # incomplete runs that are named
 PRIMED = (
     "This is the bias of P@k without removal, with the precision of the first k judged results. This protocol removes "
@@ -80,7 +82,7 @@ def said_of(board: Leaderboard) -> str:
 
 
 def headline(board: Leaderboard) -> str:
-    """Returns the main result in one line."""
+    """Returns the main result in one line: the best ranked run, what the tests say of it, and a higher unranked one."""
     where = f"{board.collection} (edition {board.edition}, {board.topics} topics, protocol {board.protocol.name})"
     if not board.ranked:
         runs = counted(len(board.others), "run")
@@ -88,12 +90,42 @@ def headline(board: Leaderboard) -> str:
     best, runs = board.ranked[0], counted(len(board.ranked), "run")
     value = best.mean(board.main).value
     shown = "n/a" if value is None else f"{value:.{board.decimals}f}"
-    said = f"{runs} on {where}: best {board.protocol.label(board.main)} {shown} by {best.name}"
-    if board.grouping == "none":
-        return said
+    of_ranked = "" if value is None or not (higher := higher_unranked(board, board.main)) else " of the ranked runs"
+    said = f"{runs} on {where}: best {board.protocol.label(board.main)}{of_ranked} {shown} by {best.name}"
+    if board.grouping != "none":
+        said += f", which {_of_the_best(board)}"
+    if of_ranked:
+        top = f"{higher[0].mean(board.main).value or 0.0:.{board.decimals}f}"
+        name, number = higher[0].name, len(higher)
+        above = f"{name} is higher, {top}" if number == 1 else f"{number:,} runs are higher, up to {top} by {name}"
+        said += f"; {above}, but not ranked"
+    return said
+
+
+def _of_the_best(board: Leaderboard) -> str:
+    """Returns what the tests of the best ranked run with all others say."""
+    best = board.ranked[0].name
+    undefined = len({run for pair in board.undefined if best in pair for run in pair} - {best})
     alike = len(like_the_best(board)) - 1
-    others = f"{alike} other{'s' if alike > 1 else ''}" if alike else "all others"
-    return f"{said}, which {'does not differ significantly from' if alike else 'differs significantly from'} {others}"
+    apart = len(board.ranked) - 1 - alike - undefined
+    said = []
+    if alike:
+        said.append(f"does not differ significantly from {counted(alike, 'other')}")
+    elif apart:
+        said.append(f"differs significantly from {'all others' if not undefined else counted(apart, 'other')}")
+    if undefined:
+        said.append(f"has no defined test against {counted(undefined, 'other')}")
+    return " and ".join(said)
+
+
+def higher_unranked(board: Leaderboard, measure: str) -> tuple[Standing, ...]:
+    """Returns the runs that are not ranked and have a higher mean than every ranked run, the highest first."""
+    known = [value for each in board.ranked if (value := each.mean(measure).value) is not None]
+    if not known:
+        return ()
+    found = [(each, each.mean(measure).value) for each in board.others]
+    above = [(each, value) for each, value in found if value is not None and value > max(known)]
+    return tuple(each for each, _ in sorted(above, key=lambda pair: (-pair[1], pair[0].name)))
 
 
 def _letters(group: str) -> list[str]:
@@ -108,12 +140,11 @@ def _letters(group: str) -> list[str]:
 
 
 def like_the_best(board: Leaderboard) -> set[str]:
-    """Returns the best run and those that share a letter with it: they do not differ significantly.
-
-    None without ranked runs.
-    """
+    """Returns the best run and those that do not differ significantly from it by a defined test; none without tests."""
     letters = set(_letters(board.ranked[0].group)) if board.ranked else set()
-    return {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
+    undefined = {run for pair in board.undefined if board.ranked[0].name in pair for run in pair}
+    alike = {each.name for each in board.ranked if not letters.isdisjoint(_letters(each.group))}
+    return alike - undefined | {each.name for each in board.ranked[:1] if letters}
 
 
 def incomplete(board: Leaderboard) -> tuple[str, ...]:
@@ -137,42 +168,37 @@ def incomplete(board: Leaderboard) -> tuple[str, ...]:
 def reading(board: Leaderboard) -> tuple[str, ...]:
     """Returns how to read ranks, groups and intervals, a sentence or two each."""
     label, percent = board.protocol.label(board.main), f"{board.confidence * 100:g}%"
-    how = "without correction" if board.correction == "none" else f"{board.correction.capitalize()}'s correction"
+    how = CORRECTIONS[board.correction]
     family = f"two-sided paired t-tests of {label}, alpha {board.alpha:g}, {how} over a family of {board.family:,} "
     number = math.comb(len(board.ranked), 2)
     family += f"test{'s' if board.family > 1 else ''}: all pairs of ranked runs"
     family += " and further declared tests" if board.family > number else ""
     near = ", or their rounded means differ by at most one step" if board.private else ""
+    near += ", or their test is undefined" if board.undefined else ""
     groups = {
         "letters": f"Runs that share a letter do not differ significantly{near}: {family}.",
         "best": f"Runs with an a do not differ significantly from the best{near}: {family}, of which only those "
         "with the best run are made (there are too many runs for letters).",
     }.get(board.grouping, f"Nothing was tested: {board.why}.")
-    clusters = f", {board.clusters} by {board.clusters}" if board.clusters else ""
-    tested = f" Topics that share their {board.clusters} are averaged before testing." if clusters else ""
-    drawn = "groups of topics" if clusters else "topics"
-    sentences = [f"Runs are ranked by {label}; equal means share a rank.", f"{groups}{tested}"]
+    sentences = [f"Runs are ranked by {label}; equal means share a rank.", groups]
+    sentences += [undefined_sentence(board.undefined)] if board.undefined else []
+    sentences += [f"{clustered_sentence(board.clusters)}"] if board.clusters else []
+    drawn = f"topics, those of one {board.clusters} together" if board.clusters else "topics"
     ranks = (
-        f"The interval of a rank covers {percent} of {board.resamples:,} bootstrap resamples of the {drawn} "
-        f"(percentile bootstrap, seed {board.seed}); each resample ranks all runs."
+        f"The interval of a rank is a {percent} interval from {board.resamples:,} bootstrap resamples of the {drawn} "
+        f"(seed {board.seed}); each resample ranks all runs, and the percentiles are expanded for the number of topics."
     )
     intervals = [
         *([ranks] if board.ranked else []),
-        f"Means have {percent} t intervals over topics{clusters}. Since runs share the topics, overlapping intervals "
+        f"Means have {percent} t intervals over topics. Since runs share the topics, overlapping intervals "
         "do not imply that two runs do not differ.",
     ]
+    units = board.topics if board.detectable is None else board.detectable.n_low or board.topics
+    if units < FEW:
+        intervals.append(f"Intervals from fewer than {FEW} topics (here {units}) may cover less than {percent}.")
     sentences += [] if board.private else intervals
     if board.detectable is not None:
-        one, low, high = (
-            f"{value:.3f}" for value in (board.detectable.median, board.detectable.low, board.detectable.high)
-        )
-        corrected = board.correction != "none" and board.family > 1
-        level = f"{board.alpha:g} / {board.family:,}" if corrected else f"{board.alpha:g}"
-        spread = f" (median over the pairs tested, from {low} to {high})" if number > 1 else ""
-        sentences.append(
-            f"The smallest difference in {label} that the {board.topics} topics can detect with a power of 0.8 at "
-            f"alpha {level}: {one}{spread}."
-        )
+        sentences.append(_detectable(board, board.detectable))
     if board.floor:
         sentences.append(
             f"The random floor is the mean over {board.floor_seeds} random orders of each topic's judged documents. "
@@ -180,6 +206,34 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
             "few judged documents, above all by a measure without a cutoff."
         )
     return tuple(sentences)
+
+
+def clustered_sentence(cluster: str) -> str:
+    """Returns how means and tests treat topics that share a value of the attribute."""
+    return (
+        f"Means, differences, intervals and tests are of the mean over topics. Topics that share their {cluster} are "
+        f"dependent, which cluster-robust errors allow for (CR2); the n of a test counts values of {cluster}."
+    )
+
+
+def _detectable(board: Leaderboard, found: Detectable) -> str:
+    """Returns the smallest difference that the tests detect, with the number of topics of the tests."""
+    label = board.protocol.label(board.main)
+    corrected = board.correction != "none" and board.family > 1
+    level = f"{board.alpha:g} / {board.family:,}" if corrected else f"{board.alpha:g}"
+    n = [board.topics] if found.n_low is None or found.n_high is None else sorted({found.n_low, found.n_high})
+    units = f"groups of topics ({board.clusters})" if board.clusters else "topics"
+    power = f"with a power of 0.8 at alpha {level}"
+    of_tests = f"the {' to '.join(map(str, n))} {units} of the tests"
+    if found.low is None or found.median is None or found.high is None:
+        return f"In {label}, {of_tests} detect no difference {power}, however large."
+    spread = (
+        f" (median over the pairs tested, from {found.low:.3f} to {found.high:.3f})" if found.low < found.high else ""
+    )
+    said = f"The smallest difference in {label} that {of_tests} can detect {power}: {found.median:.3f}{spread}"
+    if found.undetectable:
+        said += f"; {found.undetectable:,} of {found.tests:,} tests detect none, however large"
+    return f"{said}."
 
 
 def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> Cell:

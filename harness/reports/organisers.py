@@ -12,7 +12,7 @@ import numpy as np
 from harness.data.columns import Floats
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted
-from harness.experiments.evaluate import Evaluation, compare, independent, inputs
+from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
 from harness.render.write import Report
@@ -214,7 +214,8 @@ def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label
 
 
 def _systems_section(evaluation: Evaluation, alpha: float, label: Label) -> tuple[Section, dict[str, Anova]]:
-    scores = independent(evaluation)
+    clusters = evaluation.task.collection.clusters()
+    scores = [each if clusters is None else each.by_cluster(clusters, weighted=True) for each in evaluation.scores]
     names = [each.run for each in scores]
     measures = without_diagnostics(scores[0].measures)
     found = {label(measure): anova(values_of(scores, measure), names, alpha) for measure in measures}

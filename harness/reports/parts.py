@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.data.topics import Topic
+from harness.errors import counted
 from harness.render.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
 from harness.scoring.compare import Row
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
+
+MOST_UNDEFINED = 5  # pairs of runs without a defined test that are named
 
 
 def shown_p(value: float | None) -> Cell:
@@ -32,10 +35,23 @@ DETECTABLE = Column("detectable / Bonferroni", parts=("detectable", "detectable,
 
 def detectable_cell(row: Row) -> Cell:
     """Returns the least difference that a test finds, at its own level and at that of Bonferroni's correction."""
-    if row.detectable is None or row.detectable_corrected is None:
+    if not row.sd:
         return Cell("n/a")
-    values = (row.detectable, row.detectable_corrected)
-    return Cell(" / ".join(f"{value:.3f}" for value in values), values=values)
+    found = (row.detectable, row.detectable_corrected)
+    values = tuple(math.nan if value is None else value for value in found)
+    return Cell(" / ".join("none" if value is None else f"{value:.3f}" for value in found), values=values)
+
+
+def undefined_sentence(pairs: Sequence[tuple[str, str]]) -> str:
+    """Returns a sentence on pairs of runs without a defined test; empty without any."""
+    if not pairs:
+        return ""
+    named = "; ".join(f"{a} and {b}" for a, b in pairs[:MOST_UNDEFINED])
+    more = f"; and {len(pairs) - MOST_UNDEFINED:,} more pairs" if len(pairs) > MOST_UNDEFINED else ""
+    return (
+        f"The t-test is undefined, so that nothing is known about significance, for {counted(len(pairs), 'pair')} of "
+        f"runs whose differences do not vary: {named}{more}."
+    )
 
 
 def protocol_text(protocol: Protocol) -> Text:

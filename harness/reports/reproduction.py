@@ -105,7 +105,11 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
     if based:
         columns += [Column(name, kind="number") for name in ("original baseline", "new baseline")]
         columns += [Column(name, kind="number") for name in ("effect ratio", "delta RI")]
-    test = "paired t-test" if found.paired else "t-test of independent samples, one variance"
+    test = (
+        "paired t-test"
+        if found.paired
+        else "t-test of independent samples, one variance (Welch's if topics are clustered)"
+    )
     notes = [f"p: two-sided {test}, not corrected; a large p does not prove equality."]
     if found.paired:
         notes.append(

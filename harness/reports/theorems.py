@@ -41,15 +41,18 @@ def groups(results: Results) -> Section | None:
     """Returns the means of each group of queries, for the finished rows, where topics have groups."""
     blocks: list[Block] = []
     for part in results.sets:
-        there = [(row, scores) for row in results.rows if (scores := results.scores(row, part, independent=True))]
+        there = [(row, scores) for row in results.rows if (scores := results.scores(row, part))]
         task = next((outcome.task for row, _ in there for outcome in results.of(row, part)), None)
         clusters = None if task is None else task.collection.clusters()
-        if task is None or clusters is None or not 2 <= len(there[0][1].topics) <= MOST_GROUPS:
+        if task is None or clusters is None:
+            continue
+        grouped = [scores.by_cluster(clusters) for _, scores in there]
+        if not 2 <= len(grouped[0].topics) <= MOST_GROUPS:
             continue
         measure = results.experiment.measures[0]
         n = Counter(clusters[topic] for topic in task.scorer.qrels.topics)
-        label = there[0][1].protocol.label(measure)
-        blocks.append(by_group([scores for _, scores in there], n, measure, label, task.collection.cluster))
+        label = grouped[0].protocol.label(measure)
+        blocks.append(by_group(grouped, n, measure, label, task.collection.cluster))
     return Section("By group of queries", tuple(blocks)) if blocks else None
 
 

@@ -11,7 +11,6 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
 from itertools import combinations, product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -22,6 +21,8 @@ from harness.data.frames import frame
 from harness.errors import HarnessError, suggestion
 from harness.io.console import track
 from harness.io.display import table_html
+from harness.scoring.intervals import detectable_shift, mean_errors, numbered, paired_t
+from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import check_flips, child_seed, flips_for, sign_flips
 from harness.scoring.scores import Scores
@@ -29,6 +30,9 @@ from harness.scoring.scores import Scores
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+CLUSTERED = (
+    "means are over topics; those that share their {0} are dependent: errors are cluster-robust, n counts by {0}"
+)
 Test = Literal["t", "randomization"]
 Correction = Literal["none", "bonferroni", "holm"]
 Pairs = Sequence[tuple[str, str]]
@@ -42,21 +46,24 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Row:
-    """One measure of run `a` against run `b`, over the `n` topics that count for both.
+    """One measure of run `a` against run `b`, over the topics that count for both.
 
     Attributes
     ----------
-    n_a, n_b : topics that count for each run; `mean_a` and `mean_b` are over the `n` common ones.
+    n, n_a, n_b : topics that count for both and for each run; of clustered topics, the clusters with such topics.
+    mean_a, mean_b : means over the topics that count for both, also if topics are clustered.
     difference, ci_low, ci_high : mean of a - b over topics and its t interval (level: the comparison's `confidence`).
-    sd : standard deviation of the differences (ddof 1); exactly 0 where they are constant.
+    sd : standard deviation of the differences (ddof 1); of clustered topics, sqrt(n) times the standard error of the
+        mean (`harness.scoring.intervals.mean_errors`). Exactly 0 where the differences are constant.
     effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
     t, p : two-sided paired t-test. None (undefined) where sd is 0 and the difference is not.
     p_randomization : two-sided paired sign-flip test; always defined.
     p_randomization_error : its Monte Carlo standard error; None where all sign flips were enumerated (p is exact).
     p_bonferroni, p_holm : corrections of the p of the comparison's `test`.
-    wins, ties, losses : topics where a is better than, equal to (within 1e-12), worse than b.
-    detectable, detectable_corrected : the smallest absolute mean difference that the t-test over n topics with this sd
-        finds with the comparison's `power`, at alpha and at alpha / family. None where sd is 0.
+    wins, ties, losses : topics (clusters: means) where a is better than, equal to (within 1e-12), worse than b.
+    detectable, detectable_corrected : the smallest absolute mean difference that this t-test, with this sd and n, finds
+        with the comparison's `power`, at alpha and at alpha / family. None where sd is 0, and where it would be larger
+        than any difference in the measure.
     significant, significant_bonferroni, significant_holm : p < alpha; None where p is undefined.
     """
 
@@ -145,6 +152,7 @@ def compare(
     seed: int = 0,
     power: float = 0.8,
     confidence: float = 0.95,
+    clusters: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Tests the runs against a baseline, in given pairs, or (by default) all against all.
 
@@ -155,9 +163,11 @@ def compare(
     test : test whose p is corrected and decides significance.
     permutations : sign flips drawn per row; if the non-zero differences have no more sign flips, all are enumerated.
         None: 10,000, and for the randomization test as many as a corrected p of alpha needs, 10 x family / alpha.
+    clusters : topic -> its cluster of dependent topics; None if topics are independent. Means stay those over topics;
+        errors are cluster-robust, and the randomization test flips the signs of whole clusters.
 
-    Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a
-    pair with fewer than two common topics, an option out of its range, too few permutations for any significance.
+    Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a pair
+    with fewer than two common topics (clusters), an option out of its range, too few permutations for any significance.
     """
     identity = common_identity(scores)
     runs = {score.run: score for score in scores}
@@ -182,7 +192,7 @@ def compare(
     _check_options(plan, count)
     counted = {(run, measure): _counted(score, measure) for run, score in runs.items() for measure in used}
     tests = track([*product(tested, used)], "significance tests")
-    rows = [_row(plan, a, b, measure, counted[a, measure], counted[b, measure]) for (a, b), measure in tests]
+    rows = [_row(plan, a, b, measure, counted[a, measure], counted[b, measure], clusters) for (a, b), measure in tests]
     return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
 
 
@@ -274,30 +284,56 @@ def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) ->
 
 
 def _row(
-    plan: Comparison, a: str, b: str, measure: str, counted_a: Mapping[str, float], counted_b: Mapping[str, float]
+    plan: Comparison,
+    a: str,
+    b: str,
+    measure: str,
+    counted_a: Mapping[str, float],
+    counted_b: Mapping[str, float],
+    clusters: Mapping[str, str] | None,
 ) -> Row:
     # Sorted, so that the order of topics or of the pair does not change the last digit of a difference.
     common = sorted(counted_a.keys() & counted_b.keys())
-    n = len(common)
+    of = None if clusters is None else numbered([clusters[topic] for topic in common])
+    n = len(common) if of is None else int(of.max(initial=-1)) + 1
     if n < 2:
-        raise HarnessError(f"runs {a} and {b} have {n} topics for {measure} in common; a test needs 2 or more")
+        units = "topics" if of is None else "clusters of topics"
+        raise HarnessError(f"runs {a} and {b} have {n} {units} for {measure} in common; a test needs 2 or more")
     x = np.array([counted_a[topic] for topic in common])
     y = np.array([counted_b[topic] for topic in common])
     differences = x - y
     differences[np.abs(differences) <= TOLERANCE] = 0.0
-    difference, sd = float(differences.mean()), float(differences.std(ddof=1))
+    difference = float(differences.mean())
+    flipped = units_apart = differences
+    if of is None:
+        sd, freedom = float(differences.std(ddof=1)), n - 1.0
+    else:
+        _, error, freedoms, _ = mean_errors(differences[None, :], of)
+        sd, freedom = math.sqrt(n) * float(error[0]), float(freedoms[0])
+        flipped = np.bincount(of, differences)
+        flipped[np.abs(flipped) <= TOLERANCE] = 0.0
+        units_apart = flipped / np.bincount(of)
     if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
         sd = 0.0
-    effect_size, statistic, p, margin = _t_test(difference, sd, n, plan.confidence)
+    effect_size, statistic, p, margin = paired_t(difference, sd, n, freedom, plan.confidence)
     child = child_seed(plan.seed, a, b, measure)
-    p_randomization, p_error = sign_flips(differences, plan.permutations, child, TOLERANCE)
+    p_randomization, p_error = sign_flips(flipped, plan.permutations, child, TOLERANCE)
+    sides = [
+        counted if clusters is None else {clusters[topic] for topic in counted} for counted in (counted_a, counted_b)
+    ]
+    highest = parse_measure(measure).highest
+
+    def detectable(alpha: float) -> float | None:
+        least = detectable_shift(freedom, alpha, plan.power) * sd / math.sqrt(n)
+        return least if 0.0 < least <= highest else None
+
     return Row(
         a=a,
         b=b,
         measure=measure,
         n=n,
-        n_a=len(counted_a),
-        n_b=len(counted_b),
+        n_a=len(sides[0]),
+        n_b=len(sides[1]),
         # In the run's own topic order: if no topic is dropped, this equals `Scores.mean` to the last bit.
         mean_a=float(np.mean([value for topic, value in counted_a.items() if topic in counted_b])),
         mean_b=float(np.mean([value for topic, value in counted_b.items() if topic in counted_a])),
@@ -310,51 +346,17 @@ def _row(
         p=p,
         p_randomization=p_randomization,
         p_randomization_error=p_error,
-        wins=int(np.count_nonzero(differences > 0)),
-        ties=int(np.count_nonzero(differences == 0)),
-        losses=int(np.count_nonzero(differences < 0)),
-        detectable=detectable_effect(n, plan.alpha, plan.power) * sd if sd else None,
-        detectable_corrected=detectable_effect(n, plan.alpha / plan.family, plan.power) * sd if sd else None,
+        wins=int(np.count_nonzero(units_apart > 0)),
+        ties=int(np.count_nonzero(units_apart == 0)),
+        losses=int(np.count_nonzero(units_apart < 0)),
+        detectable=detectable(plan.alpha),
+        detectable_corrected=detectable(plan.alpha / plan.family),
     )
 
 
 def _counted(scores: Scores, measure: str) -> dict[str, float]:
     values = scores.column(measure).tolist()
     return {topic: value for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)}
-
-
-def _t_test(mean: float, sd: float, n: int, level: float) -> tuple[float | None, float | None, float | None, float]:
-    """Returns Cohen's d, the t statistic, the two-sided p, and half the width of the interval."""
-    from scipy import special
-
-    if sd == 0:
-        return (0.0, 0.0, 1.0, 0.0) if mean == 0 else (None, None, None, 0.0)
-    error = sd / math.sqrt(n)
-    # `stats.t` calls these two, after checks of its arguments that take longer than the test.
-    p = 2 * float(special.stdtr(n - 1, -abs(mean) / error))
-    return mean / sd, mean / error, p, -float(special.stdtrit(n - 1, (1 - level) / 2)) * error
-
-
-@lru_cache(maxsize=1024)
-def detectable_effect(n: int, alpha: float, power: float) -> float:
-    """Returns the smallest detectable mean difference in units of sd, from the two-sided power of the noncentral t.
-
-    |T| > c means that the chi-square under T is below (n - 1) (Z + shift)^2 / c^2; the mean over Z is a trapezoid sum.
-    Unlike scipy's `nct` it also converges for few topics and small alpha.
-    """
-    from scipy import optimize, stats
-
-    critical = float(stats.t.isf(alpha / 2, n - 1))
-    z, step = np.linspace(-9.0, 9.0, 4001, retstep=True)
-    weights = np.exp(-z * z / 2) * step / math.sqrt(2 * math.pi)
-
-    def lacking(shift: float) -> float:
-        return float(weights @ stats.chi2.cdf((n - 1) * ((z + shift) / critical) ** 2, n - 1)) - power
-
-    high = critical + 1.0
-    while lacking(high) < 0:
-        high *= 2
-    return float(optimize.brentq(lacking, 0.0, high)) / math.sqrt(n)
 
 
 def corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -380,6 +382,11 @@ def corrected_test(comparison: Comparison) -> str:
     if comparison.test == "randomization":
         return comparison.correction
     return "; ".join(said for said in comparison.correction.split("; ") if "randomization tests" not in said)
+
+
+def said_clustered(comparison: Comparison, cluster: str) -> Comparison:
+    """Returns a comparison of clustered topics whose description says so; `cluster`: name of the clusters."""
+    return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
 
 
 def _describe(plan: Comparison, rows: Sequence[Row]) -> str:

@@ -167,14 +167,14 @@ def judged_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("nDCG", ndcg, graded=True, tie_bounds=True),
-        Measure("AP", average_precision, tie_bounds=True, mean="MAP"),
-        Measure("P", precision, needs_cut=True, tie_bounds=True),
-        Measure("R", recall, needs_cut=True, tie_bounds=True),
-        Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR"),
-        Measure("Bpref", bpref, primed=False, tie_bounds=True),
-        Measure("Rprec", r_precision, takes_cut=False, tie_bounds=True),
-        Measure("Success", success, needs_cut=True, tie_bounds=True),
+        Measure("nDCG", ndcg, graded=True, tie_bounds=True, highest=1.0),
+        Measure("AP", average_precision, tie_bounds=True, mean="MAP", highest=1.0),
+        Measure("P", precision, needs_cut=True, tie_bounds=True, highest=1.0),
+        Measure("R", recall, needs_cut=True, tie_bounds=True, highest=1.0),
+        Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR", highest=1.0),
+        Measure("Bpref", bpref, primed=False, tie_bounds=True, highest=1.0),
+        Measure("Rprec", r_precision, takes_cut=False, tie_bounds=True, highest=1.0),
+        Measure("Success", success, needs_cut=True, tie_bounds=True, highest=1.0),
         Measure("GMAP", log_average_precision, aggregate="geometric", tie_bounds=True),
         Measure("Judged", judged_share, needs_cut=True, needs_relevant=False, primed=False, diagnostic=True),
         Measure("RelRet", relevant_retrieved, aggregate="sum", needs_relevant=False, primed=False, tie_bounds=True),

@@ -120,6 +120,7 @@ class Measure:
     double : the function under a protocol with `precision: double`, where trec_eval 10 computes another value than 9.
     relevant_from : its own relevance threshold; None: the protocol's.
     k : the cut, the first `k` results; None for all results.
+    highest : the largest value of a topic, of measures that are never below 0; infinite if unknown.
 
     Examples
     --------
@@ -143,6 +144,7 @@ class Measure:
     aggregate: Aggregate = "mean"
     takes_cut: bool = True
     double: Function | None = field(default=None, compare=False, repr=False)
+    highest: float = math.inf
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or "@" in self.name:

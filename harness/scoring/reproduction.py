@@ -18,6 +18,7 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.agreement import rbo, rbo_cut, tau_b
 from harness.scoring.compare import TOLERANCE
+from harness.scoring.intervals import mean_errors, numbered
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -62,7 +63,7 @@ class Effect:
     nrmse : `rmse` divided by the largest possible one, given the original values between 0 and 1, as in repro_eval.
     largest : largest absolute difference of a topic, at `topic`; None for a replication.
     p : p-value of the two-sided t-test, paired for a reproduction, else for independent samples with equal variance (as
-        in repro_eval). None if the differences are constant but not 0.
+        in repro_eval), or Welch's if topics are clustered. None if the differences are constant but not 0.
     baseline_original, baseline_new : means of the baselines, over the same topics; None without baselines.
     effect_ratio : mean improvement of the new pair divided by that of the original pair; 1 is a perfect reproduction,
         above 1 a larger effect, below 0 an effect in the opposite direction. None without baselines, or if the original
@@ -212,7 +213,7 @@ def reproduction(
     rankings : rankings of the original and the new run, for a reproduction; None: rankings are not compared.
     baselines : scores of the original and the new baseline, on the judgments of their runs.
     measures : default: those of the original run.
-    clusters : topic -> cluster of dependent topics, for each side; the test uses cluster means.
+    clusters : topic -> cluster of dependent topics, for each side; see `harness.scoring.intervals.mean_errors`.
     persistence, depth : parameters of rank-biased overlap.
 
     Raises
@@ -308,7 +309,7 @@ def _effect(
         math.sqrt(float((differences**2).sum() / (np.maximum(original, 1 - original) ** 2).sum())) if paired else None,
         float(abs(differences[at])) if paired else None,
         names[0][at] if paired else None,
-        _p(_means(original, names[0], clusters[0]), _means(new, names[-1], clusters[1]), paired),
+        _p((original, new), (names[0], names[-1]), clusters, paired),
         float(old_base[0].mean()) if old_base else None,
         float(new_base[0].mean()) if new_base else None,
         effect_ratio(original, old_base[0], new, new_base[0]) if old_base else None,
@@ -326,26 +327,30 @@ def _common(group: Sequence[Scores], measure: str) -> tuple[list[str], list[Floa
     return topics, [np.array([column[topic] for topic in topics]) for column in columns]
 
 
-def _means(values: Floats, topics: Sequence[str], clusters: Mapping[str, str] | None) -> Floats:
-    """Returns the values, or their means by cluster."""
-    if clusters is None:
-        return values
-    _, at = np.unique([clusters[topic] for topic in topics], return_inverse=True)
-    means: Floats = np.bincount(at, values) / np.bincount(at)
-    return means
+def _p(
+    sides: tuple[Floats, Floats],
+    topics: tuple[Sequence[str], Sequence[str]],
+    clusters: tuple[Mapping[str, str] | None, Mapping[str, str] | None],
+    paired: bool,
+) -> float | None:
+    """Returns the p of a paired t-test, or of Student's test of two samples (Welch's, if topics are clustered)."""
+    from scipy import special, stats
 
-
-def _p(a: Floats, b: Floats, paired: bool) -> float | None:
-    from scipy import stats
-
-    if min(a.size, b.size) < 2:
+    if not paired and clusters == (None, None) and max(np.ptp(side) for side in sides) > TOLERANCE:
+        return float(stats.ttest_ind(*sides).pvalue)
+    tested = [sides[1] - sides[0]] if paired else list(sides)
+    found = []
+    for values, names, of in zip(tested, topics, clusters, strict=False):
+        at = None if of is None else numbered([of[topic] for topic in names])
+        found.append(tuple(float(each[0]) for each in mean_errors(values[None, :], at)[:3]))
+    apart = found[0][0] if paired else found[1][0] - found[0][0]
+    variance = sum(error**2 for _, error, _ in found)
+    if math.isnan(variance):
         return None
-    differences = a - b if paired else np.concatenate((a - a.mean(), b - b.mean()))
-    apart = float(np.abs(differences).max()) if paired else abs(float(a.mean() - b.mean()))
-    if np.ptp(differences) <= TOLERANCE:
-        return 1.0 if apart <= TOLERANCE else None
-    found = stats.ttest_rel(a, b) if paired else stats.ttest_ind(a, b)
-    return float(found.pvalue)
+    if math.sqrt(variance) <= TOLERANCE:
+        return 1.0 if abs(apart) <= TOLERANCE else None
+    freedom = variance**2 / sum(error**4 / freedom for _, error, freedom in found)
+    return 2 * float(special.stdtr(freedom, -abs(apart) / math.sqrt(variance)))
 
 
 def _known(value: float) -> float | None:

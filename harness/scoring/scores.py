@@ -113,8 +113,13 @@ class Scores:
         """`run`, `query_id`, `measure`, `value`; NaN where the protocol leaves a topic out of the measure's mean."""
         return frame(self.columns())
 
-    def by_cluster(self, clusters: Mapping[str, str]) -> Scores:
-        """Returns scores by cluster: the mean over each cluster's topics that count; NaN without any."""
+    def by_cluster(self, clusters: Mapping[str, str], *, weighted: bool = False) -> Scores:
+        """Returns scores by cluster: the mean over each cluster's topics that count; NaN without any.
+
+        Parameters
+        ----------
+        weighted : multiply by the cluster's size over the mean size: the mean over clusters is then that over topics.
+        """
         names = tuple(dict.fromkeys(clusters[topic] for topic in self.topics))
         index = {name: at for at, name in enumerate(names)}
         row = np.array([index[clusters[topic]] for topic in self.topics])
@@ -122,8 +127,9 @@ class Scores:
         sums, n = (np.zeros((len(names), len(self.measures))) for _ in range(2))
         np.add.at(sums, row, np.where(counts, self.values, 0.0))
         np.add.at(n, row, counts)
-        with np.errstate(invalid="ignore"):
-            return replace(self, topics=names, values=sums / n, missing=())
+        size = n.sum(axis=0) / np.maximum(1, (n > 0).sum(axis=0)) if weighted else n
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return replace(self, topics=names, values=np.where(n > 0, sums / size, np.nan), missing=())
 
     def n(self, measure: str) -> int:
         """Returns the number of topics in the mean of this measure."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser_tools import LOOKS, Open, fits, violations
 from scipy import stats
@@ -131,13 +133,26 @@ def test_any_two_runs_are_compared_with_the_test_of_the_harness(site: Path, lab:
         one, other = found[f"t-{a} / {a}"], found[f"t-{b} / {b}"]
         p = stats.ttest_rel(one, other).pvalue
         interval = stats.ttest_rel(one, other).confidence_interval()
-        shown = re.search(r"p (?:= (\d\.\d+)|< (0\.0001))", said)
+        shown = re.search(r"Paired t-test: p (?:= (\d\.\d+)|< (0\.0001))", said)
         assert shown is not None
         assert float(shown[1]) == pytest.approx(p, abs=6e-5) if shown[1] else p < 1e-4
-        ends = [float(end.replace("−", "-")) for end in re.findall(r"interval (\S+) to ([^;]+);", said)[0]]
+        ends = [float(end.replace("−", "-")) for end in re.findall(r"interval (\S+) to ([^,]+),", said)[0]]
         assert ends == pytest.approx([interval.low, interval.high], abs=6e-5)
         assert f"A is higher on {(one > other + 1e-9).sum()}" in said
-    before = said
+        ranked = [found[f"t-{name} / {name}"] for name in ("good", "fair", "poor")]
+        family = np.sort([stats.ttest_rel(x, y).pvalue for x, y in combinations(ranked, 2)])
+        holm = np.maximum.accumulate(np.minimum(1, family * (3, 2, 1)))[np.abs(family - p).argmin()]
+        told = "significant" if holm < 0.05 else "not significant"
+        shown_holm = "< 0.0001" if holm < 0.0001 else f"= {holm:.4f}"
+        assert said.endswith(f"Holm’s correction over 3 tests p {shown_holm}: {told} at 0.05.".replace("’", "'"))
+    page = visit(site / "lab/pairs.html", "#a=t-poor/other.v1&b=t-poor/poor.v1")
+    outside = "not corrected: outside the leaderboard’s family of tests."
+    assert page.locator(".pairs .status").inner_text().endswith(outside)  # the second run of a team is not ranked
+    page = visit(site / "lab/pairs.html", "#a=t-poor/poor.v1&b=t-good/good.v1")
+    page.get_by_label("Measure", exact=True).select_option(index=1)
+    assert page.locator(".pairs .status").inner_text().endswith((outside, "the differences do not vary."))
+    page = visit(site / "lab/pairs.html", "#a=t-poor/poor.v1&b=t-good/good.v1")
+    before = page.locator(".pairs .status").inner_text()
     page.get_by_role("button", name="Exchange the two runs").click()
     assert page.locator(".pairs .status").inner_text() != before
     assert page.url.endswith("#a=t-good/good.v1&b=t-poor/poor.v1")

@@ -35,7 +35,7 @@ def test_a_lab(tmp_path: Path) -> None:
     ]
     assert rank == "rank 1 of 2 by nDCG′"
     assert table(head)[0] == ["against", "it is", "nDCG′", "difference", "p"]
-    assert table(against)[0] == ["baseline / shuffle", "baseline, best so far", "0.2118", "+0.6184", "<.0001*"]
+    assert table(against)[0] == ["baseline / shuffle", "baseline, best ranked run", "0.2118", "+0.6184", "<.0001*"]
     assert tests == "paired t-test, Holm's correction over 1 test, alpha 0.05"
 
     refused = place.run("submit", "mine.run", "--lab", "labs/mini", "--team", "a b", "--kind", "robot")

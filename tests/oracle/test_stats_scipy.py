@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from harness.data.columns import Floats
-from harness.scoring import compare as stats
 from harness.scoring.compare import Row, compare
+from harness.scoring.intervals import detectable_shift
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -75,7 +75,7 @@ def test_drawn_randomization() -> None:
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 36])
 @pytest.mark.parametrize("power", [0.06, 0.5, 0.8, 0.99])
 def test_detectable_difference_has_its_power(n: int, alpha: float, power: float) -> None:
-    shift = stats.detectable_effect(n, alpha, power) * np.sqrt(n)
+    shift = detectable_shift(n - 1, alpha, power)
     critical = scipy_stats.t.isf(alpha / 2, n - 1)
     lower = scipy_stats.nct.cdf(-critical, n - 1, shift)  # NaN where it underflows
     assert scipy_stats.nct.sf(critical, n - 1, shift) + np.nan_to_num(lower) == pytest.approx(power, abs=1e-9)

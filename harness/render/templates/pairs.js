@@ -57,26 +57,44 @@
 
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-  // Differences over topics, or over the means of clusters of dependent topics.
+  // The mean difference over topics and its t-test; topics of a cluster are dependent: the error is the cluster-robust
+  // CR2 with its degrees of freedom, of single topics the usual one (harness/scoring/intervals.py).
   function test(a, b) {
-    let pairs = a.map((value, index) => [value, b[index], index]).filter(([x, y]) => x !== null && y !== null);
-    if (data.clusters.length) {
-      const groups = new Map();
-      for (const [x, y, index] of pairs) {
-        const key = data.clusters[index];
-        groups.set(key, [...(groups.get(key) ?? []), [x, y]]);
-      }
-      pairs = [...groups.values()].map((group) => [mean(group.map(([x]) => x)), mean(group.map(([, y]) => y))]);
-    }
-    const differences = pairs.map(([x, y]) => (x - y) / SCALE);
-    const n = differences.length;
-    if (n < 2) return { n };
+    const counted = a.map((value, index) => [value, b[index], data.clusters[index] ?? index]).filter(([x, y]) => x !== null && y !== null);
+    const differences = counted.map(([x, y]) => (x - y) / SCALE);
     const m = mean(differences);
-    const sd = Math.sqrt(differences.reduce((sum, value) => sum + (value - m) ** 2, 0) / (n - 1));
-    if (sd < 1e-12) return { n, m };
-    const error = sd / Math.sqrt(n);
-    const half = tOf(1 - 0.95, n - 1) * error;
-    return { n, m, low: m - half, high: m + half, d: m / sd, p: pOf(m / error, n - 1) };
+    const groups = new Map();
+    counted.forEach(([, , cluster], index) => {
+      const [size, sum] = groups.get(cluster) ?? [0, 0];
+      groups.set(cluster, [size + 1, sum + differences[index] - m]);
+    });
+    const n = groups.size;
+    if (n < 2) return { n, m };
+    const total = differences.length;
+    let [variance, squares, scaled, scaledSquares] = [0, 0, 0, 0];
+    for (const [size, sum] of groups.values()) {
+      const outside = 1 - size / total;
+      variance += sum ** 2 / outside / total ** 2;
+      squares += size ** 2;
+      scaled += size ** 2 / outside;
+      scaledSquares += (size ** 2 / outside) ** 2;
+    }
+    const df = total ** 2 / (squares + (scaled ** 2 - scaledSquares) / total ** 2);
+    const error = Math.sqrt(variance);
+    // Values are rounded to multiples of 1 / SCALE: what varies by less is constant.
+    if (error * Math.sqrt(n) <= 1 / SCALE) return Math.abs(m) <= 1 / SCALE ? { n, m: 0, low: 0, high: 0, d: 0, p: 1 } : { n, m };
+    const half = tOf(1 - 0.95, df) * error;
+    return { n, m, low: m - half, high: m + half, d: m / error / Math.sqrt(n), p: pOf(m / error, df) };
+  }
+
+  const corrected = new Map(data.tests.map(([one, other, p, significant]) => [`${one} ${other}`, [p, significant]]));
+  // What is said of a test: only pairs of ranked runs in the first measure are in the family of the leaderboard.
+  function verdict(one, other, measure, p) {
+    const found = measure === 0 ? corrected.get(`${Math.min(one, other)} ${Math.max(one, other)}`) : undefined;
+    if (p === undefined || (found && found[0] === null)) return "The paired t-test is undefined: the differences do not vary.";
+    const raw = `Paired t-test: p ${shownP(p)}`;
+    if (!found) return `${raw}, not corrected: outside the leaderboard\u2019s family of tests.`;
+    return `${raw}, ${data.correction} p ${shownP(found[0])}: ${found[1] ? "significant" : "not significant"} at ${data.alpha}.`;
   }
 
   const signed = (value, digits = 3) => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toFixed(digits)}`;
@@ -164,10 +182,10 @@
     const run = (index, letter) => [make("span", letter, { class: `ab ${letter.toLowerCase()}` }), " ", make("a", bdi(names[index]), { href: data.runs[index][2] })];
     status.replaceChildren(...run(one, "A"), ` ${mean(differences.map(([, i]) => a[i] / SCALE)).toFixed(4)} against `, ...run(other, "B"), ` ${mean(differences.map(([, i]) => b[i] / SCALE)).toFixed(4)} in ${label} over ${differences.length} topics: A is higher on ${better.length}, lower on ${worse.length}, equal on ${differences.length - better.length - worse.length}. `);
     if (one === other) status.append("Choose two different runs.");
-    else if (found.p === undefined) status.append("The paired t-test is undefined: the differences do not vary.");
+    else if (found.n < 2) status.append("Too few topics in common for a test.");
     else {
-      const corrected = Math.min(1, found.p * data.family);
-      status.append(`Mean difference ${signed(found.m, 4)}, 95% interval ${signed(found.low, 4)} to ${signed(found.high, 4)}; paired t-test: p ${shownP(found.p)}, after Bonferroni\u2019s correction over ${data.family} test${data.family === 1 ? "" : "s"} p ${shownP(corrected)}: ${corrected < data.alpha ? "significant" : "not significant"} at ${data.alpha}. Effect size d ${signed(found.d, 2)}.`);
+      if (found.p !== undefined) status.append(`Mean difference ${signed(found.m, 4)}, 95% interval ${signed(found.low, 4)} to ${signed(found.high, 4)}, effect size d ${signed(found.d, 2)}. `);
+      status.append(verdict(one, other, measure, found.p));
     }
     drawing.replaceChildren(bars(differences));
     lists.replaceChildren(side("Topics where A is better", better.slice(0, MOST), a, b), side("Topics where B is better", worse.slice(0, MOST), a, b));

@@ -17,6 +17,7 @@ from harness.reports.site.made import Made, frozen_text, lab_page
 from harness.reports.site.metadata import COSTS, RESOURCES
 from harness.scoring.measures import decimals
 
+_GROUP = "Runs that share a letter do not differ significantly"
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."
 
 
@@ -102,7 +103,11 @@ def runs_listing(field: Field) -> Listing:
         Head("run"),
         Head("rank", "number"),
         Head(label, "number"),  # beside the rank, so that phones show both
-        *([Head("group", about="Runs that share a letter do not differ significantly")] if field.tested else []),
+        *(
+            [Head("group", about=_GROUP if not board.undefined else f"{_GROUP}, or their test is undefined")]
+            if field.tested
+            else []
+        ),
         *([Head("rank interval", "number")] if exact else []),
         *(Head(field.label(measure), "number") for measure in further),
         Head("kind"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,12 @@ from harness.labs.submissions import (
     scores_of,
     stored_run,
 )
+from harness.labs.testing import Verdict, corrected_for, ranked_tests, verdicts
 from harness.render.formulas import located
 from harness.render.pages import place
 from harness.reports.site import metadata
 from harness.reports.site.names import Names, names_of
-from harness.scoring.compare import Row, compare
+from harness.scoring.compare import Correction, Row, compare
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 
@@ -228,25 +229,58 @@ class Field:
         return out
 
     @cached_property
+    def clusters(self) -> Mapping[str, str] | None:
+        """Topic -> its cluster of dependent topics; None if topics are independent."""
+        return self.task.collection.clusters()
+
+    @cached_property
+    def _named(self) -> list[Scores]:
+        return [replace(scores, run=run.name) for run, scores in zip(self.runs, self.scores, strict=True)]
+
+    @cached_property
+    def verdicts(self) -> Mapping[frozenset[str], Verdict]:
+        """Pair of ranked runs -> corrected test of the main measure, as on the leaderboard; empty if it tests none."""
+        if self.board.private or not self.tested:
+            return {}
+        alpha, family = self.board.alpha, self.board.family
+        ranked = self._named[: self.ranked]
+        made, _ = ranked_tests(ranked, self.main, alpha=alpha, declared=family, clusters=self.clusters)
+        return verdicts(made, cast("Correction", self.board.correction))
+
+    @cached_property
     def against_best(self) -> Mapping[str, Row]:
-        """Run -> test of its main measure against the best run, for runs with at least two topics in common."""
-        clusters = self.task.collection.clusters()
-        named = [replace(scores, run=run.name) for run, scores in zip(self.runs, self.scores, strict=True)]
-        named = named if clusters is None else [scores.by_cluster(clusters) for scores in named]
-        counted = [~np.isnan(scores.column(self.main)) for scores in named]
-        pairs = zip(named[1:], counted[1:], strict=True)
-        tested = [named[0], *(each for each, here in pairs if (here & counted[0]).sum() > 1)]
-        if len(tested) < 2:
+        """Run -> uncorrected test of its main measure against the best run; empty if the judgments are private.
+
+        Only runs with at least two topics (clusters) in common with the best run have one.
+        """
+        best, *others = self._named
+        of = {topic: topic if self.clusters is None else self.clusters[topic] for topic in best.topics}
+        counted = {
+            each.run: {each.topics[at] for at in np.flatnonzero(~np.isnan(each.column(self.main)))}
+            for each in self._named
+        }
+        tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]
+        if self.board.private or not tested:
             return {}
         found = compare(
-            tested,
-            baseline=named[0].run,
+            [best, *tested],
+            baseline=best.run,
             measures=[self.main],
             alpha=self.board.alpha,
-            family=max(self.board.family, len(tested) - 1),
             permutations=1,  # the randomization test is not shown
+            clusters=self.clusters,
         )
         return {row.a: row for row in found.rows}
+
+    @property
+    def best(self) -> str:
+        """What the first run is called: the best run is the best of the ranked ones, if any is ranked."""
+        return "the best ranked run" if self.ranked else "the best run (none is ranked)"
+
+    @property
+    def corrected_for(self) -> str:
+        """The leaderboard's correction in words."""
+        return corrected_for(self.board.correction, self.board.family)
 
     @cached_property
     def topic_paths(self) -> Mapping[str, str]:

@@ -16,9 +16,11 @@ from harness.render.latex import escape
 from harness.render.model import Cell, Column, Facts, Figure, Records, Table, Text, number_cell
 from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Line, Link, Listing, Part, Rich
 from harness.render.profiles import profile
+from harness.reports.leaderboard import clustered_sentence, higher_unranked
 from harness.reports.site.field import Field, FieldRun, key_of
 from harness.reports.site.made import Made, document, lab_page, number, utc
 from harness.reports.site.metadata import flat
+from harness.scoring.compare import Row
 
 MOST_TOPICS = 5  # topics listed where a run is best, and where it is worst
 MOST_DIFFERENT = 40  # settings listed that differ from the best run
@@ -38,7 +40,7 @@ def run_page(field: Field, at: int) -> Made:
         Part("", (Badges(tuple(_badges(field, run))), Facts(tuple(_facts(run, field.names.until))))),
         Part("Scores", tuple(_scores(field, at))),
         Part("Topics", tuple(_topics(field, at))) if field.topics_shown else None,
-        Part("Differences from the best run", tuple(_differences(field, at))) if len(field.runs) > 1 else None,
+        Part(f"Difference from {field.best}", tuple(_differences(field, at))) if len(field.runs) > 1 else None,
         Part("Recompute", tuple(_commands(field, run))),
         Part("Files", (_files(run),)),
         _metadata(run),
@@ -111,7 +113,7 @@ def _scores(field: Field, at: int) -> Iterator[Block]:
         Column("mean", kind="number"),
         *((Column("95% interval", parts=("low", "high")), Column("topics", kind="number")) if exact else ()),
         Column("rank", kind="number"),
-        Column("highest", kind="number"),
+        *((Column("highest of the ranked runs", kind="number"),) if field.ranked else ()),
     )
     rows = []
     for mean in run.standing.means:
@@ -127,14 +129,21 @@ def _scores(field: Field, at: int) -> Iterator[Block]:
         cells += [spread, Cell(str(mean.n or 0), mean.n)] if exact else []
         ranked = run.standing.rank is not None and not math.isnan(value)
         cells += [Cell(str(rank), rank) if ranked else Cell("–")]
-        cells += [number_cell(max(others, default=math.nan), board.decimals)]
+        cells += [number_cell(max(others, default=math.nan), board.decimals)] if field.ranked else []
         rows.append(tuple(cells))
     low, high = run.standing.rank_low, run.standing.rank_high
-    notes = [f"{field.ranked} ranked runs."]
+    notes = [f"{counted(field.ranked, 'ranked run')}."]
+    if board.clusters:
+        notes.append(clustered_sentence(board.clusters))
+    for measure in board.measures:
+        if higher := higher_unranked(board, measure):
+            means = ", ".join(f"{each.name} {each.mean(measure).value:.{board.decimals}f}" for each in higher[:3])
+            more = f" and {len(higher) - 3} more" if len(higher) > 3 else ""
+            notes.append(f"Higher in {field.label(measure)}, but not ranked: {means}{more}.")
     if low is not None and high is not None:
         span = f"{low}" if low == high else f"{low} to {high}"
         notes.append(
-            f"Its rank by {field.label(field.main)} is {span} in 95% of {board.resamples:,} bootstrap resamples."
+            f"The {board.confidence * 100:g}% bootstrap interval of its rank by {field.label(field.main)} is {span}."
         )
     if run.standing.missing:
         notes.append(f"It does not answer {run.standing.missing} of {board.topics} topics.")
@@ -208,25 +217,22 @@ def _value(value: float, *, signed: bool = False) -> Item:
 
 
 def _differences(field: Field, at: int) -> Iterator[Block]:
-    """Yields the difference from the best run (for the best run, from the second), its test, and other settings."""
+    """Yields the difference from the best ranked run (for it, from the next one), its test, and other settings."""
     run = field.runs[at]
     other = field.runs[0] if at else field.runs[1]
     label, decimals = field.label(field.main), field.board.decimals
     mine, theirs = (each.standing.mean(field.main).value for each in (run, other))
     if mine is None or theirs is None:
         return
-    what = "the best run" if at else "the second best run"
+    what = field.best if at else "the next ranked run" if field.ranked > 1 else "the next run, which is not ranked"
     said = f"{label} is {mine:.{decimals}f}; that of {what}, "
     difference = f", is {theirs:.{decimals}f}: a difference of {mine - theirs:+.{decimals}f}".replace("-", "−")
-    # With private judgments, only published means are compared: no test of exact scores.
-    row = None if field.board.private else field.against_best.get(run.name if at else other.name)
-    if row is not None and row.p is not None:
+    row = field.against_best.get(run.name if at else other.name)
+    if row is not None:
         sign = 1 if at else -1
         low, high = sorted((sign * row.ci_low, sign * row.ci_high))
-        corrected = row.p_bonferroni if row.p_bonferroni is not None else row.p
-        difference += f" (95% interval {low:+.4f} to {high:+.4f}; paired t-test p {_p(row.p)}, after Bonferroni's "
-        difference += f"correction over {counted(field.board.family, 'test')} {_p(corrected)})"
-        difference = difference.replace(" -", " −")
+        interval = f"95% interval {low:+.4f} to {high:+.4f}; ".replace(" -", " −") if row.p is not None else ""
+        difference += f" ({interval}{_tested(field, row)})"
     yield Rich((said, Link(other.name, other.path), f"{difference}."))
     if field.topics_shown:
         address = f"{field.base}/pairs.html#a={run.key}&b={other.key}"
@@ -239,6 +245,18 @@ def _differences(field: Field, at: int) -> Iterator[Block]:
         yield Table("settings", "Settings that differ in the metadata of the two runs", columns, rows, notes)
     elif not run.metadata or not other.metadata:
         yield Text(("Without metadata of both runs, their settings cannot be compared.",))
+
+
+def _tested(field: Field, row: Row) -> str:
+    """Returns the result of a test in words: corrected in the leaderboard's family, and no claim outside it."""
+    if row.p is None:
+        return "the paired t-test is undefined, since the differences do not vary"
+    found = field.verdicts.get(frozenset((row.a, row.b)))
+    raw = f"paired t-test p {_p(row.p)}"
+    if found is None or found.p is None:
+        return f"{raw}, not corrected: outside the leaderboard's family of tests"
+    said = "significant" if found.significant else "not significant"
+    return f"{raw}, {field.corrected_for} {_p(found.p)}: {said} at {field.board.alpha:g}"
 
 
 def _p(value: float) -> str:

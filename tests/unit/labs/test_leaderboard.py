@@ -82,7 +82,8 @@ def test_a_declared_family_counts_if_it_is_larger() -> None:
     assert (plain, wide.family) == (leaderboard(entries, Settings(alpha=0.01)), 10_000)
     letters = [len(set("".join(each.group for each in board.ranked))) for board in (plain, wide)]
     assert letters[0] > letters[1]
-    assert plain.detectable is not None and wide.detectable is not None
+    assert plain.detectable is not None and plain.detectable.median is not None
+    assert wide.detectable is not None and wide.detectable.median is not None
     assert wide.detectable.median > plain.detectable.median
     assert (
         "Holm's correction over a family of 10,000 tests: all pairs of ranked runs and further declared"
@@ -229,10 +230,26 @@ def test_the_smallest_difference_is_that_of_the_corrected_tests() -> None:
         sorted(combinations(entries, 2), key=lambda pair: float(np.std(_difference(*pair)))),
         strict=True,
     ):
+        assert value is not None
         sd = float(np.std(_difference(a, b), ddof=1))
         n, critical = len(TOPICS), float(stats.t.isf(0.05 / 3 / 2, len(TOPICS) - 1))
         power = float(stats.nct.sf(critical, n - 1, value / sd * math.sqrt(n)))
         assert power == pytest.approx(0.8, abs=1e-4)
+
+
+def test_no_detectable_difference_exceeds_the_largest_possible_one() -> None:
+    """Two topics count for both runs: the tests have n = 2, whatever the number of topics, and detect nothing."""
+    few = [0.9, 0.2, *[math.nan] * 10]
+    board = leaderboard([entry("a", few), entry("b", [0.1, 0.3, *[math.nan] * 10])])
+    found = board.detectable
+    assert found is not None
+    assert (found.low, found.n_low, found.n_high, found.tests, found.undetectable) == (None, 2, 2, 1, 1)
+    assert (
+        "In MAP′, the 2 topics of the tests detect no difference with a power of 0.8 at alpha 0.05, however large."
+        in (reading(board))
+    )
+    assert "Intervals from fewer than 10 topics (here 2) may cover less than 95%." in reading(board)
+    assert leaderboard_from_json(leaderboard_to_json(board)) == board
 
 
 def _difference(a: Entry, b: Entry) -> Any:  # noqa: ANN401

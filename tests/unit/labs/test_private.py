@@ -204,7 +204,7 @@ def test_one_more_relevant_result_does_not_show(conf: Conf, tmp_path: Path) -> N
     assert (second.rank, second.runs) == (1, 1)  # only one run of a team is ranked
     assert [(row.difference, row.p, row.significant) for row in second.rows] == [(0.0, None, None)]
     # Of equal rounded means the best is the one that came first.
-    assert [row.roles for row in second.rows] == [("best so far", "earlier run")]
+    assert [row.roles for row in second.rows] == [("best ranked run", "earlier run")]
 
 
 def test_equal_differences_of_all_topics_do_not_show(conf: Conf, tmp_path: Path) -> None:
@@ -215,9 +215,9 @@ def test_equal_differences_of_all_topics_do_not_show(conf: Conf, tmp_path: Path)
     for relevant in (0, 5, 4):
         path = tmp_path / f"{relevant}.run"
         path.write_text(run_text({topic: [*DOCS[:relevant], *DOCS[20 : 30 - relevant]] for topic in TOPICS}))
-        told.append(shown(lab, submit(lab, Offer(path, "A", str(relevant)), now=NOW)).against)
+        told.append(shown(lab, submit(lab, Offer(path, f"T{relevant}", "a"), now=NOW)).against)
     assert [row[-1] for row in told[1][1:]] == ["no"]
-    assert {row[0]: row[-1] for row in told[2][1:]} == {"A / 5": "not shown", "A / 0": "no"}
+    assert {row[0]: row[-1] for row in told[2][1:]} == {"T5 / a": "not shown"}
 
 
 @pytest.mark.slow

@@ -206,7 +206,7 @@ def test_what_is_not_there(make: Make, tmp_path: Path, team: str, label: str, ve
 
 
 def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
-    """The comparisons are those that `harness compare` makes of the same runs, corrected over as many tests."""
+    """The comparisons are those that `harness compare` makes of the same runs; only ranked pairs are corrected."""
     base, *paths = [run_file(tmp_path / f"{seed}.run", seed, tag=f"r{seed}") for seed in range(1, 6)]
     lab = open_lab(tmp_path / "led", {"title": "Led", "collection": "tiny"}, base)
     assert read_lab(lab.folder) == lab
@@ -216,10 +216,10 @@ def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
         found = submit(lab, Offer(path, team)).standing
     assert found is not None
     means = {each.name: each.means["nDCG"] for each in submissions(lab)}
-    best = max((name for name in means if name != "A / r5"), key=lambda name: means[name])
+    best = max(("baseline / r1", "A / r2", "B / r3"), key=lambda name: means[name])  # of the ranked runs
     expected = {name: [] for name in means if name != "A / r5"}  # type: dict[str, list[str]]
     expected["baseline / r1"].append("baseline")
-    expected[best].append("best so far")
+    expected[best].append("best ranked run")
     for label in ("r2", "r4"):
         expected[f"A / {label}"].append("earlier run")
     assert {row.name: list(row.roles) for row in found.rows} == {
@@ -233,13 +233,21 @@ def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
     for row, other in zip(found.rows, smallest, strict=True):
         assert row.difference == pytest.approx(-other.difference, abs=1e-15)
         assert row.mean == pytest.approx(other.mean_a, abs=1e-15)
-    # Holm's correction by hand, from the smallest p up.
-    worst = 0.0
-    for at, (p, row) in enumerate(
-        sorted((other.p or 0.0, row) for other, row in zip(smallest, found.rows, strict=True))
-    ):
-        worst = max(worst, min(1.0, p * (len(smallest) - at)))
-        assert row.p == pytest.approx(worst)
+        assert row.p == pytest.approx(other.p)
+        assert (row.corrected, row.significant) == (False, None)  # A / r5 is not ranked
+    assert found.tests == "paired t-test, not corrected: no two of these runs are ranked"
+    chosen = submit(lab, Offer(run_file(tmp_path / "6.run", 6, tag="r6"), "C")).standing
+    assert chosen is not None and chosen.ranked
+    # The family is that of the leaderboard: all pairs of the four ranked runs, by Holm's correction.
+    ranked = {"r1": "baseline / r1", "r2": "A / r2", "r3": "B / r3", "r6": "C / r6"}
+    runs = [tmp_path / f"{name[1]}.run" for name in ranked]
+    family = compare(evaluate(lab.task(), *runs), measures=["nDCG"])
+    assert family.family == 6
+    holm = {frozenset((ranked[row.a], ranked[row.b])): row.p_holm for row in family.rows}
+    for row in chosen.rows:
+        assert row.corrected
+        assert row.p == pytest.approx(holm[frozenset(("C / r6", row.name))])
+    assert chosen.tests == "paired t-test, Holm's correction over 6 tests, alpha 0.05"
 
 
 @pytest.mark.parametrize(("means", "rank"), [((0.3, 0.1 + 0.2), 1), ((0.1 + 0.2, 0.3), 1), ((0.3, math.nan), 2)])

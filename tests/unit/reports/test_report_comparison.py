@@ -407,7 +407,8 @@ def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
     comparison = compare_runs(found)
     assert {row.n for row in comparison.rows} == {2}
     assert comparison.correction.endswith(
-        "topics that share their kind of topic are averaged first, n counts such groups"
+        "means are over topics; those that share their kind of topic are dependent: errors are cluster-robust, "
+        "n counts by kind of topic"
     )
     assert comparison.correction in tables(report_of(found, comparison))["groups"].notes[0]
     assert letters(report_of(evaluation, None)) == {"near": "a", "far": "b"}

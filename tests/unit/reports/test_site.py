@@ -144,7 +144,13 @@ def test_runs_say_what_they_use_cost_and_how_they_are_recomputed(site: Path, lab
     assert (run["resources"], run["costs"], run["kind"]) == (["lexical"], {"latency (s per topic)": 0.01}, "manual")
     assert json.loads(read(site / "lab/runs/a/second.v1.json"))["resources"] == ["external data"]
     page = read(site / "lab/runs/b/only.v1.html")
-    for words in ("checksums verified", "recomputed", "SHA256SUMS", "@misc{b-only.v1", "Differences from the best run"):
+    for words in (
+        "checksums verified",
+        "recomputed",
+        "SHA256SUMS",
+        "@misc{b-only.v1",
+        "Difference from the best ranked run",
+    ):
         assert words in page
     assert f"sha256 {run['sha256']}" not in page
     verify, score = run["commands"]

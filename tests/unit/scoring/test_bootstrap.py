@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from harness.errors import HarnessError
 from harness.scoring import bootstrap
@@ -35,10 +36,13 @@ def by_hand(
         for run, mine in enumerate(means):
             above = sum(other is not None and (mine is None or other > mine) for other in means)
             found[run].append(1 + above)
-    outside = math.floor(Fraction(str(round((1 - confidence) / 2, 6))) * resamples)
-    return [
-        (sorted(ranks)[outside], sorted(ranks)[resamples - 1 - outside], ranks.count(1) / resamples) for ranks in found
-    ]
+    out = []
+    for row, ranks in zip(values, found, strict=True):
+        n = len({cluster for value, cluster in zip(row, clusters, strict=True) if not math.isnan(value)})
+        t = stats.t.isf((1 - confidence) / 2, n - 1) if n > 1 else math.inf
+        outside = math.floor(stats.norm.sf(math.sqrt(n / (n - 1)) * t) * resamples) if n > 1 else 0
+        out.append((sorted(ranks)[outside], sorted(ranks)[resamples - 1 - outside], ranks.count(1) / resamples))
+    return out
 
 
 def listed(found: bootstrap.RankIntervals) -> list[tuple[int, int, float]]:

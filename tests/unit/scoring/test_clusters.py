@@ -1,11 +1,11 @@
-"""Topics that are no independent sample: averaged by cluster before they are tested."""
+"""Topics that are no independent sample: means stay over topics, errors are those of clusters."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +37,31 @@ def test_a_cluster_has_the_mean_of_its_topics_that_count() -> None:
     assert (found.n("RR"), found.mean("RR")) == (2, 0.5)
 
 
+def test_means_are_over_topics_whatever_the_clusters() -> None:
+    """The best run by topics is the best by what is tested, inside its interval, although cluster means reverse it."""
+    clusters = {f"T{at}": name for at, name in enumerate("xxxxyzw")}
+    a, b = scores("a", [0.9, 0.9, 0.8, 0.9, 0.1, 0.0, 0.1]), scores("b", [0.5, 0.5, 0.6, 0.5, 0.4, 0.4, 0.3])
+    assert a.by_cluster(clusters).mean("RR") < b.by_cluster(clusters).mean("RR")
+    assert a.by_cluster(clusters, weighted=True).mean("RR") == pytest.approx(a.mean("RR"))
+    row = compare([a, b], "b", clusters=clusters).rows[0]
+    assert (row.n, row.wins + row.ties + row.losses) == (4, 4)
+    assert (row.mean_a, row.mean_b) == (a.mean("RR"), b.mean("RR"))
+    assert row.difference == pytest.approx(row.mean_a - row.mean_b)
+    assert row.difference > 0
+    assert row.ci_low < row.difference < row.ci_high
+    # The randomization test flips the sums of clusters.
+    sums = [1.4, -0.3, -0.4, -0.2]
+    flips = [abs(sum(s * x for s, x in zip(signs, sums, strict=True))) for signs in product((1, -1), repeat=4)]
+    assert row.p_randomization == sum(flip >= abs(sum(sums)) - 1e-9 for flip in flips) / 16
+    with pytest.raises(HarnessError, match="runs a and b have 1 clusters of topics for RR in common"):
+        compare([a, b], "b", clusters=dict.fromkeys(clusters, "x"))
+
+
 def test_copies_of_topics_do_not_make_a_difference_more_certain() -> None:
     a, b = [0.9, 0.8, 0.3, 0.7], [0.5, 0.6, 0.4, 0.1]
     once = compare([scores("a", a), scores("b", b)], "b").rows[0]
     clusters = {f"T{number}": str(number % 4) for number in range(20)}
-    copied = [scores(name, values * 5).by_cluster(clusters) for name, values in (("a", a), ("b", b))]
-    again = compare(copied, "b").rows[0]
+    again = compare([scores("a", a * 5), scores("b", b * 5)], "b", clusters=clusters).rows[0]
     assert again.n == once.n
     assert again.p == pytest.approx(once.p)
     naive = compare([scores("a", a * 5), scores("b", b * 5)], "b").rows[0]

@@ -17,6 +17,7 @@ from scipy import stats
 
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
+from harness.scoring.intervals import mean_errors
 from harness.scoring.protocol import Protocol
 from harness.scoring.reproduction import (
     Effect,
@@ -182,11 +183,19 @@ def test_topics_that_do_not_count_for_all_are_left_out() -> None:
 
 
 def test_tests_are_of_clusters() -> None:
+    """Clusters of one size are tested as their means; the difference stays that over topics in any case."""
     old, new = scores("old", [0.5, 0.7, 0.9, 0.1]), scores("new", [0.4, 0.4, 0.4, 0.3])
-    clusters: Mapping[str, str] = {"a": "x", "b": "x", "c": "y", "d": "z"}
+    clusters: Mapping[str, str] = {"a": "x", "b": "x", "c": "y", "d": "y"}
     each = only(reproduction(old, new, clusters=(clusters, clusters)))
-    assert each.p == pytest.approx(stats.ttest_rel([0.6, 0.9, 0.1], [0.4, 0.4, 0.3]).pvalue)
+    assert each.p == pytest.approx(stats.ttest_rel([0.6, 0.5], [0.4, 0.35]).pvalue)
     assert each.n == 4
+    elsewhere = scores("new", [0.4, 0.2, 0.4, 0.3], collection="d")
+    apart = only(reproduction(old, elsewhere, clusters=(clusters, clusters)))
+    assert apart.p == pytest.approx(stats.ttest_ind([0.6, 0.5], [0.3, 0.35], equal_var=False).pvalue)
+    unequal = only(reproduction(old, new, clusters=({**clusters, "c": "z"}, None)))
+    (mean,), (error,), (freedom,), _ = mean_errors(np.array([[-0.1, -0.3, -0.5, 0.2]]), [0, 0, 1, 2])
+    assert unequal.difference == pytest.approx(mean)
+    assert unequal.p == pytest.approx(2 * stats.t.sf(abs(mean) / error, freedom))
 
 
 def test_what_cannot_be_compared() -> None:

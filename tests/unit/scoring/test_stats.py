@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from harness.errors import HarnessError
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison, Row, compare, from_json, groups_not_different, to_json
+from harness.scoring.intervals import detectable_shift
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -281,18 +282,17 @@ def test_holm_decides_as_the_step_down_procedure(ps: list[float], more: int) -> 
 
 def test_detectable_difference_matches_published_power() -> None:
     # G*Power's standard example: paired, d = .5, alpha .05, power .8 takes 34 pairs; 33 are too few.
-    assert stats.detectable_effect(34, 0.05, 0.8) < 0.5 < stats.detectable_effect(33, 0.05, 0.8)
-    # Large n: (z(.975) + z(.8)) / sqrt(n).
-    assert stats.detectable_effect(100_000, 0.05, 0.8) * math.sqrt(100_000) == pytest.approx(
-        1.959964 + 0.841621, rel=1e-4
-    )
+    assert detectable_shift(33, 0.05, 0.8) < 0.5 * math.sqrt(34)
+    assert detectable_shift(32, 0.05, 0.8) > 0.5 * math.sqrt(33)
+    # Large n: z(.975) + z(.8).
+    assert detectable_shift(99_999, 0.05, 0.8) == pytest.approx(1.959964 + 0.841621, rel=1e-4)
 
 
 def test_detectable_difference_scales_with_sd_and_shrinks_with_alpha() -> None:
     row = compare(random_runs(["a", "b"], 20, ("AP",)), family=10).rows[0]
-    assert row.detectable == pytest.approx(stats.detectable_effect(20, 0.05, 0.8) * row.sd)
-    assert row.detectable_corrected == pytest.approx(stats.detectable_effect(20, 0.005, 0.8) * row.sd)
-    assert math.isfinite(stats.detectable_effect(2, 1e-7, 0.99))
+    assert row.detectable == pytest.approx(detectable_shift(19, 0.05, 0.8) * row.sd / math.sqrt(20))
+    assert row.detectable_corrected == pytest.approx(detectable_shift(19, 0.005, 0.8) * row.sd / math.sqrt(20))
+    assert math.isfinite(detectable_shift(1, 1e-7, 0.99))
 
 
 @pytest.mark.parametrize(

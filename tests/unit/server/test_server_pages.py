@@ -173,7 +173,7 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
         in done.said
     )
     assert "rank at the time of submission" not in done.said
-    assert "page of the run is being built" in done.said and "SRC / first best so far, earlier run" in done.said
+    assert "page of the run is being built" in done.said and "SRC / first best ranked run, earlier run" in done.said
     seen = done.client.get(f"{page}/state").json()
     ended = build(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     assert ended is not None and ended[1]
