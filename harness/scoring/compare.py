@@ -39,9 +39,7 @@ Pairs = Sequence[tuple[str, str]]
 TESTS: tuple[str, ...] = get_args(Test)
 SCHEMA = "mathir-harness/comparison"
 VERSION = 2
-# Differences of topic values and of means below this count as 0: far below any published digit, far above float64
-# rounding errors.
-TOLERANCE = 1e-12
+TOLERANCE = 1e-12  # differences below count as 0: far below any published digit, far above rounding errors of float64
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,8 @@ class Comparison:
         return frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
 
     def __repr__(self) -> str:
-        against = f" against {self.baseline}" if self.baseline else ""
-        return f"<Comparison of {len(self.rows)} pairs{against} on {self.collection}: {self.correction}>"
+        pairs = f"{len(self.rows)} pairs" + (f" against {self.baseline}" if self.baseline else "")
+        return f"<Comparison of {pairs} on {self.collection}: {self.correction}>"
 
     def _repr_html_(self) -> str:
         return table_html(self)
@@ -175,6 +173,7 @@ def compare(
     used = common_measures(scores, measures)
     count = len(tested) * len(used)
     family = count if family is None else family
+    wanted = flips_for(family if test == "randomization" else 1, alpha)
     plan = Comparison(
         rows=(),
         baseline=baseline,
@@ -183,9 +182,7 @@ def compare(
         alpha=alpha,
         confidence=confidence,
         power=power,
-        permutations=flips_for(family if test == "randomization" else 1, alpha)
-        if permutations is None
-        else permutations,
+        permutations=wanted if permutations is None else permutations,
         seed=seed,
         **identity,
     )
@@ -257,10 +254,8 @@ def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> l
             raise HarnessError(
                 f"unknown run {name!r}; {suggestion(name, names)} (a run is named by its tag, or as NAME=FILE)"
             )
-    if baseline is not None:
-        chosen = [(name, baseline) for name in names if name != baseline]
-    else:
-        chosen = list(combinations(names, 2) if pairs is None else pairs)
+    against = [(name, baseline) for name in names if baseline is not None and name != baseline]
+    chosen = against or list(combinations(names, 2) if pairs is None else pairs)
     if not chosen:
         raise HarnessError("there are no pairs of runs to compare; give at least two runs")
     times = Counter(frozenset(pair) for pair in chosen)
@@ -275,9 +270,9 @@ def common_measures(scores: Sequence[Scores], measures: Sequence[str] | None) ->
     chosen = scores[0].measures if measures is None else tuple(measures)
     if not chosen:
         raise HarnessError("there are no measures to compare")
+    if twice := [measure for measure in chosen if chosen.count(measure) > 1]:
+        raise HarnessError(f"measure {twice[0]!r} is named twice")
     for measure in chosen:
-        if chosen.count(measure) > 1:
-            raise HarnessError(f"measure {measure!r} is named twice")
         for score in scores:
             score.column(measure)  # names the run that lacks it
     return chosen
@@ -318,9 +313,8 @@ def _row(
     effect_size, statistic, p, margin = paired_t(difference, sd, n, freedom, plan.confidence)
     child = child_seed(plan.seed, a, b, measure)
     p_randomization, p_error = sign_flips(flipped, plan.permutations, child, TOLERANCE)
-    sides = [
-        counted if clusters is None else {clusters[topic] for topic in counted} for counted in (counted_a, counted_b)
-    ]
+    both = (counted_a, counted_b)
+    sides = [each if clusters is None else {clusters[topic] for topic in each} for each in both]
     highest = parse_measure(measure).highest
 
     def detectable(alpha: float) -> float | None:
