@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from harness.data.frames import frame
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted, suggestion
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring.protocol import Protocol
@@ -275,7 +275,8 @@ def _row(
     common = sorted(counted_a.keys() & counted_b.keys())
     n = len(common)
     if n < 2:
-        raise HarnessError(f"runs {a} and {b} have {n} topics for {measure} in common; a test needs 2 or more")
+        has = f"have {counted(n, 'topic')} for {measure} in common"
+        raise HarnessError(f"runs {a} and {b} {has}; a test needs 2 or more")
     x = np.array([counted_a[topic] for topic in common])
     y = np.array([counted_b[topic] for topic in common])
     differences = x - y
