@@ -169,6 +169,10 @@ def _check_sweep(command: str, arguments: Sequence[str], name: str, sweep: Mappi
         engines.check_sweeper(sweeper, _others("sweeper", plugins=False))
     given = sweep.get("hydra")
     keys += [f"hydra.{key}" for key in given] if isinstance(given, Mapping) else []
+    for word in arguments:
+        if word.lstrip("+~").startswith("hydra.sweeper.params"):
+            said = "what varies is given as words, such as 'system.b=0.2,0.4', or in a file conf/sweep/NAME.yaml"
+            raise HarnessError(f"{command}: hydra.sweeper.params: {said}")
     for key in keys:
         if _MOVING.fullmatch(key):
             said = "folders are set by output=FOLDER (reports and sweeps) and runs=FOLDER; leave it out"

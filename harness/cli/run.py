@@ -6,6 +6,7 @@ chosen there, and the reported topics see the chosen one only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -323,9 +324,11 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
             settings = checks.typed(RunSettings, best.settings, "run")
             report(replace(settings, tune=None), "-tuned", (chosen,))
     failed: dict[str, list[str]] = {}
+    values = {(name, value) for point in points for name, value in point.overrides.items()}
+    varied = [name for name, times in Counter(name for name, _ in values).items() if times > 1]
     for point in points:
         if point.error:
-            failed.setdefault(point.error, []).append(point.text())
+            failed.setdefault(point.error, []).append(point.text(varied))
     if failed:
         more = {why: f" and {counted(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
         lines = [f"{at[0]}{more[why]}: {why}" for why, at in failed.items()]

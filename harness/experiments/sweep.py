@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,10 @@ class Point:
     scored_on: str = ""
     said: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """Returns the swept system and parameters in one line, or all overrides if none of these is swept."""
-        swept = {name: value for name, value in self.overrides.items() if "." in name or name == "system"}
+    def text(self, also: Collection[str] = ()) -> str:
+        """Returns the swept system, parameters and `also` in one line, or all overrides if none of these is swept."""
+        named = {*also, "system"}
+        swept = {name: value for name, value in self.overrides.items() if "." in name or name in named}
         return ", ".join(f"{name}={value}" for name, value in (swept or self.overrides).items())
 
 

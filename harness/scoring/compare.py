@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from harness.data.frames import frame
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted, suggestion
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring.intervals import detectable_shift, mean_errors, numbered, paired_t
@@ -292,8 +292,8 @@ def _row(
     of = None if clusters is None else numbered([clusters[topic] for topic in common])
     n = len(common) if of is None else int(of.max(initial=-1)) + 1
     if n < 2:
-        units = "topics" if of is None else "clusters of topics"
-        raise HarnessError(f"runs {a} and {b} have {n} {units} for {measure} in common; a test needs 2 or more")
+        has = f"have {counted(n, 'topic' if of is None else 'cluster')} for {measure} in common"
+        raise HarnessError(f"runs {a} and {b} {has}; a test needs 2 or more")
     x = np.array([counted_a[topic] for topic in common])
     y = np.array([counted_b[topic] for topic in common])
     differences = x - y

@@ -115,6 +115,7 @@ def test_a_search_goes_on_after_points_that_fail(place: Place) -> None:
             ("collection=mini-task1,mini-theorems", "system.k1=1,2"),
             "hydra/sweeper=optuna: collection varies: values on other topics",
         ),
+        (("+hydra.sweeper.params={system.k1: '1,2'}",), "hydra.sweeper.params: what varies is given as words, such as"),
         (("hydra/sweeper=nevergrad",), "hydra/sweeper=nevergrad: not supported, since it may minimise the measure; "),
         (("hydra.sweep.dir=out",), "hydra.sweep.dir: folders are set by output=FOLDER"),
     ],

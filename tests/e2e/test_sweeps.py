@@ -143,6 +143,14 @@ def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     assert sum("1 more point:" in line for line in errors) == 1
 
 
+@pytest.mark.slow
+def test_a_point_that_fails_is_named_by_all_that_varies(place: Place) -> None:
+    done = place.run("run", "-m", "collection=mini-task2,mini-theorems", "system=tree", "formats=[json]")
+    assert done.code == 2
+    assert "1 configuration of tree on mini-task2, 1 more failed" in done.out
+    assert "\nharness: collection=mini-theorems, system=tree: the corpus has no formulas" in done.err
+
+
 @pytest.mark.heavy
 def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """Twelve points, killed three times at random moments."""

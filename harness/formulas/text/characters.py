@@ -71,7 +71,7 @@ _ALPHABETS = (
     *(("BLACK-LETTER", r"\mathfrak"), ("FRAKTUR", r"\mathfrak"), ("BOLD", r"\mathbf")),
     *(("SANS-SERIF", r"\mathsf"), ("MONOSPACE", r"\mathtt")),
 )
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#[0-9]{2,6});")
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{2,6}|#[xX][0-9A-Fa-f]{2,5});")
 _ROOTS = {"√": r"\sqrt", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]"}
 # Text commands stay as they are; groups 1 and 2 are superscripts and subscripts, 3 to 5 a root of a number or group,
 # 6 the beginning of a superscript that is a degree sign, 7 and 8 a symbol and its accents.

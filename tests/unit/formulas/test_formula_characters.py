@@ -34,6 +34,7 @@ PARSERS = (operators.read_latex, layout.read_latex)
         ("d∣n, ‖x‖", r"d\mid n, \|x\|"),
         ("(x，y)", "(x,y)"),
         ("b&gt;0", "b>0"),
+        ("b&#62;0&#x3c;c&nbsp;", "b>0<c"),
         ("x=\\sqrt{y}\\", r"x=\sqrt{y}"),
         (
             "a≢b, a≡\u0338b, a=\u0338b, A⊄B, a≉b",

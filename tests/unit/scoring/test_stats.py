@@ -345,9 +345,9 @@ def test_bad_options(options: dict[str, Any], expected: str) -> None:
 
 def test_bad_runs() -> None:
     a, b = ap("a", [0.1, NAN, 0.3]), ap("b", [NAN, 0.2, 0.3])
-    words = "runs a and b have {} topics for AP in common; a test needs 2 or more"
-    assert message(lambda: compare([a, b])) == words.format(1)
-    assert message(lambda: compare([a, ap("b", [0.1], ["other"])])) == words.format(0)
+    words = "runs a and b have {} for AP in common; a test needs 2 or more"
+    assert message(lambda: compare([a, b])) == words.format("1 topic")
+    assert message(lambda: compare([a, ap("b", [0.1], ["other"])])) == words.format("0 topics")
     assert message(lambda: compare([a, b, a])) == "2 runs are named 'a'; give each its own name"
     assert message(lambda: compare([])) == "there are no runs to compare"
     assert message(lambda: compare([a])) == "there are no pairs of runs to compare; give at least two runs"
