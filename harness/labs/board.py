@@ -111,15 +111,15 @@ class Leaderboard:
     Attributes
     ----------
     measures : measures shown, without diagnostic ones; main : the measure that ranks and is tested.
-    topics : number of topics of the edition.
+    topics : number of topics of the edition; of the collection if the judgments are private, before a lab's end.
     clusters : attribute by which topics are averaged before testing; usually empty.
     grouping : `letters`: ranked runs that share a letter do not differ significantly; `best`: runs that do not differ
         from the best have an a (too many pairs for letters); `none`: nothing was tested, for the reason in `why`.
     family : number of tests in the correction: all pairs of ranked runs, or the declared number if it is larger.
     detectable : None if no test has differences that vary.
     floor : means over `floor_seeds` random orders of the judged documents; empty if unknown.
-    private : whether the judgments are private: means are rounded before ranking, and only means, ranks, groups and the
-        floor are shown.
+    private : whether the judgments are private: means have noise or are rounded before ranking, and only means and
+        ranks are shown, at a lab's end also groups; `privacy` says it in words.
     ranked, others : runs, best first; others are listed but neither ranked nor tested. None is ranked if all are
         post-hoc.
     """
@@ -147,6 +147,7 @@ class Leaderboard:
     detectable: Detectable | None = None
     clusters: str = ""
     why: str = ""
+    privacy: str = ""
 
     def columns(self) -> tuple[str, ...]:
         """Returns the column names of `rows`."""

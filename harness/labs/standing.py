@@ -12,11 +12,9 @@ from harness.errors import HarnessError, counted
 from harness.experiments.task import Task
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
-from harness.labs.published import step_of
 from harness.labs.submissions import Submission, baseline_of, scores_of
 from harness.scoring import compare as stats
 from harness.scoring.bootstrap import places
-from harness.scoring.rounding import beyond_step
 from harness.scoring.scores import Scores
 
 MOST_EARLIER = 10  # latest earlier runs of its team that a submission is compared with
@@ -30,13 +28,10 @@ class Against:
     ----------
     name : of the other submission.
     roles : roles of the other submission: `baseline`, `best so far`, `earlier run`, or several of them.
-    mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
-        private.
-    p : corrected p; None if undefined or private.
-    significant : whether the corrected p is below the lab's alpha; None if undefined or not shown: because of the
-        ladder, or because the judgments are private and the shown means differ by at most one step. With private
-        judgments an undefined test is not significant.
-    shown : whether a test of the two runs may be shown.
+    mean, difference : mean of the other one, and this submission's mean minus it; of the shown means if the judgments
+        are private.
+    p : corrected p; None if undefined, or if the judgments are private and nothing is tested before the end.
+    significant : whether the corrected p is below the lab's alpha; None where `p` is.
     """
 
     name: str
@@ -45,7 +40,6 @@ class Against:
     difference: float
     p: float | None
     significant: bool | None
-    shown: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,6 @@ def standing(
     scores: Scores,
     bench: Task,
     found: Sequence[Submission],
-    topics: frozenset[str] | None = None,
 ) -> Standing:
     """Ranks a submission and compares it with the baseline, the best run so far and its team's earlier runs.
 
@@ -88,7 +81,6 @@ def standing(
     scores : of this submission; those of others are read from the lab.
     bench : the lab's task.
     found : all submissions up to this one.
-    topics : the topics whose means are public; None for all.
 
     Raises
     ------
@@ -102,16 +94,13 @@ def standing(
     rows: tuple[Against, ...] = ()
     tests = ""
     others = [found[place] for place in roles]
-    if lab.ladder:  # a test of exact scores would tell what the ladder does not show
-        rows = tuple(_against(lab, submission, other, roles[other.place], None, measure, lab.step) for other in others)
+    if lab.private:  # one judgment may decide whether a test is significant
+        rows = tuple(_against(lab, submission, other, roles[other.place], None, measure) for other in others)
     elif others:
         named = [replace(scores_of(lab, each), run=each.title) for each in others]
         with lab.guarded():
             clusters = bench.collection.clusters()
             all_scores = [replace(scores, run=submission.title), *named]
-            if topics is not None:
-                all_scores = [each.select(topics) for each in all_scores]
-            step = step_of(lab, all_scores[0]) if lab.private else 0.0
             if clusters is not None:
                 all_scores = [each.by_cluster(clusters) for each in all_scores]
             compared = stats.compare(
@@ -123,7 +112,7 @@ def standing(
                 permutations=1,  # the randomization test is not shown
             )
         rows = tuple(
-            _against(lab, submission, other, roles[other.place], row, measure, step)
+            _against(lab, submission, other, roles[other.place], row, measure)
             for other, row in zip(others, compared.rows, strict=True)
         )
         family = counted(compared.family, "test")
@@ -174,23 +163,16 @@ def _against(
     roles: tuple[str, ...],
     row: stats.Row | None,
     measure: str,
-    step: float,
 ) -> Against:
     """Returns the comparison with another submission; `row` is their test, None if it is not shown."""
     mine, theirs = submission.means[measure], other.means[measure]
-    difference = round(mine - theirs, 9)
     if row is None:
-        return Against(other.title, roles, theirs, difference, None, None, shown=False)
+        return Against(other.title, roles, theirs, round(mine - theirs, 9), None, None)
     p, significant = {
         "none": (row.p, row.significant),
         "bonferroni": (row.p_bonferroni, row.significant_bonferroni),
         "holm": (row.p_holm, row.significant_holm),
     }[lab.correction]
-    if lab.private:
-        # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
-        # significant between runs whose means hardly differ, and an undefined one: all topics differ by the same.
-        told = beyond_step(mine, theirs, step)
-        return Against(other.title, roles, theirs, difference, None, bool(significant) if told else None, shown=told)
     return Against(other.title, roles, theirs, row.difference, p, significant)
 
 
