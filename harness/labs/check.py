@@ -53,7 +53,7 @@ def check(lab: Lab) -> list[str]:
         )
     topics = None
     with gather(faults):
-        topics, _ = halves(lab, events, bench.scorer.qrels.topics)
+        topics = halves(lab, events, bench.scorer.qrels.topics)[0] if stored else None
     for each in track(found, "checking submissions"):
         with gather(faults):
             _check_one(lab, each, bench, stored, topics, events, found)
