@@ -1,6 +1,6 @@
 """What attackers learn from a lab with private judgments, by attack and defence, and what honest teams lose.
 
-    HARNESS_MIRROR=... python -m bench.leak [--seeds 11] [--trials 4000] [--markdown]
+    HARNESS_MIRROR=... python -m bench.leak [--seeds 11] [--trials 1000] [--markdown]
 
 The judgments are those of ARQMath-1, Task 1 (77 topics). Attacks on chosen judgments, each of which is a coin's toss:
 
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -289,12 +290,10 @@ def gains(world: World, defence: Defence, attack: Attack, seed: int) -> dict[int
 
 # ---- chosen judgments: each attack returns right guesses less half of the chosen judgments --------------------------
 
-
-Bits = npt.NDArray[np.int64]
 Question = Callable[[World, Lab, np.random.Generator, int], float]
 
 
-def _right(guesses: Sequence[bool | float], bits: Sequence[int] | Bits) -> float:
+def _right(guesses: Sequence[bool | float], bits: Sequence[int] | Index) -> float:
     """Right guesses less half of all."""
     return float(np.sum(np.asarray(guesses, dtype=bool) == np.asarray(bits, dtype=bool)) - len(bits) / 2)
 
@@ -358,9 +357,7 @@ def significance(world: World, lab: Lab, draw: np.random.Generator, submissions:
 
 def resubmit(world: World, lab: Lab, draw: np.random.Generator, submissions: int, times: int = 5) -> float:
     """Asks for each chosen judgment by nearly equal runs, which all but it score 0."""
-    if not lab.defence.feedback:
-        return 0.0
-    bits = draw.integers(2, size=submissions // times)
+    bits = draw.integers(2, size=submissions // times if lab.defence.feedback else 0)
     guesses: list[bool] = []
     for bit in bits.tolist():
         mean = bit * _public(lab, draw) / lab.n
@@ -407,8 +404,10 @@ QUESTIONS: Mapping[str, Question] = {
 
 def told(world: World, defence: Defence, question: Question, submissions: int, trials: int) -> tuple[float, float]:
     """Judgments told beyond guessing: mean over trials, and its standard error."""
-    found = []
+    found: list[float] = []
     for trial in range(max(20, trials * 20 // submissions)):
+        if trial == 20 and len(set(found)) == 1:
+            break  # nothing is left to chance
         lab = Lab(world, defence, trial)
         found.append(question(world, lab, np.random.default_rng((trial, submissions)), submissions))
     return statistics.fmean(found), statistics.stdev(found) / math.sqrt(len(found))
@@ -440,7 +439,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=11)
-    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     fetch([file_of(path) for path in TEAMS])
@@ -455,7 +454,7 @@ def main() -> None:
     print(f"start {start:.3f}, perfect order of the candidates +{perfect:.3f}, n = {len(world.topics)} topics\n")
 
     def row(*cells: str) -> None:
-        line = " | ".join(cells).replace("-0.", "\N{MINUS SIGN}0.")
+        line = re.sub(r"-(?=[0-9])", "\N{MINUS SIGN}", " | ".join(cells))
         print(f"| {line} |" if asked.markdown else line, flush=True)
 
     def head(*cells: str) -> None:
@@ -463,15 +462,14 @@ def main() -> None:
         if asked.markdown:
             print("|" + "---|" * len(cells))
 
-    for submissions in SUBMISSIONS:
-        print(f"\nJudgments told beyond guessing by {submissions:,} submissions, with standard errors\n")
-        head("defence", *QUESTIONS)
-        for defence in DEFENCES:
-            found = [told(world, defence, question, submissions, asked.trials) for question in QUESTIONS.values()]
-            row(
-                defence.name,
-                *(f"{mean:.2f} \N{PLUS-MINUS SIGN} {error:.2f}" if error else f"{mean:.2f}" for mean, error in found),
-            )
+    def cell(mean: float, error: float, decimals: int) -> str:
+        return f"{mean:.{decimals}f}" + (f" \N{PLUS-MINUS SIGN} {error:.{decimals}f}" if error else "")
+
+    print("Judgments told beyond guessing by 20 / 100 / 1,000 submissions, with standard errors\n")
+    head("defence", *QUESTIONS)
+    for defence in DEFENCES:
+        found = [[told(world, defence, each, n, asked.trials) for n in SUBMISSIONS] for each in QUESTIONS.values()]
+        row(defence.name, *(" / ".join(cell(*pair, 2 - n) for n, pair in enumerate(each)) for each in found))
     print("\nGain in nDCG' of the best attack, and Kendall's tau of eight real teams\n")
     columns = [f"{n:,} submissions: public | held out" for n in SUBMISSIONS]
     head(
