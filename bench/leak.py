@@ -1,47 +1,69 @@
-"""What an attacker learns from a lab with private judgments: gains by hill climbing, with and without each defence.
+"""What attackers learn from a lab with private judgments, by attack and defence, and what honest teams lose.
 
-    HARNESS_MIRROR=... python -m bench.leak [--seeds 11] [--markdown]
+    HARNESS_MIRROR=... python -m bench.leak [--seeds 11] [--trials 1000] [--markdown]
 
-The judgments are those of ARQMath-1, Task 1 (77 topics); the attacker has a real run of that year, its first 20 results
-of each topic, and re-ranks them by what the lab shows of its submissions: means of nDCG', RR and P@10 as
-`harness.labs.published.told` makes them. The gain is that of the exact mean of nDCG' over the attacker's own run.
-Each cell is the best of six attacks, by the median over seeds, which draw the held-out half and the attacks' choices:
+The judgments are those of ARQMath-1, Task 1 (77 topics). Attacks on chosen judgments, each of which is a coin's toss:
+
+- edge: a binary search for the number of own results at which a rounded mean jumps; every other submission adds one
+  chosen document in an unused topic. Against noise: one chosen document in a run that scores 0 without it.
+- significance: the same by whether a paired t-test of two runs is significant, without a look at means.
+- resubmit: five nearly equal runs for each chosen document, to average out the noise.
+- refusals: uploads that are refused, and not counted, if none of their topics is judged.
+- weigh 20, weigh 77: each submission has a random half of so many chosen documents, one in a topic; least squares.
+
+Told beyond guessing are the right guesses less half of the chosen judgments. Attacks on the ranking: the attacker has
+the first 20 results of each topic of a real run of 2020, and re-ranks them by the shown means. The gain is that of the
+exact mean of nDCG' over its own run, by the median over seeds, which draw the held-out half and the attacks' choices:
 
 - probe: one document in one topic, fillers elsewhere; a mean above 0 tells that it is relevant.
-- edge: moves one document to the end; if a mean falls, it was relevant and returns, else it stays there, so that the
-  means settle just above a step of the rounding.
+- drop: moves one document to the end; if a mean falls, it was relevant and returns.
 - climb 1, 10, all: moves a document to the top in 1, 10 or all topics, and keeps that if a mean rises and none falls.
 - boost: random documents to the top in all topics at once, and a vote weighted by the sum of the means, after the
   attack of Blum and Hardt (ICML 2015).
+
+What honest teams lose: Kendall's tau of the shown with the exact ranking of eight real teams.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import kendalltau, ttest_rel
 
 from harness.collections.files import local
 from harness.data.trec import Run, read_run
 from harness.experiments.task import Task, task
-from harness.labs.draw import drawn
-from harness.labs.published import told
+from harness.labs.draw import drawn, least_width
+from harness.labs.published import climbed
 from harness.scoring.measures import discounts
-from harness.scoring.rounding import least_step
+from harness.scoring.rounding import least_step, rounded
 from harness.sources import catalogue
 from harness.sources.fetch import fetch
 from harness.sources.resource import Resource
 
-RUN = {"source": "arqmath-psu", "path": "notebooks/final_runs/prim_MIRMU-task1-Ensemble-auto-both-A.tsv"}
+SOURCE, OURS = "arqmath-psu", "notebooks/final_runs/prim_MIRMU-task1-Ensemble-auto-both-A.tsv"
+TEAMS = (  # runs of participants of 2020
+    OURS,
+    *(
+        f"final_runs/{name}.tsv"
+        for name in ("prim_psu-task1-auto-both-A2", "prim_psu-task1-auto-both-P", "psu-task1-auto-both-A")
+    ),
+    *(
+        f"notebooks/final_runs/{name}.tsv"
+        for name in ("DPRL_task1_auto_both_A3", "prim_Approach0", "prim_zbMATH-task1-auto-both-P")
+    ),
+    "notebooks/final_runs/prim_MathDowsers-task1-alpha05noReRank-auto-both-A.tsv",
+)
 MEASURES = ("nDCG", "RR", "P@10")
 DEPTH = 20
 SUBMISSIONS = (20, 100, 1000)
-CAP = 20
 
 Floats = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
@@ -101,26 +123,28 @@ def _dcg(grades: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Defence:
-    """What the lab does: step of its means, 0 for that of its number of topics; one ladder; a cap; a public half."""
+    """What a lab shows: the first measure's means with noise, or nothing.
+
+    Without noise, as in earlier versions, means are rounded to a step (0: 2 / topics), significance is shown, and runs
+    without a judged topic are refused.
+    """
 
     name: str
-    step: float = 0.01
+    step: float = 0.0
+    noisy: bool = True
     ladder: bool = False
-    cap: int | None = None
     held_out: bool = False
-    least_results: int = 1
+    feedback: bool = True
 
 
 DEFENCES = (
-    Defence("none: means of two decimals"),
-    Defence("at least 10 results", least_results=10),
-    Defence("step of 2 / topics", step=0.0),
-    Defence(f"roster, cap of {CAP}", cap=CAP),
-    Defence("roster, ladder of 0.01", ladder=True),
-    Defence("roster, ladder, step of 2 / topics", step=0.0, ladder=True),
-    Defence("held-out half", held_out=True),
-    Defence("default: step, 10 results, roster, cap", step=0.0, least_results=10, cap=CAP),
-    Defence("all", step=0.0, ladder=True, cap=CAP, held_out=True, least_results=10),
+    Defence("none: two decimals", step=0.01, noisy=False),
+    Defence("step of 2 / topics", noisy=False),
+    Defence("noise (default)"),
+    Defence("noise, ladder", ladder=True),
+    Defence("noise, held-out half", held_out=True),
+    Defence("noise, ladder, held-out half", ladder=True, held_out=True),
+    Defence("no feedback", feedback=False),
 )
 
 
@@ -132,18 +156,31 @@ class Lab:
         self.half = np.array([topic in half for topic in world.topics])
         self.world, self.defence = world, defence
         self.public = self.half if defence.held_out else np.ones_like(self.half)
-        self.step = max(defence.step, 0.0) or least_step(int(self.public.sum()))
-        self.best: dict[str, float] | None = {} if defence.ladder else None
-        self.made = 0
+        self.n = int(self.public.sum())
+        self.step = defence.step or least_step(self.n)
+        self.width = least_width(self.n) if defence.noisy else 0.0
+        self.draw = np.random.default_rng(10_000 + seed)
+        self.best: float | None = None
+
+    def noise(self) -> float:
+        """The noise of one mean, in widths."""
+        return self.draw.random() - 0.5
+
+    def shown(self, mean: float) -> float:
+        """What is shown of one exact mean; NaN without feedback."""
+        if not self.defence.feedback:
+            return math.nan
+        if not self.defence.noisy:
+            return rounded(mean, self.step)
+        noisy = round(mean + self.width * self.noise(), 2)
+        if self.defence.ladder:
+            noisy = self.best = climbed(noisy, self.best, self.width)
+        return noisy
 
     def __call__(self, order: Index, kept: npt.NDArray[np.bool_] | None = None) -> Floats:
-        """The means shown of a submission, shape (measures,)."""
-        self.made += 1
+        """The means shown of a submission, shape (shown measures,)."""
         means = self.world.scores(order, kept)[self.public].mean(axis=0)
-        shown = told(dict(zip(MEASURES, means.tolist(), strict=True)), self.step, self.best)
-        if self.best is not None:
-            self.best = {measure: value or 0.0 for measure, value in shown.items()}
-        return np.array([shown[measure] or 0.0 for measure in MEASURES])
+        return np.array([self.shown(mean) for mean in means[: 1 if self.defence.noisy else None].tolist()])
 
 
 def ranked(marks: Index | Floats) -> Index:
@@ -161,7 +198,7 @@ Attack = Callable[[World, Lab, np.random.Generator], Iterator[Index]]
 
 def probe(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
     """Asks for one document at a time; fillers below it and elsewhere are ids that were not judged."""
-    marks, before = np.zeros(world.start.shape, dtype=np.int64), np.zeros(len(MEASURES))
+    marks, before = np.zeros(world.start.shape, dtype=np.int64), np.zeros(1)
     for row, at in candidates(world):
         kept = np.zeros(world.start.shape, dtype=bool)
         kept[row, at] = True
@@ -171,7 +208,7 @@ def probe(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
         yield ranked(marks) if (marks > 0).any() else world.start  # else nothing was told
 
 
-def edge(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
+def drop(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
     """Moves documents to the end one by one, and back if a mean falls."""
     marks = np.zeros(world.start.shape, dtype=np.int64)
     place = np.zeros(world.start.shape)
@@ -229,7 +266,7 @@ def boost(world: World, lab: Lab, draw: np.random.Generator) -> Iterator[Index]:
 
 ATTACKS: Mapping[str, Attack] = {
     "probe": probe,
-    "edge": edge,
+    "drop": drop,
     "climb 1": climb(1),
     "climb 10": climb(10),
     "climb all": climb(None),
@@ -244,41 +281,170 @@ def gains(world: World, defence: Defence, attack: Attack, seed: int) -> dict[int
     out, order = {}, world.start
     found = attack(world, lab, np.random.default_rng(seed))
     for number in range(1, max(SUBMISSIONS) + 1):
-        if defence.cap is None or number <= defence.cap:
-            order = next(found, order)
+        order = next(found, order)
         if number in SUBMISSIONS:
             more = world.scores(order)[:, 0] - begin
             out[number] = (float(more[lab.half].mean()), float(more[~lab.half].mean()))
     return out
 
 
-def told_of_sixteen(world: World, defence: Defence, seed: int) -> int:
-    """Of 16 documents, every other one relevant, how many judgments 16 probes tell; without a roster, by 16 teams."""
-    draw, right, before = np.random.default_rng(seed), 0, np.zeros(len(MEASURES))
-    lab = Lab(world, defence, seed)
-    for number in range(16):
-        wanted = number % 2 == 0
-        rows, ats = np.nonzero(world.there & (world.relevant == wanted))
-        at = draw.integers(len(rows))
-        kept = np.zeros(world.start.shape, dtype=bool)
-        kept[rows[at], ats[at]] = True
-        shown = lab(world.start, kept)
-        right += bool((shown > (before if defence.ladder else 0.0)).any()) == wanted
-        before = shown
-    return right
+# ---- chosen judgments: each attack returns right guesses less half of the chosen judgments --------------------------
+
+Question = Callable[[World, Lab, np.random.Generator, int], float]
+
+
+def _right(guesses: Sequence[bool | float], bits: Sequence[int] | Index) -> float:
+    """Right guesses less half of all."""
+    return float(np.sum(np.asarray(guesses, dtype=bool) == np.asarray(bits, dtype=bool)) - len(bits) / 2)
+
+
+def _public(lab: Lab, draw: np.random.Generator) -> bool:
+    """Whether the topic of a chosen document is public, which the attacker does not know."""
+    return bool(draw.random() < lab.n / len(lab.world.topics))
+
+
+def _search(reply: Callable[[int], float], most: int) -> tuple[int, int]:
+    """The number after which a reply changes, by bisection, and the submissions that this took; -1 if none does."""
+    low, high, made, at_low = 0, most, 2, reply(0)
+    if reply(most) == at_low:
+        return -1, made
+    while high - low > 1:
+        middle, made = (low + high) // 2, made + 1
+        low, high = (middle, high) if reply(middle) == at_low else (low, middle)
+    return low, made
+
+
+def edge(world: World, lab: Lab, draw: np.random.Generator, submissions: int) -> float:
+    """Asks for one chosen judgment in each submission, beside own results that bring a rounded mean to an edge."""
+    if not lab.defence.feedback:
+        return 0.0
+    if lab.defence.noisy:
+        bits, before, guesses = draw.integers(2, size=submissions), math.nan, []
+        for bit in bits.tolist():  # by the measure that one judgment moves most, such as RR
+            found = lab.shown(bit * _public(lab, draw) / lab.n)
+            guesses.append(draw.random() < 0.5 if found == before and lab.defence.ladder else found > 0.5 / lab.n)
+            before = found
+        return _right(guesses, bits)
+    own = np.where(world.there, world.relevant, False)[:40, :10].ravel()  # other topics are for chosen documents
+
+    def reply(count: int, more: int = 0) -> float:
+        return lab.shown((int(own[:count].sum()) + more) / 10 / lab.n)
+
+    at, made = _search(reply, own.size)
+    bits = draw.integers(2, size=max(0, submissions - made) if at >= 0 else 0)
+    return _right([reply(at, bit) != reply(at) for bit in bits.tolist()], bits)
+
+
+def significance(world: World, lab: Lab, draw: np.random.Generator, submissions: int) -> float:
+    """Asks for one chosen judgment in each submission, beside results that bring a test to the edge."""
+    if lab.defence.noisy:
+        return 0.0
+    values = world.scores(world.start)[:, 1]
+    order = np.argsort(-values, kind="stable")  # the attacker knows a few good results of its own
+    one, two, unused = np.zeros(lab.n), order[5:60], int(order[-1])
+    one[order[:5]] = values[order[:5]]
+
+    def reply(count: int, more: int = 0) -> float:
+        other = np.zeros(lab.n)
+        other[two[:count]], other[unused] = values[two[:count]], more
+        far = abs(lab.shown(other.mean()) - lab.shown(one.mean())) > 1.5 * lab.step or lab.defence.step > 0
+        return float(far and other.mean() > one.mean() and ttest_rel(other, one).pvalue < 0.05)
+
+    at, made = _search(reply, len(two))
+    bits = draw.integers(2, size=max(0, submissions - made) if at >= 0 else 0)
+    return _right([reply(at, bit) != reply(at) for bit in bits.tolist()], bits)
+
+
+def resubmit(world: World, lab: Lab, draw: np.random.Generator, submissions: int, times: int = 5) -> float:
+    """Asks for each chosen judgment by nearly equal runs, which all but it score 0."""
+    bits = draw.integers(2, size=submissions // times if lab.defence.feedback else 0)
+    guesses: list[bool] = []
+    for bit in bits.tolist():
+        mean = bit * _public(lab, draw) / lab.n
+        found = [lab.shown(mean) for _ in range(times)]
+        least, most = 1 / lab.n - lab.width / 2 - 0.005, lab.width / 2 + 0.005  # rounding to two decimals
+        sure = max(found) > most if lab.defence.noisy else found[0] > 0
+        guesses.append(sure or (lab.defence.noisy and min(found) >= least and draw.random() < 0.5))
+    return _right(guesses, bits)
+
+
+def refusals(world: World, lab: Lab, draw: np.random.Generator, submissions: int) -> float:
+    """Asks whether topics are judged, by uploads with topics that are not, and one more."""
+    bits = draw.integers(2, size=min(submissions, len(world.topics)))
+    return _right(bits.tolist(), bits) if not lab.defence.noisy else 0.0
+
+
+def weigh(chosen: int) -> Question:
+    """Asks for the sums of random halves of the chosen judgments, and solves for these by least squares."""
+
+    def attack(world: World, lab: Lab, draw: np.random.Generator, submissions: int) -> float:
+        if not lab.defence.feedback:
+            return 0.0
+        topics = draw.permutation(len(world.topics))[:chosen]
+        bits, public = draw.integers(2, size=chosen), lab.public[topics]
+        design = draw.integers(2, size=(submissions, chosen))
+        found = np.array([lab.shown(float((row * bits)[public].sum()) / lab.n) for row in design])
+        spread = (lab.n * (lab.width or lab.step)) ** 2 / 12 + 1e-3  # of the noise or the rounding, in documents
+        centred, seen = design - 0.5, lab.n * found - design.sum(axis=1) * 0.5 * public.mean()
+        solved = np.linalg.solve(centred.T @ centred + 4 * spread * np.eye(chosen), centred.T @ (seen - seen.mean()))
+        return _right((solved > 0).tolist(), bits)
+
+    return attack
+
+
+QUESTIONS: Mapping[str, Question] = {
+    "edge": edge,
+    "significance": significance,
+    "resubmit": resubmit,
+    "refusals": refusals,
+    "weigh 20": weigh(20),
+    "weigh 77": weigh(77),
+}
+
+
+def told(world: World, defence: Defence, question: Question, submissions: int, trials: int) -> tuple[float, float]:
+    """Judgments told beyond guessing: mean over trials, and its standard error."""
+    found: list[float] = []
+    for trial in range(max(20, trials * 20 // submissions)):
+        if trial == 20 and len(set(found)) == 1:
+            break  # nothing is left to chance
+        lab = Lab(world, defence, trial)
+        found.append(question(world, lab, np.random.default_rng((trial, submissions)), submissions))
+    return statistics.fmean(found), statistics.stdev(found) / math.sqrt(len(found))
+
+
+def tau(world: World, defence: Defence, runs: Sequence[Floats], trials: int) -> tuple[float, float]:
+    """Kendall's tau of the shown with the exact ranking, before and at the end; 0 if nothing is shown."""
+    exact, found, final = [float(values.mean()) for values in runs], [], []
+    for trial in range(trials):
+        lab = Lab(world, defence, trial)
+        shown = []
+        for values in runs:
+            lab.best = None  # each is the first of its team
+            shown.append(lab.shown(float(values[lab.public].mean())))
+        found.append(kendalltau(shown, exact).statistic if defence.feedback else 0.0)
+        last = ~lab.half if defence.held_out else lab.public
+        final.append(kendalltau([round(float(values[last].mean()), 2) for values in runs], exact).statistic)
+    return statistics.fmean(found), statistics.fmean(final)
+
+
+def file_of(path: str) -> Resource:
+    """The resource of a run."""
+    found = catalogue.resource({"source": SOURCE, "path": path}, "run")
+    assert isinstance(found, Resource)
+    return found
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=11)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
-    resource = catalogue.resource(RUN, "run")
-    assert isinstance(resource, Resource)
-    fetch([resource])
+    fetch([file_of(path) for path in TEAMS])
     bench = task("arqmath-1-task1", measures=list(MEASURES))
-    world = World(bench, read_run(local(resource), name="start"))
+    world = World(bench, read_run(local(file_of(OURS)), name="start"))
     draw = np.random.default_rng(0)
     for _ in range(3):
         world.check(draw.permuted(world.start, axis=1))
@@ -286,13 +452,34 @@ def main() -> None:
     start = world.scores(world.start)[:, 0].mean()
     perfect = world.scores(ranked(world.gain))[:, 0].mean() - start
     print(f"start {start:.3f}, perfect order of the candidates +{perfect:.3f}, n = {len(world.topics)} topics\n")
-    line = "| {} | {} |" if asked.markdown else "{}: {}"
-    heads = [f"{n:,} submissions: public | held out" for n in SUBMISSIONS]
-    last = f"best attack at {SUBMISSIONS[-1]:,}"
-    print(line.format("defence | judgments told of 16", " | ".join([*heads, last])))
-    if asked.markdown:
-        print("|" + "---|" * (3 + 2 * len(SUBMISSIONS)))
-    seeds = range(asked.seeds)
+
+    def row(*cells: str) -> None:
+        line = re.sub(r"-(?=[0-9])", "\N{MINUS SIGN}", " | ".join(cells))
+        print(f"| {line} |" if asked.markdown else line, flush=True)
+
+    def head(*cells: str) -> None:
+        row(*cells)
+        if asked.markdown:
+            print("|" + "---|" * len(cells))
+
+    def cell(mean: float, error: float, decimals: int) -> str:
+        return f"{mean:.{decimals}f}" + (f" \N{PLUS-MINUS SIGN} {error:.{decimals}f}" if error else "")
+
+    print("Judgments told beyond guessing by 20 / 100 / 1,000 submissions, with standard errors\n")
+    head("defence", *QUESTIONS)
+    for defence in DEFENCES:
+        found = [[told(world, defence, each, n, asked.trials) for n in SUBMISSIONS] for each in QUESTIONS.values()]
+        row(defence.name, *(" / ".join(cell(*pair, 2 - n) for n, pair in enumerate(each)) for each in found))
+    print("\nGain in nDCG' of the best attack, and Kendall's tau of eight real teams\n")
+    columns = [f"{n:,} submissions: public | held out" for n in SUBMISSIONS]
+    head(
+        "defence",
+        *" | ".join(columns).split(" | "),
+        f"best attack at {SUBMISSIONS[-1]:,}",
+        "tau shown",
+        "tau at the end",
+    )
+    teams = [bench.scorer(read_run(local(file_of(path)), name=str(n))).column("nDCG") for n, path in enumerate(TEAMS)]
     for defence in DEFENCES:
         by_attack = {
             name: [gains(world, defence, attack, seed) for seed in range(asked.seeds)]
@@ -305,10 +492,8 @@ def main() -> None:
                 for name, found in by_attack.items()
             }
             best = max(medians, key=lambda name: medians[name][0])
-            public, held = medians[best]
-            cells.append(f"{public:+.3f} | {held:+.3f}".replace("-", "\N{MINUS SIGN}"))
-        sixteen = statistics.median(told_of_sixteen(world, defence, seed) for seed in seeds)
-        print(line.format(f"{defence.name} | {sixteen:g}", " | ".join([*cells, best])), flush=True)
+            cells += [f"{each:+.3f}" for each in medians[best]]
+        row(defence.name, *cells, best, *(f"{each:.2f}" for each in tau(world, defence, teams, 400)))
 
 
 if __name__ == "__main__":

@@ -80,19 +80,25 @@ def new(
         typer.Option(help="Minimum results per answered topic; default: 1, or 10 with private judgments."),
     ] = None,
     decimals: Annotated[
-        int | None, typer.Option(help="Decimals of means; default: 4, or those of the step with private judgments.")
+        int | None, typer.Option(help="Decimals of means; default: 4, or by the noise with private judgments.")
     ] = None,
     private: Annotated[
         bool,
         typer.Option(
             "--private",
-            help="Keep judgments private: show only rounded means, ranks and significance; editions may require it.",
+            help="Keep judgments private: show only noisy means and ranks before the end; editions may require it.",
         ),
     ] = False,
     ladder: Annotated[
         bool,
-        typer.Option("--ladder", help="Show a private mean only if it exceeds the team's best by more than the step."),
+        typer.Option("--ladder", help="Show a private mean only if it exceeds the team's best by the noise's width."),
     ] = False,
+    feedback: Annotated[
+        str | None,
+        typer.Option(
+            help="With private judgments: noisy (means with noise; default) or none (no score before the end)."
+        ),
+    ] = None,
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end.")
     ] = False,
@@ -126,6 +132,7 @@ def new(
         "decimals": decimals,
         "private": private or None,
         "ladder": ladder or None,
+        "feedback": feedback,
         "held_out": held_out or None,
         "per_topic": per_topic,
     }
@@ -134,7 +141,9 @@ def new(
     out(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
     if lab.private:
         out(f"the judgments are private: publish all of {lab.folder} but {lab.folder / 'private'}")
-        out(f"means are rounded to multiples of {lab.step:g}; add teams with 'harness lab team add {lab.folder} TEAM'")
+        noisy = f"shown means have uniform noise of width {lab.noise:g}"
+        noisy = "no score is shown before the end" if lab.feedback == "none" else noisy
+        out(f"{noisy}; add teams with 'harness lab team add {lab.folder} TEAM'")
 
 
 @lab_app.command()

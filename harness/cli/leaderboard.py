@@ -89,13 +89,13 @@ def leaderboard(
     ] = False,
     redact: Annotated[
         bool,
-        typer.Option(
-            "--redact", help="For participants, if judgments are private: only rounded means, ranks and groups."
-        ),
+        typer.Option("--redact", help="For participants, if judgments are private: only rounded means and ranks."),
     ] = False,
     final: Annotated[
         bool,
-        typer.Option("--final", help="Rank a lab's primary runs by its held-out topics, once their seed is revealed."),
+        typer.Option(
+            "--final", help="Rank the primary runs of a private lab that has ended, by its held-out topics if any."
+        ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -103,7 +103,7 @@ def leaderboard(
     from harness.labs.board import leaderboard_to_json
     from harness.labs.leaderboard import Settings, leaderboards
     from harness.render.write import DEFAULT, FORMATS, first_page
-    from harness.reports.leaderboard import PRIVATE, incomplete, leaderboard_report, reading, said_of
+    from harness.reports.leaderboard import incomplete, leaderboard_report, reading, said_of
     from harness.store.provenance import provenance
 
     note = note_unless(quiet)
@@ -137,7 +137,7 @@ def leaderboard(
     if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
     if final and others:
-        raise HarnessError("--final: only labs have held-out topics; leave it out, or name labs only")
+        raise HarnessError("--final: only labs have an end; leave it out, or name labs only")
     sources = [_final_of_lab(lab, drawn) if final else _of_lab(lab, drawn, note) for lab in labs]
     if others:
         files = [file for place in others for file in _files(place, note)]
@@ -171,7 +171,7 @@ def leaderboard(
             out(line)
         _print(board)
         judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
-        for line in (f"{said_of(board)}{judged}", *reading(board), *([PRIVATE] if board.private else [])):
+        for line in (f"{said_of(board)}{judged}", *reading(board), *([board.privacy] if board.privacy else [])):
             out_wrapped(line)
     alone = labs[0] / ("final" if final else "leaderboard") if len(sources) == len(labs) == 1 and not as_json else None
     if (folder := output or alone) is None:
@@ -188,8 +188,9 @@ def _of_files(asked: Asked, settings: Settings) -> _Source:
     """Scores run files, the share of judged results included."""
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import inputs
-    from harness.experiments.redacted import step_of
+    from harness.experiments.redacted import LEFT_OUT, step_of
     from harness.labs.leaderboard import Entry, floor
+    from harness.labs.published import UNTESTED
     from harness.scoring.protocol import load_protocol
     from harness.scoring.rounding import decimals_of
 
@@ -203,15 +204,18 @@ def _of_files(asked: Asked, settings: Settings) -> _Source:
         say_private(asked, evaluation)
     collection = evaluation.task.collection
     entries = [Entry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores]
-    found = replace(settings, clusters=collection.clusters(), cluster=collection.cluster, floor=floor(evaluation.task))
-    said = evaluation.coverage_sentence()
+    found = replace(settings, clusters=collection.clusters(), cluster=collection.cluster)
+    said = "" if settings.private else evaluation.coverage_sentence()
     remarks = (*([f"{said[0].upper()}{said[1:]}."] if said else []), *collection.notes)
     files = inputs(evaluation).files
     if settings.private:
         step = step_of(evaluation.scores)
-        found = replace(found, step=step, decimals=decimals_of(step))
+        said = LEFT_OUT.format(step=step)
+        found = replace(found, step=step, decimals=decimals_of(step), untested=UNTESTED, privacy=said)
         # Checksums of judgments would prove a guess.
         files = {run.source or run.name: run.sha256 for run in evaluation.runs}
+    else:
+        found = replace(found, floor=floor(evaluation.task))
     return _Source(f"Leaderboard: {collection.title}", entries, found, remarks, files)
 
 
@@ -234,13 +238,15 @@ def _of_lab(
 
     `journal` are the lab's events, if the caller has read them: another one may come at any time.
     """
+    import math
+
     import numpy as np
 
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import unjudged
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Entry, floor
-    from harness.labs.published import halves, step_of
+    from harness.labs.published import UNTESTED, concealed, halves, protection, spent, width_of
     from harness.labs.roster import public_names
     from harness.labs.standing import refuse_if_changed
     from harness.labs.submissions import events, from_events, scores_of, stored_run
@@ -268,8 +274,12 @@ def _of_lab(
         more = _shares_judged(lab.measures, load_protocol(lab.protocol)) if told else ()
         task = replace(lab, measures=(*lab.measures, *more)).task()
         entries = []
+        # Exact scores have no way to the leaderboard of a private lab.
+        main, blank = lab.measures[0], lab.private and not lab.per_topic
+        known = [name for name in lab.measures if any(not math.isnan(each.means[name]) for each in current)]
+        nothing = concealed(chance[0], task.topics.ids(), known or [main])
         for each in current:
-            scores, bounds = scores_of(lab, each), None
+            scores, bounds = nothing if blank else scores_of(lab, each).select(topics), None
             if each.name in told:
                 run = stored_run(each)
                 bounds, shares = task.scorer.tie_spans(run, scores), task.scorer(run)
@@ -279,28 +289,28 @@ def _of_lab(
                 columns = [scores.values, *(shares.column(name)[:, None] for name in more)]
                 scores = replace(scores, measures=(*scores.measures, *more), values=np.hstack(columns))
             team = names.get(each.team, each.team)
-            name, primary = f"{team} / {each.label}", each.name in ranked
+            name, primary = f"{team} / {each.label}", each.name in ranked and not (lab.private and main not in known)
             shown = each.means if lab.private else None
-            entries.append(Entry(name, scores.select(topics), team, each.kind, primary, bounds, shown))
+            entries.append(Entry(name, replace(scores, run=each.name), team, each.kind, primary, bounds, shown))
         baseline = next((e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None)
         declared = replace(
             _declared(lab, task.collection, settings, baseline),
-            floor=[each.select(topics) for each in (floor(task) if more else chance)],
+            floor=[] if lab.private else floor(task) if more else chance,
             private=lab.private,
             decimals=lab.decimals,
-            step=step_of(lab, chance[0].select(topics)) if lab.private else 0.0,
-            untested="this lab's ladder shows no significance" if lab.ladder else "",
+            untested=f"{UNTESTED}; runs are tested at the end of the lab" if lab.private else "",
+            privacy=" ".join((protection(lab, width_of(lab, chance[0].select(topics))), spent(lab, found))).strip(),
         )
     files = {f"{each.name}, version {each.version}": each.sha256 for each in current}
     return _Source(f"Leaderboard: {lab.title}", entries, declared, task.collection.notes, files)
 
 
 def _final_of_lab(folder: Path, settings: Settings) -> _Source:
-    """Returns a lab's primary runs with their scores on the held-out topics."""
+    """Returns the primary runs of a private lab that has ended, with their scores on the held-out topics, if any."""
     from harness.collections.load import load_collection
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Entry
-    from harness.labs.published import FINAL_DECIMALS, final_runs, halves, seed_of
+    from harness.labs.published import FINAL_DECIMALS, final_runs, halves
     from harness.labs.roster import public_names
     from harness.labs.submissions import events, scores_of
 
@@ -308,19 +318,21 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     collection = load_collection(lab.collection)
     find_readers(collection, lab.corpus)
     journal = events(lab)
-    seed_of(lab, journal)
     names, entries, files, baseline = public_names(lab), [], {}, None
     for each in final_runs(lab, journal):
         scores, team = scores_of(lab, each), names.get(each.team, each.team)
-        held = scores.select(halves(lab, journal, scores.topics)[1])
+        public, held_out = halves(lab, journal, scores.topics)
+        held = scores.select(held_out or public)
         entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
         baseline = entries[-1].name if each.name == lab.baseline else baseline
         files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
-        raise HarnessError(f"{folder}: no run is ranked, since none was a primary run when the seed was revealed")
+        raise HarnessError(f"{folder}: no run is ranked, since none was a primary run when the lab ended")
     declared = _declared(lab, collection, settings, baseline)
-    declared = replace(declared, private=True, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS)
-    return _Source(f"Final ranking on held-out topics: {lab.title}", entries, declared, collection.notes, files)
+    said = "The judgments are private: final means are rounded to two decimals, and nothing else is shown."
+    declared = replace(declared, private=True, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS, privacy=said)
+    where = " on held-out topics" if lab.held_out else ""
+    return _Source(f"Final ranking{where}: {lab.title}", entries, declared, collection.notes, files)
 
 
 def _declared(lab: Lab, collection: Collection, settings: Settings, baseline: str | None) -> Settings:

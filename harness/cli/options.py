@@ -73,7 +73,7 @@ Redact = Annotated[
     bool,
     typer.Option(
         "--redact",
-        help="For participants, if judgments are private: only rounded means and significance, no values per topic.",
+        help="For participants, if judgments are private: only rounded means, no tests or values per topic.",
     ),
 ]
 Quiet = Annotated[

@@ -1,4 +1,4 @@
-"""The commands of a lab's organisers: `lab team`, refunds, disqualifications, re-judging, held-out topics."""
+"""The commands of a lab's organisers: `lab team`, refunds, disqualifications, re-judging, the end."""
 
 from __future__ import annotations
 
@@ -122,11 +122,14 @@ def rejudge(
 
 
 def reveal(folder: Folder) -> None:
-    """Reveal the seed of the held-out topics, which ends the lab; 'harness leaderboard --final' then ranks by them."""
+    """End a lab with private judgments: 'harness leaderboard --final' then ranks, by the held-out topics if any."""
     from harness.labs.acts import reveal
     from harness.labs.lab import read_lab
 
-    out(f"seed of the held-out topics: {reveal(read_lab(folder))}")
+    lab = read_lab(folder)
+    seed = reveal(lab)
+    out(f"seed of the held-out topics: {seed}" if lab.held_out else f"{folder}: has ended")
+    out(f"next: harness leaderboard {folder} --final")
 
 
 def freeze(folder: Folder, reason: Reason = "") -> None:
@@ -171,8 +174,11 @@ def topics(folder: Folder) -> None:
     from harness.labs.submissions import events
 
     lab = read_lab(folder)
+    if not lab.held_out:
+        raise HarnessError(f"{folder}: has no held-out topics; create a lab with 'harness lab new --held-out'")
     journal = events(lab)
     seed = seed_of(lab, journal)
+    committed = commitment(journal)
     collection = load_collection(lab.collection)
     find_readers(collection, lab.corpus)
     if collection.withheld(lab.edition):
@@ -180,7 +186,7 @@ def topics(folder: Folder) -> None:
     judged = task(lab.collection, lab.corpus, edition=lab.edition, protocol=lab.protocol).scorer.qrels.topics
     public, held = halves(lab, journal, judged)
     shown = seed if any(isinstance(event, Revealed) for event in journal) else "not revealed yet"
-    out(f"seed: {shown}; its SHA-256 is that in the journal: {commitment(journal)}")
+    out(f"seed: {shown}; its SHA-256 is that in the journal: {committed.seed_sha256 if committed else ''}")
     out(f"public ({len(public)}): {' '.join(sorted(public))}")
     out(f"held out ({len(held)}): {' '.join(sorted(held))}")
 

@@ -91,7 +91,7 @@ def score(
     if redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
-        _finish_redacted(asked, evaluation, None, output)
+        _finish_redacted(asked, evaluation, output)
         return
     if per_topic and not as_json:
         out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
@@ -176,7 +176,7 @@ def compare(
     evaluation = evaluate(replace(asked, lines=output is not None))
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
     if redact:
-        _finish_redacted(asked, evaluation, comparison, output)
+        _finish_redacted(asked, evaluation, output)
         return
     if not as_json:
         _print_means(evaluation.scores, asked)
@@ -310,12 +310,12 @@ def _write_latex(style: _Style | None, asked: Asked, evaluation: Evaluation, com
     (asked.note if asked.json else out)(f"table: {style.file}")
 
 
-def _finish_redacted(asked: Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
+def _finish_redacted(asked: Asked, evaluation: Evaluation, output: Path | None) -> None:
     """Prints or writes what participants may see of private judgments."""
     from harness.experiments.redacted import redact, redacted_to_json
     from harness.reports.redacted import redacted_report
 
-    found = redact(evaluation, comparison)
+    found = redact(evaluation)
     if output is not None:
         written = redacted_report(found, evaluation).write(output)
         (asked.note if asked.json else out)(f"report: {written['html']}")
@@ -327,16 +327,6 @@ def _finish_redacted(asked: Asked, evaluation: Evaluation, comparison: Compariso
         means = ("n/a" if mean is None else f"{mean:.{found.decimals}f}" for mean in each.means.values())
         rows.append([each.run, *means])
     out_table(rows)
-    if found.tests:
-        out("")
-        flags = {True: "significant", False: "no"}
-        rows = [["a", "b", "measure", "n", "a - b", "Bonferroni", "Holm"]]
-        for test in found.tests:
-            corrected = (flags[test.significant_bonferroni], flags[test.significant_holm])
-            difference = f"{test.difference:+.{found.decimals}f}"
-            rows.append([test.a, test.b, found.labels[test.measure], str(test.n), difference, *corrected])
-        out_table(rows)
-        out(found.correction)
     out(found.left_out)
 
 

@@ -143,7 +143,7 @@ def _field(
     source = _of_lab(folder, drawn, note, journal)
     (board,) = leaderboards(source.entries, source.settings)
     final = None
-    if lab.held_out and any(isinstance(event, Revealed) for event in journal) and final_runs(lab, journal):
+    if lab.private and any(isinstance(event, Revealed) for event in journal) and final_runs(lab, journal):
         held = _final_of_lab(folder, drawn)
         (final,) = leaderboards(held.entries, held.settings)
     return field_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import yaml
 
-from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
@@ -29,10 +27,10 @@ from harness.labs.journal import (
     Revealed,
     Submitted,
 )
-from harness.labs.lab import FILE, Lab, chosen_step, new_lab
+from harness.labs.lab import FILE, Lab, new_lab
 from harness.labs.metadata import Details
 from harness.labs.names import nfc, one_line, stamp
-from harness.labs.published import halves, seed_of, shown_means
+from harness.labs.published import commitment, halves, seed_of, shown_before, shown_means, stored_key
 from harness.labs.roster import NAMES, known_as
 from harness.labs.storing import clear, commit, files_of, staged
 from harness.labs.submissions import METADATA, Submission, find, from_events, refuse_if_rejudged, stored_run, verified
@@ -87,22 +85,27 @@ def act(
 
 
 def reveal(lab: Lab, *, now: datetime | None = None) -> str:
-    """Reveals the seed of the held-out topics in the journal, after which the lab takes post-hoc runs only.
+    """Ends a lab with private judgments, which then takes post-hoc runs only; returns the seed of held-out topics.
+
+    The journal gets the seed, which draws the topics and does not tell the noise of means; labs of earlier versions
+    without held-out topics have none.
 
     Raises
     ------
     HarnessError
-        The lab has no held-out topics, the deadline is not over, or the seed is missing or wrong.
+        The judgments are public, the deadline is not over, the lab has ended, or the seed is missing or wrong.
     """
+    if not lab.private:
+        raise HarnessError(f"{lab.folder}: its judgments are public; there is nothing to reveal")
     now = now or datetime.now(UTC)
     if lab.deadline is not None and now <= lab.deadline:
         raise HarnessError(f"{lab.folder}: the deadline, {lab.deadline.isoformat()}, is not over; reveal the seed then")
     journal = Journal(lab.folder)
     with journal.locked():
         refuse_if_rejudged(lab, journal.events)
-        seed = seed_of(lab, journal.events)
+        seed = seed_of(lab, journal.events) if commitment(journal.events) else ""
         if any(isinstance(event, Revealed) for event in journal.events):
-            raise HarnessError(f"{lab.folder}: the seed is revealed already: {seed}")
+            raise HarnessError(f"{lab.folder}: the lab has ended already{f'; its seed is {seed}' if seed else ''}")
         journal.append(Revealed(seed, stamp(now)))
     return seed
 
@@ -111,7 +114,8 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
     """Makes a lab with the same submissions under another edition of the judgments, and closes this one.
 
     All events keep their times, and the held-out topics their seed: with another one, organisers could choose among
-    rankings, and participants would see means of both halves.
+    rankings, and participants would see means of both halves. The noise depends on the edition too: without that, the
+    two means of a run would tell what the editions differ by.
 
     Raises
     ------
@@ -123,12 +127,10 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
         settings = config.parse(read_bytes(lab.folder / FILE, most=1 << 20), str(lab.folder / FILE))
-        committed = next((event for event in journal.events[:1] if isinstance(event, Committed)), None)
-        commitment = (seed_of(lab, journal.events), committed.at) if committed is not None else None
+        committed = commitment(journal.events)
+        kept = None if committed is None else (stored_key(lab, journal.events), committed)
         wanted = {**settings, "edition": edition, "step": None}
-        if settings.get("private") or load_collection(lab.collection).edition(edition).private:
-            wanted["step"] = chosen_step(lab, commitment[0] if commitment else "")
-        made = new_lab(folder, wanted, commitment=commitment, fill=partial(_replay, lab, journal))
+        made = new_lab(folder, wanted, commitment=kept, fill=partial(_replay, lab, journal))
         try:
             journal.append(Rejudged(made.edition, reason, stamp(now or datetime.now(UTC))))
         except BaseException:
@@ -143,7 +145,6 @@ def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
         (made.folder / PRIVATE).mkdir(mode=0o700, exist_ok=True)
         write_atomic(made.folder / PRIVATE / NAMES, read_bytes(lab.folder / PRIVATE / NAMES, most=1 << 20))
     bench, old = made.task(), iter(from_events(journal.events, lab.folder))
-    best: dict[str, dict[str, float]] = {}
     copy = Journal(made.folder)
     with copy.locked():
         for event in journal.events:
@@ -157,8 +158,8 @@ def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
             with made.guarded():
                 scores = bench.scorer(run)
             topics, _ = halves(made, copy.events, scores.topics)
-            means = shown_means(made, scores.select(topics), best.get(event.team) if made.ladder else None)
-            best[event.team] = {name: math.nan if mean is None else mean for name, mean in means.items()}
+            before = shown_before(made, from_events(copy.events, made.folder), event.team)
+            means = shown_means(made, copy.events, scores.select(topics), event.team, run.sha256, before)
             details = Details(event.team, event.label, event.kind, event.description, event.code, event.external_data)
             files = files_of(made, details, text, _metadata(made, submission), scores, means)
             with staged(made, files) as staging:

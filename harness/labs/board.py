@@ -122,7 +122,7 @@ class Leaderboard:
     Attributes
     ----------
     measures : measures shown, without diagnostic ones; main : the measure that ranks and is tested.
-    topics : number of topics of the edition.
+    topics : number of topics of the edition; of the collection if the judgments are private, before a lab's end.
     clusters : attribute whose values are clusters of dependent topics; usually empty. Means and tests are over topics.
     grouping : `letters`: ranked runs that share a letter do not differ significantly; `best`: runs that do not differ
         from the best have an a (too many pairs for letters); `none`: nothing was tested, for the reason in `why`.
@@ -131,8 +131,8 @@ class Leaderboard:
     undefined : pairs of ranked runs whose test is undefined: their differences do not vary.
     detectable : None if no test has differences that vary.
     floor : means over `floor_seeds` random orders of the judged documents; empty if unknown.
-    private : whether the judgments are private: means are rounded before ranking, and only means, ranks, groups and the
-        floor are shown.
+    private : whether the judgments are private: means have noise or are rounded before ranking, and only means and
+        ranks are shown, at a lab's end also groups; `privacy` says it in words.
     ranked, others : runs, best first; others are listed but neither ranked nor tested. None is ranked if all are
         post-hoc.
     """
@@ -161,6 +161,7 @@ class Leaderboard:
     clusters: str = ""
     why: str = ""
     undefined: tuple[tuple[str, str], ...] = ()
+    privacy: str = ""
 
     def columns(self) -> tuple[str, ...]:
         """Returns the column names of `rows`."""

@@ -14,7 +14,7 @@ from harness.io.console import track
 from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, folder_of
 from harness.labs.journal import Event, Journal, Submitted, entry_text
 from harness.labs.lab import Lab, others_may_read
-from harness.labs.published import halves, shown_means
+from harness.labs.published import commitment, halves, shown_before, shown_means
 from harness.labs.submissions import (
     Submission,
     file_faults,
@@ -23,6 +23,7 @@ from harness.labs.submissions import (
     stored_run,
     verified,
 )
+from harness.scoring.rounding import least_step
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
 
@@ -52,12 +53,10 @@ def check(lab: Lab) -> list[str]:
         )
     topics = None
     with gather(faults):
-        topics, _ = halves(lab, events, bench.scorer.qrels.topics)
-    best: dict[str, Mapping[str, float]] = {}
+        topics = halves(lab, events, bench.scorer.qrels.topics)[0] if stored else None
     for each in track(found, "checking submissions"):
         with gather(faults):
-            _check_one(lab, each, bench, stored, topics, best.get(each.team, {}))
-        best[each.team] = each.means
+            _check_one(lab, each, bench, stored, topics, events, found)
     return [*faults, *_changed_entries(lab, events), *_unknown_folders(lab, found, faults)]
 
 
@@ -67,7 +66,8 @@ def _check_one(
     bench: Task,
     stored: bool,
     topics: frozenset[str] | None,
-    best: Mapping[str, float],
+    events: Sequence[Event],
+    found: Sequence[Submission],
 ) -> None:
     """Raises HarnessError if files of a submission changed, or its run has other scores.
 
@@ -75,7 +75,7 @@ def _check_one(
     ----------
     stored : whether scores are here.
     topics : the topics whose means are public; None if unknown, then means are not checked.
-    best : means shown of the team's submission before.
+    events, found : of the lab's journal.
     """
     folder, checksum = place_of_scores(lab, submission)
     refuse(file_faults(submission.run.parent, submission.checksum))
@@ -90,21 +90,30 @@ def _check_one(
         if json.dumps(scores_to_json(kept)) != json.dumps(scores_to_json(scores)):
             raise HarnessError(f"{folder / SCORES}: the run now has other scores; check whether the collection changed")
     recorded = {name: None if math.isnan(mean) else mean for name, mean in submission.means.items()}
-    if topics is not None and not _same_means(lab, scores.select(topics), recorded, best):
-        raise HarnessError(f"{submission.title}: the means in the journal differ from those of its scores")
+    if topics is not None:
+        kept, before = scores.select(topics), shown_before(lab, found[: submission.place], submission.team)
+        expected = shown_means(lab, events, kept, submission.team, submission.sha256, before)
+        if recorded != expected and not _is_of_earlier_version(lab, events, kept, recorded, before):
+            raise HarnessError(f"{submission.title}: the means in the journal differ from those of its scores")
 
 
-def _same_means(lab: Lab, scores: Scores, recorded: Mapping[str, float | None], best: Mapping[str, float]) -> bool:
-    """Returns whether the means in the journal are those of the scores."""
-    if recorded == shown_means(lab, scores, best if lab.ladder else None):
-        return True
-    exact = {measure: scores.aggregate(measure) for measure in scores.measures}
-    if recorded == {name: None if math.isnan(mean := scores.mean(name)) else mean for name in exact}:
-        return not lab.private  # counts were recorded as means before version 0.3
-    # Before labs had steps, private means were rounded to at most three decimals.
-    return lab.private and any(
-        recorded == {name: None if math.isnan(mean) else round(mean, decimals) for name, mean in exact.items()}
-        for decimals in (1, 2, 3)
+def _is_of_earlier_version(
+    lab: Lab,
+    events: Sequence[Event],
+    scores: Scores,
+    recorded: Mapping[str, float | None],
+    before: Mapping[str, float | None],
+) -> bool:
+    """Returns whether the means in the journal are those that an earlier version showed."""
+    if not lab.private:  # counts were recorded as means before version 0.3
+        return recorded == {name: None if math.isnan(mean := scores.mean(name)) else mean for name in scores.measures}
+    if commitment(events) is not None and not lab.step:
+        return False
+    # Private means were rounded to a step, or to decimals, and the ladder showed those before again.
+    slack = 0.5 * max([lab.step, 0.1, *(least_step(scores.n(name)) for name in scores.measures)]) + 1e-6
+    return recorded.keys() == set(scores.measures) and all(
+        mean is None or mean == before.get(name) or abs(mean - scores.aggregate(name)) <= slack
+        for name, mean in recorded.items()
     )
 
 

@@ -95,8 +95,8 @@ def extend(lab: Lab, deadline: datetime, reason: str = "", *, now: datetime | No
     Raises
     ------
     HarnessError
-        The deadline has no time zone, is over already, or is not later than the present one; the held-out topics are
-        revealed; the lab was re-judged; `lab.yaml` is not written with one key per line; or the reason is unprintable
+        The deadline has no time zone, is over already, or is not later than the present one; the lab has ended
+        or was re-judged; `lab.yaml` is not written with one key per line; or the reason is unprintable
         or too long.
 
     Examples
@@ -116,8 +116,8 @@ def extend(lab: Lab, deadline: datetime, reason: str = "", *, now: datetime | No
     with journal.locked():
         refuse_if_rejudged(lab, journal.events)
         if any(isinstance(event, Revealed) for event in journal.events):
-            # Later runs could be tuned on the held-out topics.
-            raise HarnessError(f"{lab.folder}: the held-out topics are revealed; the deadline can no longer be changed")
+            # Later runs could be tuned on the final means.
+            raise HarnessError(f"{lab.folder}: the lab has ended; the deadline can no longer be changed")
         present = read_lab(lab.folder).deadline
         last = next((each.deadline for each in reversed(journal.events) if isinstance(each, Extended)), None)
         unrecorded = present == deadline and (last is None or moment("deadline", last) != deadline)

@@ -69,7 +69,8 @@ class Submitted:
     ----------
     sha256 : of the run's canonical text, independent of the file's name, compression and order.
     checksum : SHA-256 of the file `SHA256SUMS` in its folder, which lists the other files.
-    means : measure -> mean; None if no topic counts. Rounded if the judgments are private.
+    means : measure -> mean; None if no topic counts. As participants see them if the judgments are private: with noise,
+        and None before the end if they are not shown.
     answered : number of topics of the collection that the run answers.
     primary : whether the team chose it as its primary run.
     harness : version of the harness that scored it.
@@ -143,16 +144,23 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Committed:
-    """Event: the lab committed to the seed of its held-out topics; `seed_sha256`: SHA-256 of the seed's text."""
+    """Event: a lab with private judgments committed to a seed and to the noise of its means; see `harness.labs.draw`.
+
+    Attributes
+    ----------
+    seed_sha256 : SHA-256 of the seed's text.
+    held_out : whether the seed draws held-out topics, as all of labs of earlier versions, whose means have no noise.
+    """
 
     seed_sha256: str
     at: str
+    held_out: bool = True
     event: Literal["committed"] = field(default="committed", kw_only=True)
 
 
 @dataclass(frozen=True)
 class Revealed:
-    """Event: an organiser revealed the seed of the held-out topics."""
+    """Event: an organiser ended a lab with private judgments, and revealed its seed; empty if it has none."""
 
     seed: str
     at: str
@@ -243,7 +251,8 @@ _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for
 
 def _is_event(body: Mapping[str, Any]) -> bool:
     """Returns whether a line has the keys and types of an event; names are checked since they become paths."""
-    if body.keys() != _KEYS.get(body["event"], set()):
+    keys = _KEYS.get(body["event"], set())
+    if not keys - {"held_out"} <= body.keys() <= keys:  # a key of later versions
         return False
     for key, value in body.items():
         if key in ("team", "label"):
@@ -252,11 +261,11 @@ def _is_event(body: Mapping[str, Any]) -> bool:
             right = type(value) is int and value >= 1
         elif key == "kind":
             right = value in KINDS
-        elif key in ("sha256", "checksum", "token", "seed_sha256", "seed"):
+        elif key in ("sha256", "checksum", "token", "seed_sha256") or (key == "seed" and value != ""):
             right = isinstance(value, str) and _SHA.fullmatch(value) is not None
         elif key == "means":
             right = isinstance(value, dict) and all(each is None or type(each) is float for each in value.values())
-        elif key == "primary":
+        elif key in ("primary", "held_out"):
             right = type(value) is bool
         else:
             right = isinstance(value, str)

@@ -14,25 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, counted, gather, refuse
-from harness.experiments import redacted
+from harness.errors import HarnessError, gather, refuse
 from harness.experiments.task import Task, task
 from harness.io import config, staged
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256, write_atomic
-from harness.labs.draw import drawn, new_seed
+from harness.labs.draw import drawn, least_width, new_key, seed_from
 from harness.labs.folders import PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
-from harness.labs.settings import LabFile, lab_text
+from harness.labs.settings import Feedback, LabFile, lab_text
 from harness.scoring.compare import Correction
-from harness.scoring.measures import decimals, parse_measures
-from harness.scoring.protocol import Protocol, load_protocol
-from harness.scoring.rounding import decimals_of, least_step
+from harness.scoring.measures import decimals, parse_measure, parse_measures, without_private
+from harness.scoring.protocol import Protocol, load_protocol, telling
+from harness.scoring.rounding import decimals_of
 
 FILE = "lab.yaml"
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed
-SEED = ".seed"  # file of the held-out topics' seed in the private folder
+SEED = ".seed"  # file in the private folder with the key of the noise and of the held-out topics; see `draw`
 LEAST_RESULTS = 10  # default of `least_results` with private judgments
 
 
@@ -42,8 +41,8 @@ class Lab:
 
     Attributes
     ----------
-    collection, edition, corpus, protocol, measures : as in `harness.task`; the first measure ranks. Measures of what is
-        judged, such as Judged@k, are dropped if the judgments are private.
+    collection, edition, corpus, protocol, measures : as in `harness.task`; the first measure ranks. Private ones, such
+        as Judged@k, are dropped if the judgments are private.
     baseline : submission that others are compared with, as `team / label`; empty for none.
     alpha, correction : level and correction of the tests.
     family : number of tests to correct for, None for those made together.
@@ -54,9 +53,11 @@ class Lab:
     results, least_results : maximum number of results per topic, and minimum per answered topic.
     most_bytes : maximum size of a run's file, uncompressed.
     decimals : decimals of the means shown.
-    step : with private judgments, the least step to which means are rounded; see `published.step_of`.
-    private : whether the judgments are private: participants see only rounded means, ranks and significance.
-    ladder : whether a team sees a mean only if it exceeds the best one shown to it by more than the step.
+    private : whether the judgments are private: until the end, participants see only what `feedback` says.
+    feedback : with private judgments, `noisy` means of the first measure and ranks by them, or `none`.
+    noise : width of the noise of the means; see `published.width_of`.
+    step : to which a lab of an earlier version rounded its means.
+    ladder : whether a team sees a mean only if it exceeds the best one shown to it by more than the noise's width.
     held_out : whether half of the topics are held out: participants see means of the others until the end.
     pseudonyms_until : time until which new teams have pseudonyms; None for no pseudonyms.
     per_topic : whether participants see scores per topic.
@@ -69,8 +70,8 @@ class Lab:
     Examples
     --------
     >>> lab = new_lab(Path("labs/mini"), {"title": "Mini", "collection": "mini-task1", "cap": 5, "private": True})
-    >>> read_lab(lab.folder) == lab, lab.step, lab.decimals, lab.least_results
-    (True, 0.05, 2, 10)
+    >>> read_lab(lab.folder) == lab, lab.noise, lab.decimals, lab.least_results
+    (True, 0.24, 2, 10)
     """
 
     folder: Path
@@ -92,8 +93,10 @@ class Lab:
     least_results: int
     most_bytes: int
     decimals: int
-    step: float
     private: bool
+    feedback: Feedback
+    noise: float
+    step: float
     ladder: bool
     held_out: bool
     pseudonyms_until: datetime | None
@@ -108,7 +111,8 @@ class Lab:
 
     def task(self) -> Task:
         """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
-        return task(self.collection, self.corpus, edition=self.edition, protocol=self.protocol, measures=self.measures)
+        made = task(self.collection, self.corpus, edition=self.edition, protocol=self.protocol, measures=self.measures)
+        return replace(made, scorer=made.scorer.without_refusals()) if self.private else made
 
     def text(self, value: float | None, measure: str = "") -> str:
         """Formats a mean with the lab's decimals, or the sum of a measure that counts without; `n/a` if undefined."""
@@ -172,12 +176,12 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
             refuse([f"{where}: key 'private' is false, but {created}; set private: true, or create another lab"])
         faults += [
             f"{where}: key {key!r} needs private judgments; set private: true (--private), or remove it"
-            for key in ("step", "ladder", "held_out")
-            if getattr(found, key)
+            for key in ("feedback", "noise", "step", "ladder", "held_out")
+            if getattr(found, key) not in (None, False, "noisy")
         ]
     if private:
         faults += [f"{where}: {fault}" for fault in _faults_of_privacy(found, protocol)]
-        measures = tuple(measure for measure in measures if not redacted.tells(measure))
+        measures = tuple(without_private(measures))
     per_topic = (not private) if found.per_topic is None else found.per_topic
     if found.topic_pages and not per_topic:
         reason = "but participants do not see scores per topic; set per_topic: true as well"
@@ -203,8 +207,10 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         found.least_results or (min(LEAST_RESULTS, found.results or LEAST_RESULTS) if private else 1),
         found.most_bytes or MOST_BYTES,
         _decimals_shown(found, private),
-        max(found.step or 0.0, 10.0**-found.decimals if found.decimals else 0.0) if private else 0.0,
         private,
+        found.feedback,
+        found.noise or 0.0,
+        found.step or 0.0,
         found.ladder,
         found.held_out,
         found.pseudonyms_until,
@@ -222,7 +228,9 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
 def _decimals_shown(found: LabFile, private: bool) -> int:
     if not private:
         return found.decimals or 4
-    return min(found.decimals or 6, decimals_of(found.step) if found.step else redacted.DECIMALS)
+    if found.decimals or not found.noise:
+        return found.decimals or (decimals_of(found.step) if found.step else 2)
+    return max(1, math.ceil(-math.log10(found.noise / 5)))  # more would be noise
 
 
 def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
@@ -230,19 +238,17 @@ def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
     if found.cap is None:
         reason = "the judgments are private, and unlimited submissions would reveal them"
         yield f"key 'cap' is missing: {reason}; set the number of submissions per team (--cap N)"
-    if (found.decimals or 0) > redacted.MOST_DECIMALS:
-        most = f"expected at most {redacted.MOST_DECIMALS} with private judgments: more decimals reveal single results"
-        yield f"key 'decimals' is {found.decimals}, {most}"
     if found.held_out and found.per_topic:
         yield "keys 'held_out' and 'per_topic' exclude each other: scores per topic reveal judgments"
+    if found.ladder and found.feedback == "none":
+        yield "keys 'ladder' and 'feedback' exclude each other: without feedback, no mean is shown"
     if found.ladder and found.per_topic:
         yield "keys 'ladder' and 'per_topic' exclude each other: scores per topic reveal judgments"
-    if reason := redacted.telling(protocol):
+    if reason := telling(protocol):
         yield reason
-    for measure in filter(redacted.tells, found.measures or ()):
-        reveals = "reveals how many documents are judged or how one topic scores"
-        yield f"measure {measure}: {reveals}, but the judgments are private; remove it"
-    if all(map(redacted.tells, protocol.measures)) and not found.measures:
+    for measure in (each for each in found.measures or () if parse_measure(each).private):
+        yield f"measure {measure}: declares no sensitivity to one judgment, and the judgments are private; remove it"
+    if not found.measures and not without_private(protocol.measures):
         yield f"protocol {protocol.name}: no measure may be shown with private judgments; set key 'measures'"
 
 
@@ -250,7 +256,7 @@ def new_lab(
     folder: Path,
     settings: dict[str, Any],
     *,
-    commitment: tuple[str, str] | None = None,
+    commitment: tuple[str, Committed] | None = None,
     fill: Callable[[Lab], None] | None = None,
 ) -> Lab:
     """Creates a lab atomically.
@@ -258,7 +264,8 @@ def new_lab(
     Parameters
     ----------
     settings : keys of `lab.yaml`; None means the default.
-    commitment : seed of the held-out topics and time of the commitment; None to draw one now.
+    commitment : content of the file `SEED`, and the event that commits to it, of a lab that this one replaces; its
+        noise is widened if the judgments need it. None to draw them now.
     fill : adds to the lab before it is in place.
 
     Raises
@@ -271,9 +278,13 @@ def new_lab(
     given = {key: value for key, value in settings.items() if value not in (None, ())}
     lab = _lab(folder, given, f"{folder / FILE}")
     bench = lab.task()
-    seed, at = commitment or (new_seed(), datetime.now(UTC).isoformat(timespec="seconds"))
+    key, committed = commitment or ((key := new_key()), _commitment(lab, key))
     if lab.private:
-        given = {**given, "step": _private_step(given.get("step"), lab, _public(lab, bench, seed))}
+        least = _least_noise(lab, bench, key if sha256(key.encode()) == committed.seed_sha256 else seed_from(key))
+        if commitment is None and lab.noise and lab.noise < least:
+            reason = f"expected at least {least:g}: a narrower one shows one document's change"
+            raise HarnessError(f"{folder / FILE}: key 'noise' is {lab.noise:g}, {reason}")
+        given = {**given, "noise": max(least, lab.noise)}
         lab = _lab(folder, given, f"{folder / FILE}")
     making = None
     try:
@@ -283,11 +294,11 @@ def new_lab(
         if lab.private:
             (making / PRIVATE).mkdir(mode=0o700)
         (making / JOURNAL).touch()
-        if lab.held_out:
-            write_atomic(making / PRIVATE / SEED, f"{seed}\n")
+        if lab.private:
+            write_atomic(making / PRIVATE / SEED, f"{key}\n")
             journal = Journal(making)
             with journal.locked():
-                journal.append(Committed(sha256(seed.encode()), at))
+                journal.append(committed)
         write_atomic(making / FILE, lab_text(given))
         if fill is not None:
             fill(replace(lab, folder=making))
@@ -301,27 +312,17 @@ def new_lab(
     return lab
 
 
-def _public(lab: Lab, bench: Task, seed: str) -> int:
-    """Returns the number of topics whose means are public."""
+def _commitment(lab: Lab, key: str) -> Committed:
+    return Committed(sha256(seed_from(key).encode()), datetime.now(UTC).isoformat(timespec="seconds"), lab.held_out)
+
+
+def _least_noise(lab: Lab, bench: Task, seed: str) -> float:
+    """Returns the least width of the noise in a new lab with private judgments."""
+    if lab.step:
+        raise HarnessError(f"{lab.folder / FILE}: key 'step' is of earlier versions; means get noise, see key 'noise'")
     topics = bench.scorer.qrels.topics
-    return len(drawn(seed, topics, bench.collection.clusters()) if lab.held_out else topics)
-
-
-def chosen_step(lab: Lab, seed: str) -> float | None:
-    """Returns the step that the organisers set; None if the lab has the default for its topics."""
-    least = least_step(_public(lab, lab.task(), seed)) if lab.private else math.inf
-    return lab.step if lab.step > least else None
-
-
-def _private_step(given: float | None, lab: Lab, topics: int) -> float:
-    """Returns the step of a new lab with private judgments, whose means are over that many topics."""
-    least = least_step(topics)
-    if least > 1:
-        raise HarnessError(f"{counted(topics, 'public topic')}: too few for private judgments; expected at least 2")
-    if given is not None and given < least:
-        reason = f"expected at least {least:g}: a smaller step shows one document's change with {topics} topics"
-        raise HarnessError(f"{lab.folder / FILE}: key 'step' is {given:g}, {reason}")
-    return max(least, lab.step)
+    n = len(drawn(seed, topics, bench.collection.clusters()) if lab.held_out else topics)
+    return least_width(n, parse_measure(lab.measures[0]).sensitivity or 1.0)
 
 
 def folder_mode() -> int:

@@ -15,7 +15,6 @@ import numpy as np
 
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
-from harness.experiments.redacted import tells
 from harness.experiments.task import Task, judged_pool
 from harness.labs.board import Detectable, Judgments, Leaderboard, Mean, Standing, Ties
 from harness.labs.testing import family_of, ranked_tests, verdict
@@ -29,9 +28,9 @@ from harness.scoring.compare import (
     compact_letters,
 )
 from harness.scoring.intervals import mean_intervals, numbered
-from harness.scoring.measures import parse_measure, without_diagnostics
+from harness.scoring.measures import parse_measure, without_diagnostics, without_private
 from harness.scoring.protocol import Protocol
-from harness.scoring.rounding import beyond_step, rounded
+from harness.scoring.rounding import rounded
 from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle
@@ -75,8 +74,9 @@ class Settings:
     floor : scores of random orders of the judged documents; see `floor`.
     private : whether the judgments are private; see `Leaderboard`.
     decimals : decimals of means as shown; private means are rounded to them.
-    step : step to which private means are rounded, and which differing means must exceed; 0 for decimals.
+    step : step to which private means are rounded that no lab has shown; 0 for decimals.
     untested : why no significance is shown; empty to test the runs.
+    privacy : what is shown of private judgments, in words; empty if they are public.
     """
 
     main: str | None = None
@@ -94,6 +94,7 @@ class Settings:
     decimals: int = 4
     step: float = 0.0
     untested: str = ""
+    privacy: str = ""
 
     @property
     def step_of_means(self) -> float:
@@ -167,7 +168,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     shared = [name for name in first.measures if all(name in each.measures for each in scores)]
     measures = tuple(without_diagnostics(shared))
     if how.private:
-        measures = tuple(name for name in measures if not tells(name))
+        measures = tuple(without_private(measures))
         if first.protocol.topics != "all":
             reason = "averages over answered topics only, which reveals private scores of topics"
             raise HarnessError(f"leaderboard: protocol {first.protocol.name} {reason}; score with 'topics: all'")
@@ -187,7 +188,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     order = sorted(range(len(entries)), key=lambda i: (ranks[i], i))  # equal ranks by name
     ranked = [i for i in order if primary[i]]
     spread = None if how.private or not ranked else _rank_intervals([scores[i] for i in ranked], main, how)
-    groups = _groups([scores[i] for i in ranked], main_means[ranked], main, how)
+    groups = _groups([scores[i] for i in ranked], main, how)
     ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
     standings = {}
     for i in order:
@@ -233,6 +234,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
         clusters=how.cluster if how.clusters is not None else "",
         why=groups.why,
         undefined=groups.undefined,
+        privacy=how.privacy,
     )
 
 
@@ -301,12 +303,8 @@ class _Groups:
     undefined: tuple[tuple[str, str], ...] = ()
 
 
-def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -> _Groups:
-    """Groups ranked runs, best first, that do not differ significantly.
-
-    Private runs whose shown means differ by at most one step share a group: a test of exact scores that turns
-    significant between them would reveal the change of a single result.
-    """
+def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
+    """Groups ranked runs, best first, that do not differ significantly."""
     if how.untested:
         return _Groups("none", why=how.untested)
     made, why = ranked_tests(scores, main, alpha=how.alpha, declared=how.family, clusters=how.clusters)
@@ -314,10 +312,7 @@ def _groups(scores: Sequence[Scores], means: Floats, main: str, how: Settings) -
         return _Groups("none", why=why)
     names = [each.run for each in scores]
     different = [(row.a, row.b) for row in made.rows if verdict(row, how.correction).significant]
-    undefined = () if how.private else tuple((row.a, row.b) for row in made.rows if row.p is None)
-    if how.private:
-        shown = dict(zip(names, means.tolist(), strict=True))
-        different = [(a, b) for a, b in different if beyond_step(shown[a], shown[b], how.step_of_means)]
+    undefined = tuple((row.a, row.b) for row in made.rows if row.p is None)
     found = compact_letters(names, different, MOST_LETTERS) if made.baseline is None else {}
     if found:
         return _Groups("letters", found, _detectable(made, how), undefined=undefined)

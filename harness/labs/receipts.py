@@ -26,7 +26,7 @@ class Shown:
     title : name of the run, with the version from the second on.
     folder : of its files, relative to the lab.
     made, cap : number of submissions of the team so far, and the maximum; None for no limit.
-    means : measure -> mean; None if no topic counts. Multiples of the step if the judgments are private.
+    means : measure -> mean; None if no topic counts, or if it is not shown before the end.
     rank, runs : rank among the ranked runs and their number, for a run that is not ranked those that it would have as
         its team's primary run; None if they could not be computed.
     notes : remarks, one line each.
@@ -77,9 +77,10 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
     scores: Rows = ()
     if standing is not None:
         heads, numbers = _counts(receipt)
+        measures = lab.measures[:1] if lab.private else lab.measures
         scores = (
-            ("run", *(label(measure) for measure in lab.measures), *heads),
-            (submission.title, *(lab.text(submission.means[measure], measure) for measure in lab.measures), *numbers),
+            ("run", *(label(measure) for measure in measures), *heads),
+            (submission.title, *(lab.text(submission.means[measure], measure) for measure in measures), *numbers),
         )
     return Shown(
         submission.title,
@@ -95,7 +96,7 @@ def shown(lab: Lab, receipt: Receipt) -> Shown:
         "" if standing is None else _ranked(submission, standing, label(standing.measure)),
         () if standing is None else _against(lab, standing, label(standing.measure)),
         "" if standing is None else _tests(standing),
-        _rounded(lab, receipt.step) if lab.private else "",
+        _remark(lab, receipt),
         lab.cap,
         None if standing is None else standing.rank,
         None if standing is None else standing.runs,
@@ -129,13 +130,13 @@ def _ranked(submission: Submission, standing: Standing, label: str) -> str:
 def _against(lab: Lab, standing: Standing, named: str) -> Rows:
     if not standing.rows:
         return ()
-    rows = [("against", "it is", named, "difference", "significant" if lab.private else "p")]
+    rows: list[tuple[str, ...]] = [("against", "it is", named, "difference", *(() if lab.private else ("p",)))]
     for row in standing.rows:
-        p = {None: "undefined" if row.shown else "not shown", True: "yes", False: "no"}[row.significant]
-        if not lab.private and row.p is not None:
+        p = "undefined"
+        if row.p is not None:
             p = ("<.0001" if row.p < 0.0001 else f"{row.p:.4f}") + ("*" if row.significant else "")
-        difference = f"{row.difference:+.{lab.decimals}f}"
-        rows.append((row.name, ", ".join(row.roles), lab.text(row.mean), difference, p))
+        cells = (row.name, ", ".join(row.roles), lab.text(row.mean), f"{row.difference:+.{lab.decimals}f}")
+        rows.append((*cells, *(() if lab.private else (p,))))
     return tuple(rows)
 
 
@@ -145,11 +146,8 @@ def _tests(standing: Standing) -> str:
     return f"{standing.tests}{more}".removeprefix("; ") if standing.rows else ""
 
 
-def _rounded(lab: Lab, step: float) -> str:
-    """Returns what is withheld in a lab with private judgments."""
-    held = " of half of the topics" if lab.held_out else ""
-    ladder = ", shown only if they exceed your best by more than that," if lab.ladder else ""
-    return (
-        f"The judgments are private: means{held} are rounded to multiples of {step:g}{ladder} "
-        "and submissions are counted, since many submissions would reveal judgments."
-    )
+def _remark(lab: Lab, receipt: Receipt) -> str:
+    """Returns what is shown of private judgments, and how much of the team's budget is spent."""
+    if not receipt.protection or lab.feedback == "none":
+        return receipt.protection
+    return f"{receipt.protection} Budget spent: {receipt.made} of {lab.cap} submissions."

@@ -19,6 +19,7 @@ from harness.labs.addresses import is_address, server_of
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measures
 
+Feedback = Literal["noisy", "none"]
 Required = Literal["description", "code", "external_data"]
 
 
@@ -81,6 +82,13 @@ def _step(key: str, value: object) -> float:
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
 
 
+def _width(key: str, value: object) -> float:
+    with suppress(HarnessError):
+        if found := number(key, value):
+            return found
+    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0")
+
+
 _Count = Annotated[int, partial(whole, low=1)]
 
 
@@ -93,7 +101,8 @@ class LabFile:
     title : of the lab.
     collection, edition, corpus, protocol, measures, baseline, alpha, correction, family : see `harness.labs.lab.Lab`.
     deadline, cap, cap_per_day, invalid_cap, results, least_results, most_bytes : see `harness.labs.lab.Lab`.
-    decimals, step, private, ladder, held_out, pseudonyms_until, per_topic, require : see `harness.labs.lab.Lab`.
+    decimals, private, feedback, noise, step, ladder, held_out : see `harness.labs.lab.Lab`.
+    pseudonyms_until, per_topic, require : see `harness.labs.lab.Lab`.
     topic_pages, about, rules, contact, address, server : see `harness.labs.lab.Lab`.
     """
 
@@ -115,8 +124,10 @@ class LabFile:
     least_results: _Count | None = None
     most_bytes: _Count | None = None
     decimals: Annotated[int, _decimals] | None = None
-    step: Annotated[float, _step] | None = None
     private: bool = False
+    feedback: Feedback = "noisy"
+    noise: Annotated[float, _width] | None = None
+    step: Annotated[float, _step] | None = None
     ladder: bool = False
     held_out: bool = False
     pseudonyms_until: Annotated[datetime, moment] | None = None
@@ -148,10 +159,11 @@ _KEY_COMMENTS = {
     "results": "maximum results per topic",
     "least_results": "minimum results per answered topic; default: 1, or 10 with private judgments",
     "most_bytes": "maximum size of a run's file, uncompressed",
-    "decimals": "decimals of means; default: 4, or those of the step with private judgments",
-    "step": "with private judgments, the step of means; default and minimum: at least 2 / topics",
-    "private": "participants see only rounded means, ranks and significance",
-    "ladder": "with private judgments: show a mean only if it exceeds the team's best one by more than the step",
+    "decimals": "decimals of means; default: 4, or by the noise with private judgments",
+    "private": "until the end, participants see only noisy means of the first measure, and ranks by them",
+    "feedback": "with private judgments: noisy (means with noise, the default) or none (no score before the end)",
+    "noise": "with private judgments, the width of the noise of means; default and minimum: at least 10 / topics",
+    "ladder": "with private judgments: show a mean only if it exceeds the team's best by more than the noise's width",
     "held_out": "with private judgments: hold out half of the topics for the final ranking; set by 'harness lab new'",
     "pseudonyms_until": "teams added to the roster get pseudonyms, which leaderboards show until this time",
     "per_topic": "whether participants see scores per topic; default: true, or false with private judgments",

@@ -12,12 +12,10 @@ from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
-from harness.labs.published import step_of
 from harness.labs.submissions import Submission, baseline_of, scores_of
 from harness.labs.testing import Verdict, corrected_for, family_of, ranked_tests, verdicts
 from harness.scoring import compare as stats
 from harness.scoring.bootstrap import places
-from harness.scoring.rounding import beyond_step
 from harness.scoring.scores import Scores
 
 MOST_EARLIER = 10  # latest earlier runs of its team that a submission is compared with
@@ -31,13 +29,11 @@ class Against:
     ----------
     name : of the other submission.
     roles : roles of the other submission: `baseline`, `best ranked run`, `earlier run`, or several of them.
-    mean, difference : mean of the other one, and this submission's mean minus it; of rounded means if the judgments are
-        private.
-    p : p of the paired t-test, by the leaderboard's correction if `corrected`; None if undefined or private.
-    significant : whether the corrected p is below the lab's alpha; None if undefined, not corrected, or not shown:
-        because of the ladder, or because the judgments are private and the shown means differ by at most one step. With
-        private judgments an undefined test is not significant.
-    shown : whether a test of the two runs may be shown.
+    mean, difference : mean of the other one, and this submission's mean minus it; of the shown means if the judgments
+        are private.
+    p : p of the paired t-test, by the leaderboard's correction if `corrected`; None if undefined, or if the judgments
+        are private and nothing is tested before the end.
+    significant : whether the corrected p is below the lab's alpha; None if undefined, not corrected, or not tested.
     corrected : whether the pair is in the leaderboard's family: both runs are ranked. Else nothing is claimed.
     """
 
@@ -47,7 +43,6 @@ class Against:
     difference: float
     p: float | None
     significant: bool | None
-    shown: bool = True
     corrected: bool = False
 
 
@@ -82,7 +77,6 @@ def standing(
     scores: Scores,
     bench: Task,
     found: Sequence[Submission],
-    topics: frozenset[str] | None = None,
 ) -> Standing:
     """Ranks a submission and compares it with the baseline, the best ranked run and its team's earlier runs.
 
@@ -91,7 +85,6 @@ def standing(
     scores : of this submission; those of others are read from the lab.
     bench : the lab's task.
     found : all submissions up to this one.
-    topics : the topics whose means are public; None for all.
 
     Raises
     ------
@@ -106,10 +99,8 @@ def standing(
     rows: tuple[Against, ...] = ()
     tests = ""
     others = [found[place] for place in roles]
-    if lab.ladder:  # a test of exact scores would tell what the ladder does not show
-        rows = tuple(
-            _against(lab, submission, other, roles[other.place], None, None, measure, lab.step) for other in others
-        )
+    if lab.private:  # one judgment may decide whether a test is significant
+        rows = tuple(_against(submission, other, roles[other.place], None, None, measure) for other in others)
     elif others:
         clusters, unread = bench.collection.clusters(), False
         in_order = sorted((submission, *beside), key=lambda each: (-_or(each.means[measure]), each.title))
@@ -123,9 +114,6 @@ def standing(
         titles = {each.place: each.title for each in (submission, *others, *family)}
         known = {place: replace(each, run=titles[place]) for place, each in known.items() if place in titles}
         with lab.guarded():
-            if topics is not None:
-                known = {place: each.select(topics) for place, each in known.items()}
-            step = step_of(lab, known[submission.place]) if lab.private else 0.0
             alone = [
                 stats.compare(
                     [known[submission.place], known[each.place]],
@@ -142,7 +130,7 @@ def standing(
         found_of = verdicts(made, lab.correction)
         results = [found_of.get(frozenset((submission.title, each.title))) for each in others]
         rows = tuple(
-            _against(lab, submission, other, roles[other.place], row, result, measure, step)
+            _against(submission, other, roles[other.place], row, result, measure)
             for other, row, result in zip(others, alone, results, strict=True)
         )
         tests = _tests(lab, rows, family_of(len(family), lab.family), unread=unread)
@@ -198,14 +186,12 @@ def _others(
 
 
 def _against(
-    lab: Lab,
     submission: Submission,
     other: Submission,
     roles: tuple[str, ...],
     row: stats.Row | None,
     result: Verdict | None,
     measure: str,
-    step: float,
 ) -> Against:
     """Returns the comparison with another submission.
 
@@ -215,18 +201,9 @@ def _against(
     result : the corrected test; None if it is outside the leaderboard's family.
     """
     mine, theirs = submission.means[measure], other.means[measure]
-    difference = round(mine - theirs, 9)
     if row is None:
-        return Against(other.title, roles, theirs, difference, None, None, shown=False)
+        return Against(other.title, roles, theirs, round(mine - theirs, 9), None, None)
     p, significant = (row.p, None) if result is None else (result.p, result.significant)
-    if lab.private:
-        # An exact difference, or its p, would reveal the effect of a single result; so would a test that turns
-        # significant between runs whose means hardly differ, and an undefined one: all topics differ by the same.
-        told = result is not None and beyond_step(mine, theirs, step)
-        significant = bool(significant) if told else None
-        return Against(
-            other.title, roles, theirs, difference, None, significant, shown=told, corrected=result is not None
-        )
     return Against(other.title, roles, theirs, row.difference, p, significant, corrected=result is not None)
 
 

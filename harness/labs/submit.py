@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +39,7 @@ from harness.labs.journal import (
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
 from harness.labs.names import confusable, mentions, nfc, stamp
-from harness.labs.published import halves, shown_means, step_of
+from harness.labs.published import halves, protection, shown_before, shown_means, width_of
 from harness.labs.roster import BASELINE, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
@@ -89,9 +89,9 @@ class Receipt:
     Attributes
     ----------
     made : number of submissions of the team so far, without refunded ones.
-    standing : rank and comparisons; None if they could not be computed.
+    standing : rank and comparisons; None if they could not be computed, or if no score is shown.
     notes : remarks for the team, one line each.
-    step : of which the means are multiples; 0 unless the judgments are private.
+    protection : what is shown of private judgments; empty if they are public.
     counted : number of topics that count, for each of the lab's measures; empty if the judgments are private, as it
         would reveal which topics are judged.
     missing : number of judged topics that the run does not answer.
@@ -101,7 +101,7 @@ class Receipt:
     made: int
     standing: Standing | None
     notes: tuple[str, ...]
-    step: float = 0.0
+    protection: str = ""
     counted: tuple[int, ...] = ()
     missing: int = 0
 
@@ -159,7 +159,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     with lab.guarded():
         bench = bench or lab.task()
         judged = set(bench.scorer.qrels.topics)
-    if not judged & set(run.topics):
+    if not lab.private and not judged & set(run.topics):  # else the refusal would tell which topics are judged
         raise OfferError(f"{offer.run}: answers none of the judged topics")
     with lab.guarded():
         scores = bench.scorer(run)
@@ -173,8 +173,8 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     public, _ = halves(lab, journal.events, scores.topics)
     meta = metadata.text(lab, details, run, made)
     while True:
-        best = _best_shown(lab, found, details.team)
-        means = shown_means(lab, scores.select(public), best)
+        before = shown_before(lab, found, details.team)
+        means = shown_means(lab, journal.events, scores.select(public), details.team, run.sha256, before)
         files = files_of(lab, details, text, meta, scores, means)
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
@@ -183,7 +183,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
             found = from_events(journal.events, lab.folder)
             if faults := _refusals(lab, details, offer, run.sha256, found, journal.events, now):
                 raise OfferError(*dict.fromkeys(faults))
-            if _best_shown(lab, found, details.team) != best:
+            if shown_before(lab, found, details.team) != before:
                 continue  # another run of the team came first, and the ladder shows other means
             version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
             event = Submitted(
@@ -208,20 +208,16 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     submission = next(each for each in found if (each.name, each.version) == (details.name, version))
     where = None
     try:
-        where = standing(lab, submission, scores, bench, found, public)
+        if not lab.private or means[lab.measures[0]] is not None:
+            where = standing(lab, submission, scores, bench, found)
     except HarnessError as error:  # the submission counts nevertheless
         notes += [f"not compared: {line}" for line in error.lines]
     made_so_far = sum(each.team == details.team and not each.refunded for each in found)
     if lab.private:
-        return Receipt(submission, made_so_far, where, tuple(notes), step_of(lab, scores.select(public)))
+        said = protection(lab, width_of(lab, scores.select(public)))
+        return Receipt(submission, made_so_far, where, tuple(notes), said)
     counted = tuple(scores.n(measure) for measure in lab.measures)
     return Receipt(submission, made_so_far, where, tuple(notes), counted=counted, missing=len(scores.missing))
-
-
-def _best_shown(lab: Lab, found: Sequence[Submission], team: str) -> Mapping[str, float]:
-    """Returns the means of a team that the ladder shows: those of its latest submission, as they never fall."""
-    mine = [each.means for each in found if each.team == team] if lab.ladder else []
-    return mine[-1] if mine else {}
 
 
 def _check_invalid(lab: Lab, events: Sequence[Event], team: str) -> None:
@@ -270,7 +266,7 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     Raises
     ------
     HarnessError
-        The run does not exist, was withdrawn, or is post-hoc; the lab is frozen; or the held-out topics are revealed.
+        The run does not exist, was withdrawn, or is post-hoc; the lab is frozen; or the lab has ended.
     """
     journal = Journal(lab.folder)
     with journal.locked():
@@ -278,8 +274,8 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
         refuse_if_rejudged(lab, journal.events)
         refuse_if_frozen(lab, journal.events)
         if any(isinstance(event, Revealed) for event in journal.events):
-            # The team could choose the run that is best on the held-out topics.
-            raise HarnessError("the held-out topics are revealed; primary runs can no longer be chosen")
+            # The team could choose the run that is best at the end.
+            raise HarnessError("the lab has ended; primary runs can no longer be chosen")
         chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label))
         if chosen.kind == "post-hoc":
             raise HarnessError(f"{chosen.name}: {_NOT_PRIMARY}")
@@ -388,7 +384,7 @@ def _refusals(
     """Returns the faults of a submission with regard to roster, earlier submissions, deadline and caps."""
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
     if details.kind != "post-hoc" and any(isinstance(event, Revealed) for event in events):
-        faults.append("the held-out topics are revealed; submit later runs with --kind post-hoc")
+        faults.append("the lab has ended; submit later runs with --kind post-hoc")
     for team in {each.team for each in found} - {details.team}:
         if alike := confusable(details.team, team):
             faults.append(

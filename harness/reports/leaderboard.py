@@ -32,11 +32,6 @@ PRIMED = (
     "unjudged results before scoring: such scores are not lowered by unjudged results, but tend to favour runs outside "
     "the pool (Sakai, CIKM 2008)."
 )
-PRIVATE = (
-    "The judgments are private: means are rounded, ranks are those of the rounded means, and scores of topics, "
-    "intervals, and counts of judged results are not shown. Many similar runs could still reveal judgments, so a lab "
-    "limits the number of submissions."
-)
 
 
 def leaderboard_report(
@@ -173,8 +168,7 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     number = math.comb(len(board.ranked), 2)
     family += f"test{'s' if board.family > 1 else ''}: all pairs of ranked runs"
     family += " and further declared tests" if board.family > number else ""
-    near = ", or their rounded means differ by at most one step" if board.private else ""
-    near += ", or their test is undefined" if board.undefined else ""
+    near = ", or their test is undefined" if board.undefined else ""
     groups = {
         "letters": f"Runs that share a letter do not differ significantly{near}: {family}.",
         "best": f"Runs with an a do not differ significantly from the best{near}: {family}, of which only those "
@@ -309,7 +303,9 @@ def _span(low: int | None, high: int | None) -> Cell:
 def _standings(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
-    blocks: list[Block] = [Text(said)] if (said := (*([PRIVATE] if board.private else []), *incomplete(board))) else []
+    blocks: list[Block] = (
+        [Text(said)] if (said := (*([board.privacy] if board.privacy else []), *incomplete(board))) else []
+    )
     if board.ranked:
         blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
     if board.ranked and not board.private:  # without intervals it repeats the table

@@ -167,14 +167,14 @@ def judged_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("nDCG", ndcg, graded=True, tie_bounds=True, highest=1.0),
-        Measure("AP", average_precision, tie_bounds=True, mean="MAP", highest=1.0),
-        Measure("P", precision, needs_cut=True, tie_bounds=True, highest=1.0),
-        Measure("R", recall, needs_cut=True, tie_bounds=True, highest=1.0),
-        Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR", highest=1.0),
-        Measure("Bpref", bpref, primed=False, tie_bounds=True, highest=1.0),
-        Measure("Rprec", r_precision, takes_cut=False, tie_bounds=True, highest=1.0),
-        Measure("Success", success, needs_cut=True, tie_bounds=True, highest=1.0),
+        Measure("nDCG", ndcg, graded=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
+        Measure("AP", average_precision, tie_bounds=True, mean="MAP", sensitivity=1.0, highest=1.0),
+        Measure("P", precision, needs_cut=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
+        Measure("R", recall, needs_cut=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
+        Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR", sensitivity=1.0, highest=1.0),
+        Measure("Bpref", bpref, primed=False, tie_bounds=True, sensitivity=1.0, highest=1.0),
+        Measure("Rprec", r_precision, takes_cut=False, tie_bounds=True, sensitivity=1.0, highest=1.0),
+        Measure("Success", success, needs_cut=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
         Measure("GMAP", log_average_precision, aggregate="geometric", tie_bounds=True),
         Measure("Judged", judged_share, needs_cut=True, needs_relevant=False, primed=False, diagnostic=True),
         Measure("RelRet", relevant_retrieved, aggregate="sum", needs_relevant=False, primed=False, tie_bounds=True),
@@ -313,7 +313,8 @@ def _with_parameter(text: str) -> Measure | None:
         recall = float(found[1])
         if recall <= 1 and (found[2] is None) == ("@" in text):
             name, function = f"IPrec(recall={recall})", InterpolatedPrecision(recall)
-            return Measure(name, function, double=InterpolatedPrecision(recall, rounds=True), tie_bounds=True)
+            double = InterpolatedPrecision(recall, rounds=True)
+            return Measure(name, function, double=double, tie_bounds=True, sensitivity=1.0)
     return None
 
 
@@ -353,6 +354,11 @@ def parse_measures(texts: Iterable[str]) -> tuple[Measure, ...]:
 def without_diagnostics(names: Iterable[str]) -> list[str]:
     """Returns the measures of effectiveness, without diagnostics such as Judged@k; for tests and best results."""
     return [name for name in names if not parse_measure(name).diagnostic]
+
+
+def without_private(names: Iterable[str]) -> list[str]:
+    """Returns the measures that may be shown where judgments are private."""
+    return [name for name in names if not parse_measure(name).private]
 
 
 def distributions(names: Iterable[str]) -> tuple[str, ...]:

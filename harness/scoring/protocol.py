@@ -205,6 +205,17 @@ class Protocol:
 
 
 @checked_arguments
+def telling(protocol: Protocol) -> str:
+    """Returns why scores by a protocol reveal private judgments whatever the measure, in one line; else empty."""
+    if protocol.topics != "all":
+        reason = "means over answered topics only would reveal the score of a topic"
+        return f"protocol {protocol.name}: {reason}; choose one with 'topics: all'"
+    if protocol.candidates == "judged":
+        reason = "it refuses runs with documents that are not judged, which reveals those that are"
+        return f"protocol {protocol.name}: {reason}; choose one with 'candidates: all'"
+    return ""
+
+
 def load_protocol(name: str) -> Protocol:
     """Returns a protocol of `conf/protocol/` by name.
 

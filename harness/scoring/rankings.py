@@ -114,6 +114,8 @@ class Measure:
     primed : whether removing unjudged documents changes it, so that its label gets a prime.
     diagnostic : whether it describes the judgments or the size of a run rather than effectiveness; diagnostics are not
         tested, and computed before unjudged documents are removed if they are not `primed`.
+    sensitivity : the most by which one judgment changes the score of a topic, such as 1 for scores from 0 to 1. Where
+        judgments are private, means are shown with noise in proportion to it; None: the measure is private itself.
     tie_bounds : whether the best and worst order of tied results are known: by gain if graded; else relevant results,
         then unjudged, then non-relevant ones.
     mean : name of its mean in papers (`MAP`); empty: as `name`.
@@ -138,6 +140,7 @@ class Measure:
     primed: bool = True
     diagnostic: bool = False
     tie_bounds: bool = False
+    sensitivity: float | None = None
     mean: str = ""
     relevant_from: float | None = None
     k: int | None = None
@@ -155,8 +158,17 @@ class Measure:
         if self.aggregate not in (known := get_args(Aggregate)):
             said = suggestion(str(self.aggregate), known)
             raise HarnessError(f"measure {self.name!r}: 'aggregate' is {self.aggregate!r}; {said}")
+        if self.sensitivity is not None and not 0 < self.sensitivity < math.inf:
+            raise HarnessError(
+                f"measure {self.name!r}: 'sensitivity' is {self.sensitivity!r}, expected a number above 0"
+            )
         if self.k is not None and (type(self.k) is not int or self.k < 1):
             raise HarnessError(f"measure {self.name!r}: 'k' is {self.k!r}, expected a whole number from 1 or None")
+
+    @property
+    def private(self) -> bool:
+        """Whether the measure must not be shown where judgments are private; all are that do not declare otherwise."""
+        return self.sensitivity is None or self.aggregate != "mean"
 
     def of_mean(self, mean: float, n: int) -> float:
         """Returns the aggregate of n topics whose values have this mean."""

@@ -1,4 +1,4 @@
-"""Rounding of private means to a step that hides the change of one judged document; see docs/private-judgments.md."""
+"""Rounding of private means in redacted reports to a step; see docs/private-judgments.md."""
 
 from __future__ import annotations
 
@@ -32,20 +32,6 @@ def rounded(value: float, step: float) -> float:
     (0.0, 0.05, 0.4)
     """
     return round(math.ceil(value / step - 0.5 - 1e-9) * step, 9)
-
-
-def beyond_step(one: float, other: float, step: float) -> bool:
-    """Returns whether two rounded means differ by more than one step.
-
-    Only then is a test of private scores shown: one that turns significant between means that hardly differ would
-    tell the judgment of one document.
-
-    Examples
-    --------
-    >>> beyond_step(0.35, 0.3, 0.05), beyond_step(0.4, 0.3, 0.05)
-    (False, True)
-    """
-    return abs(one - other) > 1.5 * step  # multiples of the step, with rounding errors
 
 
 def decimals_of(step: float) -> int:

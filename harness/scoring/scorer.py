@@ -102,6 +102,7 @@ class Scorer:
         # Candidates are those of the full judgments, even if some are excluded or missing from a corpus.
         self._candidates = Candidates(qrels) if protocol.candidates == "judged" else None
         self.exclusions = _exclusions(protocol, exclusions)
+        self._refuses = True
         self._cut: dict[str, int] = {}
         if self.exclusions is not None:
             left = self.exclusions.cut(qrels)
@@ -159,6 +160,12 @@ class Scorer:
         out = copy(self)
         out.protocol = protocol
         out._take(qrels)
+        return out
+
+    def without_refusals(self) -> Scorer:
+        """Returns a scorer by which a run without a judged topic scores 0; its refusal would tell private judgments."""
+        out = copy(self)
+        out._refuses = False
         return out
 
     def __call__(self, run: Run) -> Scores:
@@ -243,7 +250,7 @@ class Scorer:
         if self._candidates is not None:
             self._candidates.check(run)
         of_run = np.array([self._topics.get(topic, -1) for topic in run.topics], dtype=np.int64)
-        if (of_run < 0).all():
+        if self._refuses and (of_run < 0).all():
             known = ", ".join(self.qrels.topics[:3])
             raise HarnessError(
                 f"run {run.name}: none of its topics ({', '.join(run.topics[:3])}, ...) is judged ({known}, ...)"

@@ -232,11 +232,13 @@ def _publish(service: Service, caller: Caller, given: Arguments, _: str) -> Done
         raise HarnessError(f"{waiting} uploads are waiting to be scored; {how}")
     if held := service.queue.troubled():
         raise HarnessError(f"{len(held)} uploads could not be scored; decide about them first")
-    if lab.held_out and not service.revealed():
+    if lab.private and not service.revealed():
         reveal(lab)
     if not service.frozen():
         freeze(lab, PUBLISHED)
-    return Done("the lab is frozen, and its held-out topics, if any, are revealed; download its site when it is built")
+    return Done(
+        "the lab is frozen; with private judgments, its final ranking is revealed; download its site when it is built"
+    )
 
 
 def _add_organiser(service: Service, caller: Caller, given: Organiser, _: str) -> Done:
@@ -265,7 +267,13 @@ _ALL = (
     Action("extend", "organiser", Deadline, _extend, "Set a later deadline."),
     Action("freeze", "organiser", Reason, _freeze, "Freeze the lab: teams can change nothing."),
     Action("reopen", "organiser", Reason, _reopen, "Open a frozen lab again."),
-    Action("publish", "organiser", Arguments, _publish, "Freeze the lab and reveal its held-out topics."),
+    Action(
+        "publish",
+        "organiser",
+        Arguments,
+        _publish,
+        "Freeze the lab and, with private judgments, reveal its final ranking.",
+    ),
     Action("add-organiser", "organiser", Organiser, _add_organiser, "Add an organiser, or issue another token."),
     Action("remove-organiser", "organiser", Organiser, _remove_organiser, "Remove an organiser."),
 )

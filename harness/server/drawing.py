@@ -135,7 +135,7 @@ def closed(service: Service) -> str:
     if service.frozen():
         return "The lab is frozen."
     if service.revealed():
-        return "The held-out topics are revealed; only post-hoc runs are accepted."
+        return "The lab has ended; only post-hoc runs are accepted."
     if lab.deadline is not None and datetime.now(UTC) > lab.deadline:
         return f"The deadline was {zoned(lab.deadline)}; only post-hoc runs are accepted."
     return ""

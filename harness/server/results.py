@@ -44,7 +44,7 @@ def _span(lab: Lab, run: dict[str, Any]) -> str:
 
 
 def final_page(service: Service) -> str:
-    """Returns the address of the final ranking by the held-out topics; empty if it is not built."""
+    """Returns the address of the final ranking of a lab with private judgments; empty if it is not built."""
     path = service.state / SITE / service.base / "final.html"
     return f"/site/{service.base}/final.html" if path.is_file() else ""
 

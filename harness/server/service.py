@@ -116,11 +116,11 @@ class Service:
         return is_frozen(self.live.events())
 
     def revealed(self) -> bool:
-        """Returns whether the held-out topics are revealed; the lab then takes post-hoc runs only."""
+        """Returns whether a lab with private judgments has ended; the lab then takes post-hoc runs only."""
         return any(isinstance(each, Revealed) for each in self.live.events())
 
     def published(self) -> bool:
-        """Returns whether the results are final: the held-out topics are revealed, or the lab is frozen to publish."""
+        """Returns whether the results are final: the lab has ended, or is frozen to publish."""
         found = frozen(self.live.events())
         return self.revealed() or (found is not None and found.reason == PUBLISHED)
 

@@ -78,7 +78,7 @@ def test_the_same_in_any_order_and_as_json(place: Place) -> None:
 @pytest.mark.slow
 def test_redacted(place: Place) -> None:
     printed = place.good("leaderboard", "runs", "-c", "mini-task1", "--redact", "-o", "reports")
-    assert printed.splitlines()[1].split() == ["overlap", "1", "a", "0.85", "0.70", "0.30", "0.60"]
+    assert printed.splitlines()[1].split() == ["overlap", "1", "0.85", "0.70", "0.30", "0.60"]
     written = b"".join(place.files("reports").values()).decode("utf-8", "replace") + printed
     for scores in evaluate(task("mini-task1"), *(MINI / f"{name}.run" for name in NAMES)).scores:
         assert not any(repr(scores.mean(name))[:8] in written for name in ("nDCG", "AP"))
@@ -177,7 +177,14 @@ def test_a_lab_with_private_judgments(place: Place) -> None:
     submit(place, "lab", "ben", "shuffle", "--organiser")
     before = place.files("lab")
     printed = place.good("leaderboard", "lab")
-    assert printed.splitlines()[1].split() == ["anna", "/", "overlap", "1", "a", "0.85", "0.70"]
+    assert printed.splitlines()[0].split() == ["run", "rank", "group", "nDCG\u2032"]  # others at the end
+    assert sorted(line.split()[0] for line in printed.splitlines()[1:3]) == ["anna", "ben"]
+    assert "share a letter" not in printed
+    place.good("lab", "reveal", "lab")
+    final = place.good("leaderboard", "lab", "--final")
+    assert final.splitlines()[1].split() == ["anna", "/", "overlap", "1", "a", "0.83", "0.68"]
+    assert "share a letter" in final
+    printed += final
     assert "rank -" not in printed
     new = {name: content for name, content in place.files("lab").items() if name not in before}
     written = b"".join(new.values()).decode("utf-8", "replace") + printed

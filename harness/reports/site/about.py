@@ -13,7 +13,6 @@ from harness.labs.names import zoned
 from harness.render.latex import escape
 from harness.render.model import Facts, Text
 from harness.render.pages import Block, Code, Link, Part, Rich, is_web
-from harness.reports.leaderboard import PRIVATE
 from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field
 from harness.reports.site.made import Made, frozen_text, lab_page, utc
@@ -77,7 +76,7 @@ def _protocol(field: Field) -> Iterator[Block]:
     yield Text(
         (
             f"Measures: {measures}. Runs are ranked by {field.label(field.main)}; {tests}.",
-            *([PRIVATE] if board.private else []),
+            *([board.privacy] if board.privacy else []),
         )
     )
 
@@ -123,9 +122,6 @@ def _rules(field: Field) -> Iterator[str]:
         yield f"A run has at least {lab.least_results:,} results for each topic that it answers."
     if lab.private:
         yield "A run must answer at least half of the topics."
-        yield f"Means are rounded to multiples of {field.step:g}."
-    if lab.ladder:
-        yield "A mean is shown only if it exceeds the best one shown to the team by more than that step."
     if lab.held_out:
         yield "Means are over the public half of the topics; the others decide the final ranking."
     if field.names.until:

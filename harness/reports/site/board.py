@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from harness.errors import counted
 from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
 from harness.render.model import Figure, Records, Text
 from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Listing, Part
 from harness.render.profiles import frontier, timeline
-from harness.reports.leaderboard import PRIVATE, headline, incomplete, means_figure, reading, said_of
+from harness.reports.leaderboard import headline, incomplete, means_figure, reading, said_of
 from harness.reports.parts import protocol_text
 from harness.reports.site.field import Field, FieldRun
 from harness.reports.site.made import Made, frozen_text, lab_page
@@ -24,7 +25,7 @@ _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims,
 def leaderboard_page(field: Field) -> Made:
     """Returns the page of a lab's leaderboard; rows lead to the pages of runs."""
     board = field.board
-    said = (*([PRIVATE] if board.private else []), *incomplete(board), *reading(board))
+    said = (*([board.privacy] if board.privacy else []), *incomplete(board), *reading(board))
     parts = (
         Part("", (*frozen_text(field), *_pictures(field))),
         Part("Runs", (runs_listing(field),)),
@@ -37,7 +38,7 @@ def leaderboard_page(field: Field) -> Made:
 
 
 def final_page(field: Field, final: Leaderboard) -> Made:
-    """Returns the page of the final ranking: primary runs by their means on the held-out topics."""
+    """Returns the page of the final ranking: primary runs by their means at the end of the lab."""
     paths = {run.name: run.path for run in field.runs}
     lines = []
     for each in final.ranked:
@@ -50,7 +51,8 @@ def final_page(field: Field, final: Leaderboard) -> Made:
         lines.append(Line(tuple(items)))
     heads = [Head("run"), Head("rank", "number"), Head("group")]
     heads += [Head(field.label(measure), "number") for measure in final.measures]
-    caption = f"Primary runs by {field.label(final.main)} on the {final.topics} held-out topics"
+    topics = counted(final.topics, "held-out topic" if field.lab.held_out else "topic")
+    caption = f"Primary runs by {field.label(final.main)} on {topics}"
     parts = (
         Part("", (Listing("final", caption, tuple(heads), tuple(lines), search=len(lines) > 15),)),
         Part("Interpretation", (Text(reading(final)),)),

@@ -22,7 +22,6 @@ from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import Entry
-from harness.labs.published import step_of
 from harness.labs.roster import has_roster
 from harness.labs.submissions import (
     METADATA,
@@ -125,12 +124,12 @@ class Field:
     ----------
     base : folder of the lab in the site.
     runs : current runs in the order of the leaderboard, ranked ones first.
-    scores : their scores on the public topics, in the same order; only for `topics_shown` labs may values per topic be
-        shown, and with private judgments no means of them.
+    scores : their scores on the public topics, in the same order, without values where topics may not be shown because
+        the judgments are private.
     former : withdrawn, disqualified and replaced submissions, whose pages stay.
     names : names of teams that may be shown.
     roster : whether only teams on a roster may submit.
-    final : ranking by the held-out topics, once they are revealed.
+    final : ranking of a lab with private judgments that has ended.
     acts : of organisers on the lab: frozen, reopened, deadline extended, in order.
     placed : topic -> positions by the first `MOST_PLACED` runs; empty if topics are not shown.
     remarks : what a reader of the numbers must know.
@@ -155,11 +154,6 @@ class Field:
     def tested(self) -> bool:
         """Whether the lab shows significance."""
         return self.board.grouping != "none"
-
-    @property
-    def step(self) -> float:
-        """Step of the means that new submissions get, with private judgments."""
-        return step_of(self.lab, self.scores[0])
 
     def current(self, submission: Submission) -> FieldRun | None:
         """Returns the run that counts of the label of a submission."""
@@ -337,7 +331,7 @@ def field_of(
     entries : of the leaderboard, in the order of the current submissions.
     journal : the lab's events that the leaderboard was made from.
     reproduced : SHA-256 of canonical runs that the harness made again.
-    final : ranking by the held-out topics, once they are revealed.
+    final : ranking of a lab with private judgments that has ended.
     now : time that decides whether pseudonyms are shown; default: now.
 
     Raises

@@ -36,7 +36,7 @@ _RANKING = (
     ("group", "string", "letters: runs that share one do not differ significantly, or their test is undefined"),
     ("measure", "string", "measure"),
     ("n", "integer", "topics that count"),
-    ("mean", "number", "mean; rounded if the judgments are private"),
+    ("mean", "number", "mean; as participants see it if the judgments are private"),
     ("mean_low", "number", "lower end of the mean's 95% interval"),
     ("mean_high", "number", "upper end of the mean's 95% interval"),
 )

@@ -21,7 +21,7 @@ from harness.labs.acts import Kind, act, rejudge, reveal
 from harness.labs.check import check
 from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Rejudged, Revealed
 from harness.labs.lab import Lab, read_lab
-from harness.labs.published import halves, seed_of
+from harness.labs.published import halves, key_of, seed_of
 from harness.labs.roster import add_team, revoke_team
 from harness.labs.storing import commit
 from harness.labs.submissions import events, scores_of, submissions
@@ -177,7 +177,7 @@ def test_the_seed_stays_when_a_lab_is_judged_again(two_editions: Lab, tmp_path: 
     assert seed_of(lab, events(made)) == seed
     more = rejudge(made, tmp_path / "more", "old")
     assert [event for event in events(more) if isinstance(event, Revealed)] == [Revealed(seed, ANY)]
-    with pytest.raises(HarnessError, match="the held-out topics are revealed; submit later runs with --kind post-hoc"):
+    with pytest.raises(HarnessError, match="the lab has ended; submit later runs with --kind post-hoc"):
         submit(more, Offer(run_file(tmp_path / "r", 2), "A", "b"))
 
 
@@ -199,10 +199,24 @@ def test_a_lab_that_was_judged_again_stays_as_it_is(two_editions: Lab, tmp_path:
     assert files(lab.folder) == before
 
 
-@pytest.mark.parametrize(("step", "kept"), [(None, 0.5), (1.0, 1.0)])
-def test_a_step_of_the_organisers_is_kept(two_editions: Lab, tmp_path: Path, step: float | None, kept: float) -> None:
-    made = rejudge(tiny_lab(tmp_path / "own", cap=9, step=step), tmp_path / "again", "new")
-    assert made.step == kept == read_lab(made.folder).step
+@pytest.mark.parametrize(("noise", "kept"), [(None, 1.3), (2.0, 2.0)])
+def test_noise_of_the_organisers_is_kept(two_editions: Lab, tmp_path: Path, noise: float | None, kept: float) -> None:
+    made = rejudge(tiny_lab(tmp_path / "own", cap=9, noise=noise), tmp_path / "again", "new")
+    assert made.noise == kept == read_lab(made.folder).noise
+
+
+def test_each_edition_has_noise_of_its_own(two_editions: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The difference of a run's two means would tell what the editions differ by."""
+    monkeypatch.setattr("harness.labs.published.noise", lambda _, edition, *__: {"old": 0.4, "new": -0.4}[edition])
+    submit(two_editions, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    made = rejudge(two_editions, tmp_path / "again", "new")
+    noises = []
+    for lab in (two_editions, made):
+        (run,) = submissions(lab)
+        public, _ = halves(lab, events(lab), judgments())
+        noises.append(run.means["nDCG@5"] - scores_of(lab, run).select(public).mean("nDCG@5"))
+    assert key_of(two_editions, events(two_editions)) == key_of(made, events(made)) != ""
+    assert noises == pytest.approx([0.4 * two_editions.noise, -0.4 * made.noise], abs=0.06)  # one decimal
 
 
 def test_a_lab_that_is_killed_while_it_is_judged_again(
@@ -276,8 +290,11 @@ def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab,
     }
 
 
-def test_the_final_ranking(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_final_ranking(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who is better on public topics may be worse on held-out ones."""
+    monkeypatch.setattr("harness.labs.published.noise", lambda *_: 0.0)
     judged = judgments()
     lab = make(private=True, cap=9, held_out=True, deadline="2026-09-01T00:00:00Z", measures=["P@5"])
     public, held = halves(lab, events(lab), judged)
@@ -290,14 +307,14 @@ def test_the_final_ranking(make: Make, tmp_path: Path, capsys: pytest.CaptureFix
         path.write_text(run_text(ranked))
         submit(lab, Offer(path, team), now=BEFORE)
     place = str(lab.folder)
-    with pytest.raises(HarnessError, match="the held-out topics are not revealed; reveal them with 'harness lab"):
+    with pytest.raises(HarnessError, match="has not ended; end it with 'harness lab reveal'"):
         leaderboard([place], final=True)
     leaderboard([place], formats="json")
     assert _first(capsys) == "A / mine"
     with pytest.raises(HarnessError, match=r"the deadline, 2026-09-01T00:00:00\+00:00, is not over"):
         reveal(lab, now=BEFORE)
     organised.reveal(lab.folder)
-    seed = capsys.readouterr().out.split()[-1]
+    seed = capsys.readouterr().out.split()[5]
     leaderboard([place], formats="json", final=True)
     assert _first(capsys) == "B / mine"
     assert (lab.folder / "final" / "report.json").is_file()
@@ -305,7 +322,7 @@ def test_the_final_ranking(make: Make, tmp_path: Path, capsys: pytest.CaptureFix
     said = capsys.readouterr().out
     assert said.startswith(f"seed: {seed}; its SHA-256 is that in the journal: ")
     assert f"held out (4): {' '.join(sorted(held))}" in said
-    with pytest.raises(HarnessError, match="--final: only labs have held-out topics"):
+    with pytest.raises(HarnessError, match="--final: only labs have an end"):
         leaderboard([str(tmp_path / "A")], final=True)
 
 
@@ -320,7 +337,7 @@ def test_no_team_chooses_its_final_run_by_the_final_ranking(
     choose_primary(lab, "A", "b")
     act(lab, Disqualified, "DPRL", "a")
     reveal(lab)
-    with pytest.raises(HarnessError, match="the held-out topics are revealed; primary runs can no longer be chosen"):
+    with pytest.raises(HarnessError, match="the lab has ended; primary runs can no longer be chosen"):
         choose_primary(lab, "A", "a")
 
     def ranked() -> list[str]:

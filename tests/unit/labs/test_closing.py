@@ -187,7 +187,7 @@ def test_deadlines_that_are_refused(make: Make) -> None:
 def test_no_deadline_after_the_reveal(make: Make) -> None:
     lab = make(private=True, cap=9, held_out=True)
     reveal(lab)
-    with pytest.raises(HarnessError, match="the held-out topics are revealed; the deadline can no longer be changed"):
+    with pytest.raises(HarnessError, match="the lab has ended; the deadline can no longer be changed"):
         extend(lab, LATER, now=NOW)
 
 

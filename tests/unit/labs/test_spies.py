@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
 
+from harness.data.columns import Floats
 from harness.data.trec import read_run
 from harness.errors import HarnessError
-from harness.experiments.evaluate import compare as compared
 from harness.experiments.evaluate import evaluate
 from harness.experiments.redacted import redact
 from harness.experiments.task import task
 from harness.io.files import data_root
 from harness.labs import metadata
 from harness.labs.submit import Offer, submit
-from harness.scoring.rounding import rounded
+from harness.scoring import measures
+from harness.scoring.rankings import Judged, Measure, Ranked
 from harness.store import sidecar
 
 MINI = data_root() / "runs" / "mini" / "mini-task1"
@@ -29,47 +29,59 @@ def said(pool: bool | None, sha256: str) -> sidecar.Said:
     return sidecar.Said(sha256, "tiny", "", "", False, pool, {})
 
 
+def found_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    return ranked.total(ranked.judged, k) / (k or 1)
+
+
+@pytest.mark.parametrize("sensitivity", [None, 1.0])
+def test_a_measure_of_another_package_is_private_unless_it_declares_otherwise(
+    conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensitivity: float | None
+) -> None:
+    """Whatever its name; here it tells which results are judged, or would without noise."""
+    monkeypatch.setattr(measures, "MEASURES", dict(measures.MEASURES))
+    measures.register(Measure("Found", found_share, needs_cut=True, sensitivity=sensitivity))
+    collection(conf, tmp_path / "data", judgments())
+    given = {"private": True, "cap": 3, "measures": ["nDCG", "Found@5"]}
+    found = evaluate(task("mini-task1", measures=["nDCG", "Found@5"]), MINI / "overlap.run")
+    if sensitivity is None:
+        with pytest.raises(
+            HarnessError, match="measure Found@5: declares no sensitivity to one judgment, and the judg"
+        ):
+            tiny_lab(tmp_path / "lab", **given)
+        assert list(redact(found).labels) == ["nDCG"]
+    else:
+        assert tiny_lab(tmp_path / "lab", **given).measures == ("nDCG", "Found@5")
+        assert list(redact(found).labels) == ["nDCG", "Found@5"]
+    private = {name for name, each in measures.MEASURES.items() if each.private} - {"Found"}
+    assert private == {"GMAP", "Judged", "RelRet", "NumRet", "NumRel", "NumQ"}
+
+
+def test_a_wide_measure_has_wide_noise(conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "MEASURES", dict(measures.MEASURES))
+    measures.register(Measure("Found", found_share, needs_cut=True, sensitivity=4.0))
+    collection(conf, tmp_path / "data", judgments())
+    assert tiny_lab(tmp_path / "lab", private=True, cap=3, measures=["Found@5"]).noise == 5.0  # 4 x 10 / 8
+    with pytest.raises(HarnessError, match="'sensitivity' is -1, expected a number above 0"):
+        Measure("Odd", found_share, sensitivity=-1)
+
+
+def test_protocols_that_tell_what_is_judged(conf: Conf, tmp_path: Path) -> None:
+    """Each refusal of a run would tell that a document is not judged, and cost nothing."""
+    collection(conf, tmp_path / "data", judgments(), protocol="candidates: judged\n")
+    with pytest.raises(HarnessError, match="protocol tiny-plain: it refuses runs with documents that are not judged"):
+        tiny_lab(tmp_path / "lab", private=True, cap=3)
+
+
 def test_results_are_not_counted() -> None:
     """Where unjudged results are removed first, the number of results is that of judged ones."""
     found = redact(evaluate(task("mini-task1", measures=["nDCG", "NumRet", "NumRet(rel=1)"]), MINI / "overlap.run"))
     assert list(found.labels) == ["nDCG"]
 
 
-def test_letters_need_rounded_means_that_differ_by_more_than_a_step() -> None:
-    """One document more may turn a test of exact scores significant; neither letters nor tests tell."""
-    found = evaluate(task("mini-task1", measures=["nDCG"]), MINI / "overlap.run", MINI / "overlap-title.run")
-    first, second = found.scores
-    for height, significant in ((0.503, False), (0.55, False), (0.6, True)):
-        low, high = first.values.copy(), first.values.copy()
-        low[:] = 0.5
-        high[:] = height
-        high[::2] += 0.001  # it is better on every topic
-        near = replace(found, scores=(replace(first, run="a", values=low), replace(second, run="b", values=high)))
-        exact = compared(near)
-        assert exact.rows[0].significant_holm
-        told = redact(near, exact)
-        assert (told.step, [test.significant_holm for test in told.tests]) == (0.05, [significant])
-        assert len(set(told.groups.values())) == 1 + significant
-        assert {each.run: each.means["nDCG"] for each in told.means} == {"a": 0.5, "b": rounded(height, 0.05)}
-
-
-@pytest.mark.parametrize("height", [0.52, 0.7])
-def test_equal_differences_of_all_topics_do_not_show(height: float) -> None:
-    """Their test is undefined; it is not said to be, near or far."""
-    found = evaluate(task("mini-task1", measures=["nDCG"]), MINI / "overlap.run", MINI / "overlap-title.run")
-    first, second = found.scores
-    a, b = (np.full_like(first.values, each) for each in (0.5, height))
-    same = replace(found, scores=(replace(first, run="a", values=a), replace(second, run="b", values=b)))
-    exact = compared(same)
-    assert exact.rows[0].significant_holm is None
-    (told,) = redact(same, exact).tests
-    assert (told.significant_bonferroni, told.significant_holm) == (False, False)
-
-
-@pytest.mark.parametrize(("measures", "step"), [(["nDCG"], 0.05), (["nDCG", "RelRet"], 0.05)])
-def test_a_single_document_does_not_show(measures: list[str], step: float) -> None:
+@pytest.mark.parametrize(("wanted", "step"), [(["nDCG"], 0.05), (["nDCG", "RelRet"], 0.05)])
+def test_a_single_document_does_not_show(wanted: list[str], step: float) -> None:
     """A run of which all topics but one score 0 shows as 0."""
-    found = evaluate(task("mini-task1", measures=measures), MINI / "overlap.run")
+    found = evaluate(task("mini-task1", measures=wanted), MINI / "overlap.run")
     only = found.scores[0]
     values = only.values.copy()
     values[:] = 0.0

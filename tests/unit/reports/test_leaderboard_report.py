@@ -168,7 +168,9 @@ def test_all_formats_can_be_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("baseline", [None, NAMES[1]])
 def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | None) -> None:
-    settings = Settings(baseline=baseline, private=True, decimals=2, floor=[entries("e", 1)[0].scores])
+    settings = Settings(
+        baseline=baseline, private=True, decimals=2, privacy="The judgments are private: none is shown."
+    )
     boards = leaderboards(entries("e", 1), settings)
     report = page(boards)
     assert {found.id for found in report.tables()} == {"leaderboard"}

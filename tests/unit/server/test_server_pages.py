@@ -268,7 +268,7 @@ def test_the_state_of_a_published_lab_and_what_is_possible_then(tmp_path: Path) 
     organiser.send("/do/reopen")
     assert "State published, open for post-hoc runs" in organiser.said and 'action="/do/freeze"' in organiser.text
     assert not re.search('action="/do/(publish|extend|reopen)"', organiser.text)
-    assert "The held-out topics are revealed; only post-hoc runs are accepted." in team.get("/submit").said
+    assert "The lab has ended; only post-hoc runs are accepted." in team.get("/submit").said
     assert "<option selected>post-hoc" in team.text
 
 
