@@ -69,8 +69,7 @@ class Submitted:
     ----------
     sha256 : of the run's canonical text, independent of the file's name, compression and order.
     checksum : SHA-256 of the file `SHA256SUMS` in its folder, which lists the other files.
-    means : measure -> mean; None if no topic counts. As participants see them if the judgments are private: with noise,
-        and None before the end if they are not shown.
+    means : measure -> mean, None if no topic counts; of private judgments as shown: with noise, or None before the end.
     answered : number of topics of the collection that the run answers.
     primary : whether the team chose it as its primary run.
     harness : version of the harness that scored it.
@@ -144,17 +143,11 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Committed:
-    """Event: a lab with private judgments committed to a seed and to the noise of its means; see `harness.labs.draw`.
-
-    Attributes
-    ----------
-    seed_sha256 : SHA-256 of the seed's text.
-    held_out : whether the seed draws held-out topics, as all of labs of earlier versions, whose means have no noise.
-    """
+    """Event: the lab committed to a seed, by its SHA-256, and to noise; `held_out`: whether it draws held-out topics."""
 
     seed_sha256: str
     at: str
-    held_out: bool = True
+    held_out: bool = True  # as in all earlier versions
     event: Literal["committed"] = field(default="committed", kw_only=True)
 
 
@@ -252,7 +245,7 @@ _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for
 def _is_event(body: Mapping[str, Any]) -> bool:
     """Returns whether a line has the keys and types of an event; names are checked since they become paths."""
     keys = _KEYS.get(body["event"], set())
-    if not keys - {"held_out"} <= body.keys() <= keys:  # a key of later versions
+    if not keys - {"held_out"} <= body.keys() <= keys:  # earlier versions did not write that key
         return False
     for key, value in body.items():
         if key in ("team", "label"):

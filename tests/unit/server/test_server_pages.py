@@ -294,7 +294,7 @@ def test_the_first_page_leads_to_the_final_ranking_once_it_is_built(tmp_path: Pa
         built = build(site.lab.folder, site.service.state / "site", "http://localhost", lambda: False)
         assert built is not None and built[1]
         home = visitor(site).get("/")
-        assert ("The final ranking is by the held-out topics" in home.said) == ended
+        assert ("The final ranking is by the means at the end" in home.said) == ended
     link = re.search(r'href="([^"]+)">final ranking', home.text)[1]  # type: ignore[index]
     assert home.get(link).status == 200 and "Final ranking" in home.title
 
