@@ -53,7 +53,7 @@ def test_means_are_over_topics_whatever_the_clusters() -> None:
     sums = [1.4, -0.3, -0.4, -0.2]
     flips = [abs(sum(s * x for s, x in zip(signs, sums, strict=True))) for signs in product((1, -1), repeat=4)]
     assert row.p_randomization == sum(flip >= abs(sum(sums)) - 1e-9 for flip in flips) / 16
-    with pytest.raises(HarnessError, match="runs a and b have 1 clusters of topics for RR in common"):
+    with pytest.raises(HarnessError, match="runs a and b have 1 cluster for RR in common"):
         compare([a, b], "b", clusters=dict.fromkeys(clusters, "x"))
 
 
