@@ -143,7 +143,7 @@ class Revoked:
 
 @dataclass(frozen=True)
 class Committed:
-    """Event: the lab committed to a seed (by its SHA-256) and to noise; `held_out`: whether topics are held out."""
+    """Event: the lab committed to a seed, by its SHA-256, and noise; `held_out`: whether it draws held-out topics."""
 
     seed_sha256: str
     at: str
