@@ -137,7 +137,8 @@ class Dice:
     """An inverted index of features of trees, scored by the Dice coefficient of weighted multisets.
 
     s(q, d) = 2 sum_f w_f min(q_f, d_f) / (sum_f w_f q_f + sum_f w_f d_f), with w_f = ln(1 + N / n_f) for a feature that
-    n_f of the N trees have (n_f = 1 if only the query has it), or w_f = 1. It is 1 exactly if both have the same features.
+    n_f of the N trees have (n_f = 1 if only the query has it), or with w_f = 1 if not `weighted`. It is 1 exactly if
+    both have the same features.
 
     Attributes
     ----------

@@ -135,7 +135,7 @@ class TangentS:
         return total
 
     def features(self, query: Query, known: Sequence[Indexed]) -> tuple[Offsets, Floats]:
-        """Returns the candidates of a query, as indices of formulas, and their values, shape (candidates, kinds * 3)."""
+        """Returns the candidates of a query, as indices of formulas, and their values, (candidates, kinds * 3)."""
         wanted = np.zeros(len(known[0].formulas.tree), dtype=bool)
         for tree, index in zip(query, known, strict=True):
             if tree is not None:
@@ -148,18 +148,19 @@ class TangentS:
             if tree is not None and read.size:
                 distinct, place = np.unique(number[read], return_inverse=True)
                 out[read, at] = similarities(tree, index.formulas.trees, distinct, kind)[place]
-        return rows, out.reshape(len(rows), -1)
+        return rows, out.reshape(len(rows), len(known) * len(VALUES))
 
     def combined(self, features: Floats) -> Floats:
         """Returns the scores of candidates, 0 to 1, from their values, shape (candidates,)."""
         if not len(features):
             return np.zeros(0)
-        if self.representation != "both":
+        out: Floats
+        if self.representation == "both":
+            weights = np.concatenate([np.asarray(self.weights[kind], float) for kind in self.kinds])
+            out = (features @ weights - np.minimum(weights, 0).sum()) / np.abs(weights).sum()
+        else:
             distinct, place = np.unique(features, axis=0, return_inverse=True)  # in ascending order of the values
-            out: Floats = (place.reshape(-1) + 1.0) / len(distinct)
-            return out
-        weights = np.concatenate([np.asarray(self.weights[kind], float) for kind in self.kinds])
-        out = (features @ weights - np.minimum(weights, 0).sum()) / np.abs(weights).sum()
+            out = (place.reshape(-1) + 1.0) / len(distinct)
         return out
 
     def _candidates(self, tree: Tree, index: Indexed) -> Offsets:
