@@ -1,9 +1,9 @@
 """Tangent-S: its three values beside those of its authors, and its ranking beside `tangent`, ARQMath Task 2.
 
-The first table counts the pairs of a topic and a judged formula, from the authors' files, whose values are theirs. The
-others have two collections: the formulas judged for ARQMath-1 (halves of the topics, as in `formula_search`), and those
-of `mse-formulas` in three years. Regression weights and settings of `tangent` are learned or chosen on the other half or
-the other years; those of NTCIR-12 are the authors'. Tests are paired t-tests against `tangent`. Prints Markdown.
+The first table counts pairs of a topic and a judged formula in the authors' files whose values are theirs. The others
+have two collections: the formulas judged for ARQMath-1 (halves of the topics, as in `formula_search`), and those of
+`mse-formulas` in three years. Regression weights and settings of `tangent` come from the other half or the other years;
+weights of NTCIR-12 are the authors'. Tests are paired t-tests against `tangent`. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LEARNED, PUBLISHED = "tangent-s, learned", "tangent-s, NTCIR-12"
 
 
 def values_table(corpus: Corpus) -> Iterator[str]:
-    """How many values are the authors', by kind of tree; once more with every quotation mark doubled, as they read it."""
+    """How many values are the authors', by kind of tree; also with quotation marks doubled, as they read these."""
     heads = ["trees", "marks", "pairs", *VALUES, "all three", "share"]
     yield "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads)
     for kind, path in zip(formulas.KINDS, corpus.paths, strict=True):

@@ -1,4 +1,4 @@
-"""Pairs, subtrees and words of trees: formula search by shared symbol pairs and the largest common subtree.
+"""Pairs and subtrees of trees: formula search by shared symbol pairs and the largest common subtree.
 
 Symbol layout trees (SLT), operator trees (OPT) or both are compared. An inverted index of tuples (two symbols and the
 edges between them, as in Tangent-3) finds candidates by the Dice coefficient of tuples weighted by rarity. The top
