@@ -126,7 +126,7 @@ class Nodes:
 
     def name(self, node: int) -> str:
         """Returns the label of a node."""
-        return self.names[self.label[node]]
+        return self.names[int(self.label[node])]
 
     def elements(self, node: int) -> tuple[int, int, list[int]]:
         """Returns the rows, the columns and the elements of a matrix of an SLT."""
