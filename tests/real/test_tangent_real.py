@@ -1,16 +1,21 @@
-"""Tangent and L2L on the judged formulas of ARQMath-1 Task 2."""
+"""Tangent, L2L and the values of Tangent-S on the judged formulas of ARQMath-1 Task 2."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.collections.readers import tangent as files
 from harness.experiments.task import Task, task
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import parse
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
+from harness.systems.structural.alignments import similarities
 from harness.systems.structural.l2l import L2L, SIMILARITIES
 from harness.systems.structural.tangent import Tangent
 
@@ -54,3 +59,31 @@ def test_formulas_find_themselves_first(judged: Task, kind: str) -> None:
             own = known.document[known.first[number]]
             assert documents[own] == pytest.approx(1)
             assert documents.max() <= 1 + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "number", "equal"), [("slt", 9975, 9950), ("opt", 9978, 9961)])
+def test_the_values_of_tangent_s_are_the_authors(judged: Task, kind: str, number: int, equal: int) -> None:
+    """The authors read a quotation mark of a label as two, which topic B.40 asks for, and so have another length."""
+    assert judged.corpus is not None
+    path = judged.corpus.paths[formulas.KINDS.index(kind)]
+    queries = files.queries(path)
+    results: dict[str, list[files.Result]] = {}
+    for result in files.results(path):
+        results.setdefault(result.topic, []).append(result)
+
+    def different(topic: str, marks: str) -> list[str]:
+        query, *candidates = (
+            parse(tree.replace('"', marks)) for tree in (queries[topic], *(each.tree for each in results[topic]))
+        )
+        found = similarities(query, forest.pack(candidates), np.arange(len(candidates)), kind)
+        wrong = (found != [json.loads(each.scores) for each in results[topic]]).any(axis=1)
+        return [f"{topic} {results[topic][row].formula}" for row in np.flatnonzero(wrong)]
+
+    unequal = [pair for topic in results for pair in different(topic, '"')]
+    assert sum(map(len, results.values())) == number
+    assert number - len(unequal) == equal
+    assert equal / number > 0.99
+    # The tree of this formula in the file, [V!a[[V!b]]], has three nodes; their precision 0.4 is of five.
+    others = {pair for pair in unequal if not pair.startswith("B.40 ")} | set(different("B.40", '""'))
+    assert others == ({"B.34 1755318"} if kind == "slt" else set())

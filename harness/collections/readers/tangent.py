@@ -4,14 +4,16 @@
     E <TAB> [U!eq,0[V!x],1[N!2]]                               its own tree
     R <TAB> 2981284 <TAB> 0 <TAB> [U!eq,...] <TAB> [1.0,...]   visual id, position, tree, scores
 
-The scores, those of Tangent-S, are ignored. A tree that contains a quotation mark is quoted, with its marks doubled:
-`\\"[V!x,0[V!\\"\\"]]\\"`. The first file holds operator trees (OPT), the second symbol layout trees (SLT).
+The scores, three of Tangent-S, are no part of the documents. A tree that contains a quotation mark is quoted, with its
+marks doubled: `\\"[V!x,0[V!\\"\\"]]\\"`. The first file holds operator trees (OPT), the second symbol
+layout trees (SLT).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
 from harness.collections.readers.streams import lines
@@ -21,23 +23,36 @@ VERSION = 1
 QUOTE = '\\"'
 
 
-def trees(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yields line, visual id and tree of each result.
+class Result(NamedTuple):
+    """A line `R`: its number, visual id, tree and scores, and the topic above it."""
+
+    line: int
+    topic: str
+    formula: str
+    tree: str
+    scores: str
+
+
+def results(path: Path) -> Iterator[Result]:
+    """Yields each result.
 
     Raises
     ------
     FormatError
         A line has another format.
     """
+    topic = ""
     for number, line in lines(path):
         try:
             kind, *fields = line.decode("utf-8").split("\t")
         except UnicodeDecodeError:
             raise format_error(path, number, "not UTF-8 text") from None
         if kind == "R" and len(fields) == 4 and (tree := _unquoted(fields[2])).startswith("["):
-            yield number, fields[0], tree
+            yield Result(number, topic, fields[0], tree, fields[3])
         elif kind not in ("", "Q", "E") or (kind and len(fields) != 1):
             raise format_error(path, number, "expected Q and a topic, E and a tree, or R, visual id, 0, tree, scores")
+        elif kind == "Q":
+            topic = fields[0]
 
 
 def queries(path: Path) -> dict[str, str]:
@@ -80,7 +95,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
 def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
     """Returns visual id -> line and tree of its first occurrence."""
     out: dict[str, tuple[int, str]] = {}
-    for number, name, tree in trees(path):
+    for number, _, name, tree, _ in results(path):
         if out.setdefault(name, (number, tree))[1] != tree:
             remarks["visual ids with more than one tree (the first is kept)"] += 1
         remarks["trees whose brackets do not match"] += tree.count("[") != tree.count("]")

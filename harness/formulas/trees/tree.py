@@ -111,9 +111,14 @@ def show(tree: Tree) -> str:
         # The next symbol to the right comes first and without a comma.
         if number and (edge != "n" or parent != number - 1):
             out.append(f",{edge}")
-        out.append("[" + _ESCAPED.sub(_entity, label))
+        out.append("[" + escape(label))
         path.append(number)
     return "".join(out) + "]" * len(path)
+
+
+def escape(label: str) -> str:
+    """Returns a label as it stands in a Tangent string."""
+    return _ESCAPED.sub(_entity, label)
 
 
 def _character(match: re.Match[str]) -> str:

@@ -338,19 +338,28 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
 
     Trees of the topics that come with the corpus (Tangent's files) are preferred to the topics' LaTeX.
     """
+    found = all_queries(topics, corpus, kind, route)
+    return {topic: tuple(dict.fromkeys(tree for tree in trees if tree)) for topic, trees in found.items()}
+
+
+def all_queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree | None, ...]]:
+    """Returns all query formulas of each topic as in `queries`, in order; None if nothing of one could be parsed.
+
+    The trees of both kinds are of the same formulas in the same order.
+    """
     checks.choice("kind", kind, KINDS)
     given = tangent.queries(corpus.paths[KINDS.index(kind)]) if corpus.reader.name == "tangent" else {}
     reasons: Counter[str] = Counter()
-    out: dict[str, tuple[Tree, ...]] = {}
+    out: dict[str, tuple[Tree | None, ...]] = {}
     latex = {topic.id: [_text(each.latex) for each in topic.formulas] for topic in topics if topic.id not in given}
     read = reader(chain.from_iterable(latex.values()), kind, route)
     for topic in topics:
         found = [_tangent(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
         readings = [_storable(reading) for reading in found]
         reasons.update(reading.reason for reading in readings)
-        out[topic.id] = tuple(dict.fromkeys(reading.tree for reading in readings if not _nothing(reading.tree)))
+        out[topic.id] = tuple(None if _nothing(reading.tree) else reading.tree for reading in readings)
     good = reasons.pop("", 0)
-    without = sum(not trees for trees in out.values())
+    without = sum(not any(trees) for trees in out.values())
     what = f"topics: {good + reasons.total():,} formulas, {without} of {len(out)} topics without any"
     _say(what, kind, route, Counts(good, dict(reasons.most_common())))
     return out

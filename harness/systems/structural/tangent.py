@@ -1,10 +1,10 @@
-"""Tangent: formula search by shared symbol pairs, with re-ranking by the largest common subtree.
+"""Pairs and subtrees of trees: formula search by shared symbol pairs and the largest common subtree.
 
-This follows Tangent-3 and Tangent-S (Zanibbi et al. 2016; Davila and Zanibbi 2017), for symbol layout trees (SLT),
-operator trees (OPT) or both. An inverted index of tuples (two symbols and the edges between them) finds candidates by
-the Dice coefficient of tuples weighted by rarity. The top candidates are aligned with the query, and the size of the
-largest matching connected part is related to the sizes of both trees. The score is a weighted mean of these
-components; each lies between 0 and 1, and is 1 for the query formula itself.
+Symbol layout trees (SLT), operator trees (OPT) or both are compared. An inverted index of tuples (two symbols and the
+edges between them, as in Tangent-3) finds candidates by the Dice coefficient of tuples weighted by rarity. The top
+candidates are aligned with the query, and the size of the largest matching connected part is related to the sizes of
+both trees. The score is a weighted mean of these components; each lies between 0 and 1, and is 1 for the query formula
+itself. Subtree and mean are this project's own: the published Tangent-S is `harness.systems.structural.tangent_s`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ def wildcards(all_: Nodes) -> Nodes:
     return replace(all_, label=np.where(all_.variable, hashes([VARIABLE]), all_.label))
 
 
-def pairs(all_: Nodes, window: int | None = None) -> Features:
+def pairs(all_: Nodes, window: int | None = None, flat: bool = False) -> Features:
     """Returns the tuples of `harness.formulas.trees.tuples.tuples`, end marks included, in any order.
+
+    With `flat`, only trees without a node below the root's children have end marks, as in Tangent-3.
 
     The two symbols are at most `window` edges apart; None for any distance, except that trees of more than `LARGE`
     nodes, which could have millions of tuples, are limited to `NEAR` edges. Time and number of tuples grow with nodes
@@ -109,6 +111,9 @@ def pairs(all_: Nodes, window: int | None = None) -> Features:
     """
     large = np.bincount(all_.tree) > LARGE
     leaves = np.flatnonzero(all_.leaf)
+    if flat:
+        deep = all_.tree[(all_.parent >= 0) & (all_.parent[all_.parent] >= 0)]
+        leaves = leaves[~np.isin(all_.tree[leaves], deep)]
     found = [all_.tree[leaves]]
     keys = [then(all_.label[leaves], np.broadcast_to(hashes([END]), leaves.shape))]
     low = np.flatnonzero(all_.parent >= 0)
@@ -132,7 +137,8 @@ class Dice:
     """An inverted index of features of trees, scored by the Dice coefficient of weighted multisets.
 
     s(q, d) = 2 sum_f w_f min(q_f, d_f) / (sum_f w_f q_f + sum_f w_f d_f), with w_f = ln(1 + N / n_f) for a feature that
-    n_f of the N trees have (n_f = 1 if only the query has it). It is 1 exactly if both have the same features.
+    n_f of the N trees have (n_f = 1 if only the query has it), or with w_f = 1 if not `weighted`. It is 1 exactly if
+    both have the same features.
 
     Attributes
     ----------
@@ -141,6 +147,7 @@ class Dice:
     tree, count : shape (postings,). The tree of each posting, and how often the feature occurs in it.
     weight : float64, shape (features,).
     mass : float64, shape (trees,). Sum of the weights of a tree's features.
+    unseen : weight of a feature that no tree has.
     """
 
     key: Keys
@@ -149,9 +156,10 @@ class Dice:
     count: Offsets
     weight: Floats
     mass: Floats
+    unseen: float
 
     @staticmethod
-    def of(found: Features, trees: int) -> Dice:
+    def of(found: Features, trees: int, weighted: bool = True) -> Dice:
         """Builds an index of features; `trees` is the number of trees."""
         tree, key = found
         order = np.argsort(key)
@@ -163,14 +171,15 @@ class Dice:
         count = np.diff(np.concatenate((first, [len(cell)])))
         feature, tree = np.divmod(cell[first], trees)
         ends = np.searchsorted(feature, np.arange(len(key) + 1))
-        weight = np.log1p(trees / np.diff(ends))
+        weight = np.log1p(trees / np.diff(ends)) if weighted else np.ones(len(key))
         mass = np.bincount(tree, weights=count * np.repeat(weight, np.diff(ends)), minlength=trees).astype(np.float64)
-        return Dice(key, ends, tree.astype(np.int32), count.astype(np.int32), weight, mass)
+        unseen = float(np.log1p(trees)) if weighted else 1.0
+        return Dice(key, ends, tree.astype(np.int32), count.astype(np.int32), weight, mass, unseen)
 
     def weights(self, key: Keys) -> Floats:
         """Returns the weight of each feature."""
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
-        out: Floats = np.where(self.key[at] == key, self.weight[at], np.log1p(len(self.mass)))
+        out: Floats = np.where(self.key[at] == key, self.weight[at], self.unseen)
         return out
 
     def score(self, query: Features) -> Floats:
@@ -323,7 +332,7 @@ class View:
 
 @dataclass(frozen=True)
 class Tangent:
-    """Tangent: ranks documents by the shared tuples and the largest common subtrees of their formulas.
+    """Ranks documents by the shared tuples and the largest common subtrees of their formulas.
 
     For each formula of the topic, a document's score is that of its best formula, or the sum over its formulas. These
     scores are averaged over the formulas of the topic, weighted by their tuples.

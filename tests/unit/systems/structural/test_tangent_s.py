@@ -1,0 +1,266 @@
+"""Tangent-S: the three values by hand and by a plain implementation, the combination of both trees, the ranking."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lexical_tools import found, message
+from structural_tools import encode
+
+from harness.collections.corpus import Corpus, Document
+from harness.data.topics import Formula, Topic, Topics
+from harness.formulas.trees import forest
+from harness.formulas.trees.tree import Tree, children, parse
+from harness.systems.base import Request
+from harness.systems.build import load_system
+from harness.systems.structural.alignments import fits, similarities
+from harness.systems.structural.tangent import Dice, nodes, pairs
+from harness.systems.structural.tangent_s import TangentS, learn
+
+Values = tuple[float, float, float]
+
+
+def values(query: str, candidate: str, kind: str) -> list[float]:
+    out: list[float] = similarities(parse(query), forest.pack([parse(candidate)]), np.array([0]), kind)[0].tolist()
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "candidate", "expected"),
+    [
+        # Another variable and another number are paired but not equal.
+        ("slt", "[V!x,a[N!2]]", "[V!y,a[N!3]]", (1, 1, 0)),
+        # A larger candidate has a lower precision only.
+        ("slt", "[V!x,a[N!2]]", "[V!x[+[V!x,a[N!2]]]]", (1, 1 / 2, 1)),
+        # A hole: x and y are paired, the operators are not; two of three nodes, half an edge of two.
+        ("slt", "[V!x[+[V!y]]]", "[V!x[-[V!y]]]", (4 / 11, 2 / 3, 2 / 3)),
+        # No alignment begins at two operators; one of three nodes.
+        ("opt", "[U!plus,0[V!a],1[V!b]]", "[O!minus,0[V!a],1[V!b]]", (2 / 7, 1 / 3, 1 / 3)),
+        # Arguments in another order; first those of the same number.
+        ("opt", "[U!plus,0[V!a],1[N!1]]", "[U!plus,0[N!5],1[V!b]]", (1, 1, 1 / 3)),
+        ("opt", "[U!plus,0[N!1],1[N!2]]", "[U!plus,0[N!2],1[N!1]]", (1, 1, 1)),
+        ("opt", "[O!minus,0[N!1],1[N!2]]", "[O!minus,0[N!2],1[N!1]]", (1, 1, 1 / 3)),
+        # A variable is unified with one other only, preferably with itself: two of three nodes, one of two edges.
+        ("opt", "[U!plus,0[V!x],1[V!x]]", "[U!plus,0[V!y],1[V!x]]", (4 / 7, 2 / 3, 2 / 3)),
+        ("opt", "[U!eq,0[V!x],1[V!x],2[V!x]]", "[U!eq,0[V!x],1[V!y],2[V!y]]", (12 / 17, 3 / 4, 1 / 4)),
+        # Names of one character are no functions; the number 2x is none.
+        ("slt", "[V!x]", "[V!sin]", (0, 0, 0)),
+        ("slt", "[V!cos]", "[V!sin]", (1, 1, 0)),
+        ("slt", "[N!2]", "[N!2x]", (0, 0, 0)),
+        ("slt", "[V!x]", "[V!y[+[V!x]]]", (1, 1 / 3, 1)),
+        # Matrices of one row or column are lists, others are paired by row and column.
+        ("slt", "[M!()2x1,w[V!a,e[N!1]]]", "[M!()1x2,w[V!b,e[N!1]]]", (1, 1, 1 / 3)),
+        (
+            "slt",
+            "[M!()2x2,w[V!a,e[V!b,e[V!c,e[V!d]]]]]",
+            "[M!()2x3,w[V!a,e[V!b,e[N!0,e[V!c,e[V!d,e[N!1]]]]]]]",
+            (1, 5 / 7, 4 / 5),
+        ),
+        # Groups of different kinds are paired, their elements are not.
+        ("opt", "[M!L-1,0[N!1]]", "[M!D-(),0[N!1]]", (1 / 2, 1 / 2, 1 / 2)),
+        ("opt", "[M!L-1,0[N!1]]", "[M!L-2,0[N!1],1[N!2]]", (1, 2 / 3, 1 / 2)),
+    ],
+)
+def test_values_by_hand(kind: str, query: str, candidate: str, expected: Values) -> None:
+    assert values(query, candidate, kind) == pytest.approx(expected)
+
+
+def plain(query: Tree, candidate: Tree, kind: str) -> Values:
+    """The definition without matrices, one alignment after the other and none left out for its size."""
+    mine, other = children(query), children(candidate)
+    asked, labels = query.labels, candidate.labels
+
+    def aligned(i: int, j: int) -> list[tuple[int, int]]:
+        out = [(i, j)] if fits(asked[i], labels[j]) else []
+        if kind == "opt" and asked[i] == labels[j] and asked[i].startswith("U!"):
+            left = [(aligned(a, b), a, b) for a in mine[i] for b in other[j]]
+            while left:
+                best = max(left, key=lambda each: (len(each[0]), equal(each[0]), -each[1], -each[2]))
+                out += best[0]
+                left = [each for each in left if each[1] != best[1] and each[2] != best[2]]
+            return out
+        edges = {candidate.edges[b]: b for b in other[j]}
+        for a in mine[i]:
+            if query.edges[a] in edges:
+                out += aligned(a, edges[query.edges[a]])
+        return out
+
+    def equal(some: list[tuple[int, int]], variables: bool = False) -> int:
+        return sum(asked[i] == labels[j] and (variables or asked[i][0] != "V") for i, j in some)
+
+    def unified(some: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        often = Counter((asked[i], labels[j]) for i, j in some if asked[i][0] == "V")
+        partner: dict[str, str] = {}
+        for a, b in sorted(often, key=lambda names: (often[names], names[0] == names[1], *names), reverse=True):
+            if a not in partner and b not in partner.values():
+                partner[a] = b
+        return ((i, j) for i, j in some if asked[i][0] != "V" or partner.get(asked[i]) == labels[j])
+
+    best, seen = (0.0, 0.0, 0.0), set[tuple[int, int]]()
+    for i in range(len(query)):
+        for j in range(len(candidate)):
+            if (i, j) in seen or not fits(asked[i], labels[j]):
+                continue
+            paired = list(unified(aligned(i, j)))
+            seen.update(paired)
+            found = {a for a, _ in paired}
+            edges = sum(query.parents[a] in found for a in found)
+            share, size = len(paired) / len(query), len(query)
+            of_edges = (edges or 0.5) / (size - 1) if size > 1 else 1.0
+            subtree = 2 * share * of_edges / (share + of_edges)
+            best = max(best, (subtree, len(paired) / len(candidate), equal(paired, variables=True) / size))
+    return best
+
+
+@pytest.mark.parametrize("kind", ["opt", "slt"])
+def test_values_are_those_of_the_plain_definition(kind: str) -> None:
+    rng = np.random.default_rng(7)
+    labels = ("V!x", "V!y", "V!z", "V!sin", "N!1", "N!2", "U!plus", "U!times", "O!minus", "T!if", "T!or")
+
+    def random_tree() -> Tree:
+        size = int(rng.integers(1, 13))
+        below: list[list[int]] = [[] for _ in range(size)]
+        for node in range(1, size):
+            below[int(rng.choice([n for n in range(node) if len(below[n]) < 4]))].append(node)
+
+        def text(node: int) -> str:
+            edges = "0123" if kind == "opt" else rng.permutation(list("nabw")).tolist()
+            parts = "".join(f",{edge}{text(child)}" for edge, child in zip(edges, below[node], strict=False))
+            return f"[{labels[int(rng.integers(len(labels)))]}{parts}]"
+
+        return parse(text(0))
+
+    queries, candidates = [[random_tree() for _ in range(number)] for number in (25, 60)]
+    trees = forest.pack(candidates)
+    for query in queries:
+        chosen = np.sort(rng.choice(60, 30, replace=False))
+        expected = [plain(query, candidates[n], kind) for n in chosen]
+        assert similarities(query, trees, chosen, kind) == pytest.approx(np.array(expected))
+
+
+def test_candidates_are_found_by_plain_dice() -> None:
+    """x+1 has three tuples and, as its tree is flat, two end marks; only the pair of plus and 1 is shared by all."""
+    some = [
+        parse(text) for text in ("[U!plus,0[V!x],1[N!1]]", "[U!plus,0[V!y],1[N!1]]", "[O!f,0[U!plus,0[V!x],1[N!1]]]")
+    ]
+    index = Dice.of(pairs(nodes(forest.pack(some)), 4, flat=True), 3, weighted=False)
+    query = pairs(nodes(forest.pack(some[:1])), 4, flat=True)
+    assert index.score(query).tolist() == pytest.approx([1, 2 * 2 / (4 + 4), 2 * 2 / (4 + 5)])
+
+
+DOCUMENTS = {
+    "same": ("[V!x,a[N!2]]", "[O!SUP,0[V!x],1[N!2]]"),
+    "other": ("[V!y,a[N!2]]", "[O!SUP,0[V!y],1[N!2]]"),
+    "layout": ("[V!x,a[N!2]]", ""),
+    "operator": ("", "[O!SUP,0[V!x],1[N!2]]"),
+    "longer": ("[V!x,a[N!2[+[N!2]]]]", "[U!plus,0[O!SUP,0[V!x],1[N!2]],1[N!2]]"),
+}
+
+
+def features(system: TangentS) -> dict[str, list[float]]:
+    some = [Document(name, columns={"slt": slt, "opt": opt}) for name, (slt, opt) in DOCUMENTS.items()]
+    known = [system.index(encode(some, kind)) for kind in system.kinds]
+    query = tuple(parse(DOCUMENTS["same"][0 if kind == "slt" else 1]) for kind in system.kinds)
+    rows, columns = system.features(query, known)
+    return {list(DOCUMENTS)[row]: column for row, column in zip(rows.tolist(), columns.tolist(), strict=True)}
+
+
+def test_a_candidate_of_one_kind_has_the_values_of_both() -> None:
+    some = features(TangentS(candidates=1))
+    assert some == {
+        "same": [1, 1, 1, 1, 1, 1],
+        "layout": [1, 1, 1, 0, 0, 0],
+        "operator": [0, 0, 0, 1, 1, 1],
+    }
+    all_ = features(TangentS())
+    assert all_["other"] == pytest.approx([1, 1, 1 / 2, 1, 1, 2 / 3])
+    assert all_["longer"] == pytest.approx([1, 1 / 2, 1, 1, 3 / 5, 1])
+
+
+def test_one_kind_is_ranked_by_the_values_in_their_order() -> None:
+    system = TangentS("slt")
+    rows = np.array([[0.5, 1, 1], [1, 0.2, 0.1], [1, 0.1, 1], [0.5, 1, 0.9], [1, 0.2, 0.1]])
+    assert system.combined(rows).tolist() == [0.5, 1, 0.75, 0.25, 1]
+
+
+def test_both_kinds_are_combined_linearly() -> None:
+    system = TangentS(weights={"slt": [1, -2, 0], "opt": [0, 0, 3]})
+    rows = np.array([[1, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 0], [0.5, 0.5, 0, 0, 0, 0.5]])
+    assert system.combined(rows).tolist() == pytest.approx([1, 0, (0.5 - 1 + 1.5 + 2) / 6])
+
+
+def test_weights_are_learned_by_linear_regression() -> None:
+    some = np.random.default_rng(1).random((50, 6))
+    weights = {"slt": [1.0, -0.5, 2.0], "opt": [0.0, 0.25, -1.0]}
+    learned = learn(some, some @ np.concatenate(list(weights.values())) + 0.7)
+    assert {kind: pytest.approx(each) for kind, each in weights.items()} == learned
+
+
+LATEX = {"same": "x^2+1", "other": "y^2+3", "longer": "x^2+1=0", "function": "f(x)", "damaged": "\\frac"}
+
+
+def asking(**topics: Sequence[str]) -> Topics:
+    def formulas(some: Sequence[str]) -> tuple[Formula, ...]:
+        return tuple(Formula(f"q{n}", latex) for n, latex in enumerate(some))
+
+    return Topics(tuple(Topic(name, "", formulas=formulas(some)) for name, some in topics.items()))
+
+
+@pytest.fixture
+def latex_corpus(tmp_path: Path) -> Corpus:
+    path = tmp_path / "formulas.jsonl"
+    path.write_text("".join(json.dumps({"id": name, "latex": latex}) + "\n" for name, latex in LATEX.items()))
+    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
+
+
+@pytest.mark.parametrize(
+    ("representation", "expected"),
+    [("slt", ["same", "longer"]), ("opt", ["same", "other", "longer"]), ("both", ["longer", "same", "other"])],
+)
+def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str, expected: list[str]) -> None:
+    """A topic of two formulas has the mean of what they give alone; the published weights favour larger candidates."""
+    topics = asking(A=[LATEX["same"]], B=[LATEX["function"]], C=["77"], D=[LATEX["same"], LATEX["function"]])
+    run = found(TangentS(representation), topics, latex_corpus, tmp_path)
+    assert list(run["A"]) == expected
+    assert next(iter(run["B"])) == "function"
+    assert "C" not in run
+    for doc, score in run["D"].items():
+        assert score == pytest.approx((run["A"].get(doc, 0) + run["B"].get(doc, 0)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: TangentS("trees"), "key 'representation' is 'trees'"),
+        (
+            lambda: TangentS(weights={"slt": [1, 1, 1]}),
+            "key 'weights' is {'slt': [1, 1, 1]}, expected kinds and weights",
+        ),
+        (
+            lambda: TangentS(weights={"slt": [1, 1], "opt": [1, 1, 1]}),
+            "key 'weights.slt' is [1, 1], expected weights of",
+        ),
+        (
+            lambda: TangentS(weights={"slt": [1, "a", 1], "opt": [1, 1, 1]}),  # type: ignore[list-item]
+            "key 'weights.slt: precision' is 'a'",
+        ),
+        (lambda: TangentS(weights={"slt": [0, 0, 0], "opt": [0, 0, 0]}), "key 'weights': expected one other than 0"),
+        (lambda: TangentS(window=0), "key 'window' is 0"),
+        (lambda: TangentS(candidates=0), "key 'candidates' is 0"),
+        (lambda: TangentS()(Request(asking(A=["x"]), None, Path())), "system tangent-s: needs a corpus"),
+    ],
+)
+def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
+    assert message(make).startswith(said)
+
+
+def test_the_shipped_configuration() -> None:
+    shipped = load_system("tangent-s").system
+    assert isinstance(shipped, TangentS)
+    assert {kind: tuple(each) for kind, each in shipped.weights.items()} == TangentS().weights
+    assert TangentS(**{**vars(shipped), "weights": TangentS().weights}) == TangentS()
