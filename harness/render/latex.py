@@ -58,8 +58,10 @@ _PREAMBLE = r"""\documentclass[11pt]{article}
 _HEADINGS = {2: "section", 3: "subsection", 4: "subsubsection"}
 _SYMBOLS = {
     "baseline": r"\dagger",
-    "significant": "*",
-    "nominal": r"\circ",
+    "better": r"\blacktriangle",
+    "worse": r"\blacktriangledown",
+    "nominally-better": r"\vartriangle",
+    "nominally-worse": r"\triangledown",
     "chosen": r"\ddagger",
     "exact": r"\checkmark",
     "close": r"\approx",
@@ -75,7 +77,8 @@ _SYMBOLS = {
 _PACKAGES = {
     "{booktabs}": r"\\toprule",
     "{array}": r"[<>]\{",
-    "{amssymb}": r"\\(?:mathbb|varnothing|checkmark|nexists|nmid|therefore|because|bigstar|Box|black[a-z]+)\b",
+    "{amssymb}": r"\\(?:mathbb|varnothing|checkmark|nexists|nmid|therefore|because|bigstar|Box|black[a-z]+"
+    r"|vartriangle|triangledown)\b",
     "[T1]{fontenc}": r"[^\x00-\x7f]|\\(?:textquotedbl|quotedblbase|quotesinglbase|guil[a-z]+|k|d)\b",
 }
 

@@ -30,8 +30,10 @@ MARKS: Mapping[str, Mark] = MappingProxyType(
     {
         "best": Mark("", "best"),
         "baseline": Mark("†", "baseline"),
-        "significant": Mark("*", "significant after correction"),
-        "nominal": Mark("°", "significant only without correction"),
+        "better": Mark("▲", "better, significant after correction"),
+        "worse": Mark("▼", "worse, significant after correction"),
+        "nominally-better": Mark("△", "better, significant only without correction"),
+        "nominally-worse": Mark("▽", "worse, significant only without correction"),
         "chosen": Mark("‡", "chosen on the evaluation set"),
         "exact": Mark("✓", "equals the published value in all printed digits"),
         "close": Mark("≈", "close to the published value"),

@@ -10,6 +10,7 @@ from harness.errors import counted
 from harness.experiments.experiment import FULL, Labels, said_of
 from harness.experiments.overrides import key_of
 from harness.experiments.results import POOLED, Outcome, Results, Tested
+from harness.io.names import in_natural_order
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
 from harness.reports.comparison import marks_of
@@ -25,7 +26,7 @@ from harness.reports.experiment_parts import (
     row_columns,
     settings,
 )
-from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.parts import best_mean, best_words, equal, protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
 from harness.scoring.compare import Row, corrected_test, to_json
 from harness.scoring.measures import distributions
@@ -112,10 +113,10 @@ def _headline(results: Results) -> str:
     scale = "" if results.scale == FULL else f" at scale {results.scale}"
     if not there:
         return f"{runs} of experiment {results.name}{scale}"
-    best, row, scores = max(there, key=lambda found: found[0])
+    scores = max(there, key=lambda found: found[0])[2]
     where = f"{part or scores.collection}, n = {scores.n(measure)}"
-    label = scores.protocol.label(measure)
-    return f"{runs} of experiment {results.name}{scale}: best {label} {best:.3f} by {said_of(row)} ({where})"
+    best = best_words(measure, scores.protocol.label(measure), {said_of(row): mean for mean, row, _ in there})
+    return f"{runs} of experiment {results.name}{scale}: {best} ({where})"
 
 
 def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
@@ -133,9 +134,8 @@ def _table(results: Results) -> Section:
     best = {}
     for part in parts:
         there = _of_part(results, part)
-        for measure in measures if len(there) > 1 else ():
-            means = [mean for _, scores in there if not math.isnan(mean := scores.aggregate(measure))]
-            best[part, measure] = max(means, default=math.nan)
+        for measure in measures:
+            best[part, measure] = best_mean([scores for _, scores in there], measure)
     rows = []
     for row in results.rows:
         cells = [*row_cells(row)]
@@ -155,7 +155,7 @@ def _table(results: Results) -> Section:
                     continue
                 mean = scores.aggregate(measure)
                 marks = marks_of(tests.get((row, part, measure)))
-                marks += ("best",) if mean == best.get((part, measure)) else ()
+                marks += ("best",) if equal(mean, best[part, measure]) else ()
                 cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
                 cells.append(replace(cell, note=note))
         rows.append(tuple(cells))
@@ -312,7 +312,7 @@ def _values(results: Results, part: str, name: str) -> dict[str, str]:
 
 def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict[str, str]) -> Table:
     measure = results.experiment.measures[0]
-    kinds = sorted(set(values.values()))
+    kinds = in_natural_order(values.values())
     rows = []
     used: set[str] = set()
     for row in results.rows:

@@ -15,8 +15,9 @@ from harness.render.write import Report
 from harness.reports.breakdown import breakdown_section
 from harness.reports.brought import brought_data, brought_section
 from harness.reports.claims import claim_records, claims_section
+from harness.reports.comparison import marks_of
 from harness.reports.estimates import cost_section
-from harness.reports.parts import per_topic_table, protocol_text, provenance_section
+from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section
 from harness.reports.records import score_records
 from harness.reports.rerun import rerun_section
 from harness.reports.rows import available_section
@@ -269,10 +270,7 @@ def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -
     digits = len(cell.value.partition(".")[2])
     marks: list[str] = [verdict.verdict]
     row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
-    if row is not None and row.significant_bonferroni:
-        marks.append("significant")
-    elif row is not None and row.significant:
-        marks.append("nominal")
+    marks += marks_of(row)
     if cell.baseline:
         marks.append("baseline")
     return printed, number_cell(verdict.value, digits + 2, tuple(marks))
@@ -407,10 +405,9 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
         first = next(iter(scores.values()))
         measures = without_diagnostics(first.measures)
         best = {
-            (collection, measure): max(scores[(collection, run)].aggregate(measure) for run in runs)
+            (collection, measure): best_mean([scores[(collection, run)] for run in runs], measure)
             for collection in collections
             for measure in measures
-            if len(runs) > 1
         }
         rows = []
         for run in runs:
@@ -418,7 +415,7 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
             for collection in collections:
                 for measure in measures:
                     mean = scores[(collection, run)].aggregate(measure)
-                    cells.append(number_cell(mean, 3, ("best",) if mean == best.get((collection, measure)) else ()))
+                    cells.append(number_cell(mean, 3, ("best",) if equal(mean, best[collection, measure]) else ()))
             rows.append(tuple(cells))
         numbers = [(c, measure) for c in collections for measure in measures]
         columns = (Column("run"), *(Column(first.protocol.label(m), c, "number") for c, m in numbers))

@@ -130,7 +130,7 @@ def test_a_whole_markdown_report_has_only_the_elements_of_a_report(text: str) ->
 
 
 def test_markdown_tables_look_as_they_should() -> None:
-    rows = ((Cell("psu|A", marks=("baseline",)), Cell("0.300", 0.3, ("best", "significant"), "rounded")),)
+    rows = ((Cell("psu|A", marks=("baseline",)), Cell("0.300", 0.3, ("best", "better"), "rounded")),)
     table = Table("t", "Means", (Column("Run"), Column("P@10", "ARQMath-1", "number")), rows, notes=("n = 77",))
     lines = render_markdown(Report("T", "H", (Section("S", (table,)),))).splitlines()
     assert lines[:5] == ["# T", "", "**H**", "", "## S"]
@@ -139,10 +139,10 @@ def test_markdown_tables_look_as_they_should() -> None:
         "",
         "| Run | ARQMath-1 / P@10 |",
         "| :--- | ---: |",
-        "| psu&#124;A † | **0.300** \\* (a) |",
+        "| psu&#124;A † | **0.300** ▲ (a) |",
         "",
     ]
-    assert "Marks: **bold** best; † baseline; \\* significant after correction." in lines
+    assert "Marks: **bold** best; † baseline; ▲ better, significant after correction." in lines
     assert lines[-1] == "- (a) rounded"
 
 
@@ -235,7 +235,7 @@ def test_tables_follow_the_habits_of_papers() -> None:
     rows = (
         (
             Cell("psu_A", marks=("baseline",)),
-            Cell("0.300", 0.3, ("best", "significant"), "rounded"),
+            Cell("0.300", 0.3, ("best", "better"), "rounded"),
             Cell("-0.1", -0.1),
         ),
         (Cell("[x]"), Cell("0.2", marks=("exact",)), Cell("n/a", marks=("missing",))),
@@ -244,7 +244,8 @@ def test_tables_follow_the_habits_of_papers() -> None:
         Report("T", "H", (Section("S", (Table("means", "Means", columns, rows, ("t-test, n = 77",)),)),))
     )
     caption = (
-        r"\caption{Means. \textbf{bold}: best; $^{\dagger}$: baseline; $^{*}$: significant after correction; "
+        r"\caption{Means. \textbf{bold}: best; $^{\dagger}$: baseline; $^{\blacktriangle}$: better, "
+        r"significant after correction; "
         r"$^{\checkmark}$: equals the published value in all printed digits; $^{\varnothing}$: no value. "
         "t-test, n = 77.}"
     )
@@ -258,7 +259,7 @@ CAPTION
 \cmidrule(lr){2-3}
 Run & ARQMath-1 & ARQMath-2 \\
 \midrule
-psu\_A$^{\dagger}$ & \textbf{0.300}\rlap{$^{*\mathrm{a}}$} & $-$0.1 \\
+psu\_A$^{\dagger}$ & \textbf{0.300}\rlap{$^{\blacktriangle\mathrm{a}}$} & $-$0.1 \\
 {[}x{]} & 0.2\rlap{$^{\checkmark}$} & n/a\rlap{$^{\varnothing}$} \\
 \bottomrule
 \end{tabular}

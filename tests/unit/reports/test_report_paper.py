@@ -167,8 +167,8 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
     ]
     assert [row[2].marks for row in table.rows] == [
         ("exact", "baseline"),
-        ("exact", "significant"),
-        ("exact", "nominal"),
+        ("exact", "better"),
+        ("exact", "nominally-better"),
     ]
     assert marks_said(report) == (
         "Marks of significance: two-sided paired t-test against the baseline (base-run for runs that end in 'run'), "
@@ -176,7 +176,7 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
     )
     report = report_of(key, alpha=0.01)
     strict = tables(report)["table-1"]
-    assert [row[2].marks for row in strict.rows] == [("exact", "baseline"), ("exact", "significant"), ("exact",)]
+    assert [row[2].marks for row in strict.rows] == [("exact", "baseline"), ("exact", "better"), ("exact",)]
     assert "alpha 0.01," in marks_said(report)
 
 
