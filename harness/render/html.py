@@ -23,6 +23,7 @@ from harness.render.model import (
     footnotes,
     header_groups,
     marks_used,
+    numeral,
     symbols,
     visible,
 )
@@ -191,14 +192,15 @@ def _cell(table: Table, index: int, cell: Cell, notes: dict[str, str], room: int
         classes.append("w" if len(cell.text) > _LONG_TEXT else "h")
     coloured = ("best", "differs", "needs", "not-implemented", "blocked", "missing")
     classes += [mark for mark in coloured if mark in cell.marks]
+    text = numeral(cell, table.columns[index])
     exact = "" if cell.number is None else repr(cell.number).removesuffix(".0")
     letter = notes.get(cell.note, "")
     return {
         "header": index < table.row_headers,
         "class": " ".join(classes),
-        "text": cell.text,
+        "text": text,
         "auto": is_text,
-        "exact": exact if exact != cell.text else "",
+        "exact": exact if exact != text else "",
         "best": "best" in cell.marks,
         "marks": [(name, MARKS[name]) for name in symbols(cell)],
         "letter": letter,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -64,23 +63,6 @@ def visible(text: str) -> str:
     return text if text.isprintable() else _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
 
 
-def spelled(text: str, known: Callable[[str], bool]) -> str:
-    """Replaces characters that a font lacks by their codes, or a longer passage of them by its script and length."""
-    kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
-    parts, start = [], 0
-    for found in re.finditer(r"\?(?: *\?)*", kinds):
-        parts += [text[start : found.start()], _codes(text[found.start() : found.end()].replace(" ", ""))]
-        start = found.end()
-    return "".join([*parts, text[start:]])
-
-
-def _codes(chars: str) -> str:
-    if len(chars) <= 3:
-        return f"[{' '.join(f'U+{ord(char):04X}' for char in chars)}]"
-    script = f"{unicodedata.name(chars[0]).partition(' ')[0].capitalize()}, " if chars[0].isalpha() else ""
-    return f"[{script}{len(chars)} characters]"
-
-
 def slug(text: str) -> str:
     """Makes an id from any text: `nDCG′@10, Croatian` becomes `ndcg-10-croatian`; `part` if no letter remains."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60].strip("-")
@@ -124,6 +106,16 @@ class Cell:
     def number(self) -> float | None:
         """The value if it is a finite number, else None."""
         return None if self.value is None or not math.isfinite(self.value) else float(self.value)
+
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def numeral(cell: Cell, column: Column) -> str:
+    """Returns the text of a cell for people: a minus sign before numbers, not a hyphen."""
+    if column.kind == "text" and not cell.values:
+        return cell.text
+    return re.sub(r"(?<![\w.)])-(?=[\d.])", MINUS, cell.text)
 
 
 def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note: str = "") -> Cell:
