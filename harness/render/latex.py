@@ -43,6 +43,8 @@ _LONG_WORD = 25
 _LITERAL = re.compile(r"(?:[A-Za-z0-9 .:;/+()@]|-(?!-)){0,24}")
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
+% So that letters of the PDF can be copied and searched, ligatures too:
+\IfFileExists{cmap.sty}{\usepackage{cmap}}{}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
@@ -61,7 +63,7 @@ _PREAMBLE = r"""\documentclass[11pt]{article}
 \newcommand{\fit}[1]{\sbox{\fitbox}{#1}%
   \ifdim\wd\fitbox>\linewidth\sbox{\fitbox}{\resizebox{\linewidth}{!}{\usebox{\fitbox}}}\fi
   \ifdim\dimexpr\ht\fitbox+\dp\fitbox\relax>.85\textheight
-    \sbox{\fitbox}{\resizebox{!}{.85\textheight}{\usebox{\fitbox}}}\fi
+    \sbox{\fitbox}{\resizebox*{!}{.85\textheight}{\usebox{\fitbox}}}\fi
   \usebox{\fitbox}}
 """
 _HEADINGS = {2: "section", 3: "subsection", 4: "subsubsection"}
