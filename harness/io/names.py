@@ -55,6 +55,12 @@ def _by_number(text: str) -> tuple[list[tuple[float, str]], str]:
         return [(float(part), "") if part.isdecimal() else (math.inf, part.casefold()) for part in parts], text
 
 
+def without_accents(text: str) -> str:
+    """Returns a text in lower case without accents: `Česká` becomes `ceska`; other scripts stay."""
+    split = unicodedata.normalize("NFKD", text.lower())
+    return "".join(char for char in split if not unicodedata.combining(char))
+
+
 def is_name(text: str) -> bool:
     """Returns whether a text may name a run or a system: any characters that people see, on one line.
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import counted
 from harness.render import explorer, svg
 from harness.render.model import (
     MARKS,
@@ -77,6 +78,26 @@ def render_html_table(table: Table, label: str = "Table 1") -> str:
     """Renders one table as in a report, without the rest of the page."""
     drawn: str = template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
     return drawn
+
+
+def render_first(report: Content) -> str:
+    """Renders title, headline and first section of a report without styles and scripts, for a notebook."""
+    from markupsafe import escape
+
+    labels = report.labels()
+    parts = [f"<h3>{escape(visible(report.title))}</h3>", f"<p>{escape(visible(report.headline))}</p>"]
+    for each in report.sections[0].blocks if report.sections else ():
+        match each:
+            case Text(paragraphs):
+                parts += [f"<p>{escape(visible(line))}</p>" for line in paragraphs]
+            case Table():
+                parts.append(render_html_table(each, labels[each.id]))
+            case Figure():
+                caption = escape(visible(f"{labels[each.id]}. {each.caption}"))
+                parts.append(f"<figure>{svg.check(each.svg, each.id)}<figcaption>{caption}</figcaption></figure>")
+    rest = len(report.sections) - 1
+    parts += [f"<p>{counted(rest, 'more section')}; write(FOLDER) writes all.</p>"] if rest > 0 else []
+    return "\n".join(parts)
 
 
 @cache

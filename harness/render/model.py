@@ -6,6 +6,7 @@ format. A new kind of block is one dataclass here and one case in each renderer.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError, suggestion
+from harness.io.names import without_accents
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,14 @@ def visible(text: str) -> str:
 
 
 def slug(text: str) -> str:
-    """Makes an id from any text: `nDCG′@10, Croatian` becomes `ndcg-10-croatian`; `part` if no letter remains."""
-    words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60].strip("-")
+    """Makes an id from any text: `nDCG′@10, Croatian` becomes `ndcg-10-croatian`; `part` if no letter remains.
+
+    Letters lose their accents; a text with letters of other scripts gets digits of its SHA-256, as two would be equal.
+    """
+    plain = without_accents(text)
+    words = "-".join(re.findall(r"[a-z0-9]+", plain))[:60].strip("-")
+    if any(char.isalpha() and not char.isascii() for char in plain):
+        words = f"{words or 'part'}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
     return words if words and not _DEVICE.fullmatch(words) else f"part-{words}".rstrip("-")
 
 
@@ -108,14 +116,11 @@ class Cell:
         return None if self.value is None or not math.isfinite(self.value) else float(self.value)
 
 
-MINUS = "\N{MINUS SIGN}"
-
-
 def numeral(cell: Cell, column: Column) -> str:
     """Returns the text of a cell for people: a minus sign before numbers, not a hyphen."""
     if column.kind == "text" and not cell.values:
         return cell.text
-    return re.sub(r"(?<![\w.)])-(?=[\d.])", MINUS, cell.text)
+    return re.sub(r"(?<![\w.)])-(?=[\d.])", "\N{MINUS SIGN}", cell.text)
 
 
 def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note: str = "") -> Cell:

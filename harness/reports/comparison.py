@@ -29,6 +29,7 @@ from harness.reports.parts import (
     shown_drawn_p,
     shown_p,
     slice_cells,
+    ties_table,
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
@@ -193,7 +194,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
             marks += ("best",) if equal(mean, best[measure]) else ()
             cells.append(number_cell(mean, decimals(measure, 3), marks))
             cells += [] if shared else [counted_topics([scores], measure)]
-        cells.append(Cell(str(scores.counts["topics missing"]), scores.counts["topics missing"]))
+        cells.append(Cell(f"{scores.counts['topics missing']:,}", scores.counts["topics missing"]))
         rows.append(tuple(cells))
     columns = [Column("run"), *([Column("n", kind="number")] if shared else [])]
     for measure in first.measures:
@@ -273,7 +274,7 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
             Cell(row.a),
             Cell(row.b),
             Cell(label(row.measure)),
-            Cell(str(row.n), row.n),
+            Cell(f"{row.n:,}", row.n),
             number_cell(row.difference, 4, marks_of(row)),
             Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
             Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
@@ -468,13 +469,7 @@ def _trust(evaluation: Evaluation) -> Section:
     table = Table(
         "counts", "Counts of topics and results", (Column("run"), *(Column(n, kind="number") for n in names)), rows
     )
-    lines = [
-        f"{run}: {first.protocol.label(measure)} is between {low:.4f} and {high:.4f}, "
-        "depending on the order of tied results."
-        for run, spans in evaluation.bounds.items()
-        for measure, (low, high) in spans.items()
-    ]
+    lines, ties = ties_table(evaluation.bounds, first.protocol)
     if unknown := tie_caution(evaluation.scores):
         lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
-    lines = lines or ["The order of tied results changes no mean."]
-    return Section("Limitations", (table, Text((*lines, *evaluation.warnings))))
+    return Section("Limitations", (table, Text((*lines, *evaluation.warnings)), *ties))

@@ -148,7 +148,7 @@ def _table(results: Results) -> Section:
             lost = results.lost_seeds(row, part)
             note = f"without seed {', '.join(lost)}, whose run is missing; not tested" if lost else ""
             n = scores.n(measures[0]) if scores is not None else 0
-            cells.append(Cell(str(n), n) if scores is not None else Cell(""))
+            cells.append(Cell(f"{n:,}", n) if scores is not None else Cell(""))
             for measure in measures:
                 if scores is None:
                     cells.append(Cell("", marks=("missing",)))
@@ -223,7 +223,7 @@ def _tests(results: Results) -> Section | None:
                 Cell(said_of(test.against)),
                 *([Cell(test.part)] if results.experiment.pool else []),
                 Cell(label_of(results, row.measure)),
-                Cell(str(row.n), row.n),
+                Cell(f"{row.n:,}", row.n),
                 number_cell(row.difference, 4, marks_of(row)),
                 Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
                 shown_p(row.p),
@@ -331,7 +331,7 @@ def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict
             if None in of or not found:
                 cells += [Cell(""), Cell("", marks=("missing",) if None in of else ())]
             else:
-                cells += [Cell(str(len(found)), len(found)), number_cell(sum(found) / len(found), 3)]
+                cells += [Cell(f"{len(found):,}", len(found)), number_cell(sum(found) / len(found), 3)]
         rows.append(tuple(cells))
     label = label_of(results, measure)
     columns = [*row_columns(results)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from harness.data.topics import Topic
 from harness.errors import counted
@@ -17,6 +18,8 @@ from harness.store.provenance import Provenance
 
 _SAME = 1e-9  # means that differ by no more are equal
 _MOST_NAMED = 3  # runs with the same mean that are named
+
+Ranges: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]  # run -> measure -> lowest and highest mean
 
 
 def shown_p(value: float | None) -> Cell:
@@ -75,7 +78,7 @@ def best_words(measure: str, label: str, means: Mapping[str, float]) -> str:
 def counted_topics(runs: Sequence[Scores], measure: str) -> Cell:
     """Returns the number of topics in the means of runs, a range where runs differ."""
     found = sorted({scores.n(measure) for scores in runs})
-    return Cell(str(found[0]), found[0]) if len(found) == 1 else Cell(f"{found[0]} to {found[-1]}")
+    return Cell(f"{found[0]:,}", found[0]) if len(found) == 1 else Cell(f"{found[0]:,} to {found[-1]:,}")
 
 
 def slice_cells(runs: Sequence[Scores], measure: str, digits: int) -> list[Cell]:
@@ -96,6 +99,26 @@ def detectable_cell(row: Row) -> Cell:
         return Cell("n/a")
     values = (row.detectable, row.detectable_corrected)
     return Cell(" / ".join(f"{value:.3f}" for value in values), values=values)
+
+
+def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Table]]:
+    """Returns a sentence on tied results, and a table of the means that their order changes in the digits shown."""
+    found = [(run, measure, *ends) for run, spans in bounds.items() for measure, ends in spans.items()]
+    shown = [each for each in found if f"{each[2]:.4f}" != f"{each[3]:.4f}"]
+    if not found:
+        return ["The order of tied results changes no mean."], []
+    hidden = len(found) - len(shown)
+    more = f" {counted(hidden, 'more mean')} by less than 0.0001" if shown else f" {counted(hidden, 'mean')}"
+    more += " by less than 0.0001" if not shown else ""
+    if not shown:
+        return [f"The order of tied results changes{more}."], []
+    said = f"The order of tied results changes {counted(len(shown), 'mean')}" + (f", and{more}." if hidden else ".")
+    columns = (Column("run"), Column("measure"), Column("lowest", kind="number"), Column("highest", kind="number"))
+    rows = tuple(
+        (Cell(run), Cell(protocol.label(measure)), number_cell(low, 4), number_cell(high, 4))
+        for run, measure, low, high in shown
+    )
+    return [said], [Table("ties", "Means over the orders of tied results", columns, rows, row_headers=2)]
 
 
 def protocol_text(protocol: Protocol) -> Text:

@@ -149,6 +149,19 @@ def test_markdown_tables_look_as_they_should() -> None:
     assert lines[-1] == "- (a) rounded"
 
 
+def test_addresses_can_be_copied_from_markdown() -> None:
+    """An address is a link only where a fact is nothing else; elsewhere it is code, without escapes."""
+    address = "https://example.org/a_b?c=1"
+    blocks = (Text((f"See {address}, or http://evil/x|y.",)), Facts((("paper", address), ("code", f"at {address}"))))
+    lines = render_markdown(Report("T", "H", (Section("S", blocks),))).splitlines()
+    assert lines[6:] == [
+        f"See `{address}`, or `http://evil/x`&#124;y.",
+        "",
+        f"- **paper:** <{address}>",
+        f"- **code:** at `{address}`",
+    ]
+
+
 # LaTeX
 
 

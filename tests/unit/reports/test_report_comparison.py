@@ -316,10 +316,16 @@ def test_ties_and_counts_are_told(make: Make) -> None:
     both = evaluate(task("mine"), tied)
     report = report_of(both, None)
     lines = words(report, "Limitations")
-    assert lines == [
-        "tied: MRR′ is between 0.1250 and 0.2500, depending on the order of tied results.",
-        "tied: P′@1 is between 0.0000 and 0.2500, depending on the order of tied results.",
+    assert lines == ["The order of tied results changes 2 means."]
+    assert grid(tables(report)["ties"])[1:] == [
+        ["tied", "MRR′", "0.1250", "0.2500"],
+        ["tied", "P′@1", "0.0000", "0.2500"],
     ]
+    equal = replace(both, bounds={"tied": {"RR": (0.21600001, 0.21600002), "P@1": (0.0, 0.25)}})
+    assert words(report_of(equal, None), "Limitations") == [
+        "The order of tied results changes 1 mean, and 1 more mean by less than 0.0001."
+    ]
+    assert len(tables(report_of(equal, None))["ties"].rows) == 1
     counts = tables(report)["counts"]
     found = dict(zip(*grid(counts), strict=True))
     assert found["results"] == "6"
