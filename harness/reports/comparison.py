@@ -23,6 +23,7 @@ from harness.reports.parts import (
     counted_topics,
     detectable_cell,
     equal,
+    lead_words,
     per_topic_table,
     protocol_text,
     provenance_section,
@@ -141,24 +142,11 @@ def _results(evaluation: Evaluation, comparison: Comparison | None, pairs: Compa
 
 def _lead(evaluation: Evaluation, pairs: Comparison | None) -> tuple[str, ...]:
     """Returns a sentence on the difference between the best run and the next; nothing if none is the best."""
-    first = evaluation.scores[0]
-    measure = first.measures[0]
-    ranked = _ranked(evaluation)
-    best = best_mean(ranked, measure)
-    if math.isnan(best):
-        return ()
-    behind = [scores for scores in ranked[1:] if not math.isnan(scores.aggregate(measure))]
-    after = next(scores for scores in behind if not equal(scores.aggregate(measure), best))
-    top, digits = ranked[0].run, decimals(measure, 3)
-    ahead = f"{top} is {best - after.aggregate(measure):.{digits}f} above the next, {after.run}"
-    rows = () if pairs is None else pairs.rows
-    row = next((row for row in rows if row.measure == measure and {row.a, row.b} == {top, after.run}), None)
-    if row is None or row.p_bonferroni is None:
-        return (f"{ahead} ({'not tested' if row is None else 'test undefined'}).",)
-    kind = "significant" if row.significant_bonferroni else "not significant"
-    p = shown_p(row.p_bonferroni).text
-    p = f"p {p}" if p.startswith("<") else f"p = {p}"
-    return (f"{ahead}: {kind} ({p} after Bonferroni's correction for {counted(pairs.family, 'test')}, n = {row.n}).",)
+    measure = evaluation.scores[0].measures[0]
+    rows = () if pairs is None else [row for row in pairs.rows if row.measure == measure]
+    tests = {frozenset((row.a, row.b)): row for row in rows}
+    means = {scores.run: scores.aggregate(measure) for scores in _ranked(evaluation)}
+    return lead_words(measure, means, tests, 0 if pairs is None else pairs.family)
 
 
 def _data_and_protocol(evaluation: Evaluation, remarks: Sequence[str]) -> Section:

@@ -26,7 +26,7 @@ from harness.reports.experiment_parts import (
     row_columns,
     settings,
 )
-from harness.reports.parts import best_mean, best_words, equal, protocol_text, provenance_section, shown_p
+from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
 from harness.scoring.compare import Row, corrected_test, to_json
 from harness.scoring.measures import distributions
@@ -172,10 +172,19 @@ def _table(results: Results) -> Section:
         notes.append(f"Tests: {corrected_test(results.comparison)}; marks after Bonferroni's correction.")
     notes.append("Scores of each topic, where reports are written as CSV: scores.csv beside this page.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
-    said = _coverage(results)
+    said = (*_lead(results), *_coverage(results))
     figure = means_figure(results)
     first: tuple[Block, ...] = (*([Text(said)] if said else []), *([figure] if figure is not None else []))
     return Section("Results", (*first, table))
+
+
+def _lead(results: Results) -> tuple[str, ...]:
+    """Returns a sentence on the difference between the best row and the next, by the first measure."""
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    tested = [test for test in results.tests if (test.part, test.result.measure) == (part, measure)]
+    tests = {frozenset((said_of(test.row), said_of(test.against))): test.result for test in tested}
+    means = {said_of(row): scores.aggregate(measure) for row, scores in _of_part(results, part)}
+    return lead_words(measure, means, tests, 0 if results.comparison is None else results.comparison.family)
 
 
 def _mean_cell(mean: float, sd: float | None, marks: tuple[str, ...], seeded: bool) -> Cell:

@@ -75,6 +75,32 @@ def best_words(measure: str, label: str, means: Mapping[str, float]) -> str:
     return f"{kind}{label} {shown} by {named}" + (", which tie" if len(first) > 1 else "")
 
 
+def lead_words(
+    measure: str, means: Mapping[str, float], tests: Mapping[frozenset[str], Row], family: int
+) -> tuple[str, ...]:
+    """Returns a sentence on how far the best run is ahead of the next; nothing if none is the best.
+
+    Parameters
+    ----------
+    means : run -> mean; of runs with the best mean the first is named.
+    tests : two runs -> their test, where they were tested.
+    """
+    known = {run: mean for run, mean in means.items() if not math.isnan(mean)}
+    best = math.nan if parse_measure(measure).diagnostic else highest(known.values())
+    if math.isnan(best):
+        return ()
+    first = next(run for run, mean in known.items() if equal(mean, best))
+    after = max((run for run, mean in known.items() if not equal(mean, best)), key=known.__getitem__)
+    ahead = f"{first} is {best - known[after]:.{decimals(measure, 3)}f} above the next, {after}"
+    row = tests.get(frozenset((first, after)))
+    if row is None or row.p_bonferroni is None:
+        return (f"{ahead} ({'not tested' if row is None else 'test undefined'}).",)
+    kind = "significant" if row.significant_bonferroni else "not significant"
+    p = shown_p(row.p_bonferroni).text
+    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    return (f"{ahead}: {kind} ({p} after Bonferroni's correction for {counted(family, 'test')}, n = {row.n:,}).",)
+
+
 def counted_topics(runs: Sequence[Scores], measure: str) -> Cell:
     """Returns the number of topics in the means of runs, a range where runs differ."""
     found = sorted({scores.n(measure) for scores in runs})

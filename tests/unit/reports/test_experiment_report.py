@@ -21,7 +21,7 @@ from harness.experiments.result_files import scores_in
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
 from harness.render import figures
-from harness.render.model import Figure, Table
+from harness.render.model import Figure, Table, Text
 from harness.render.svg import text_width
 from harness.render.write import Report
 from harness.reports.experiment import experiment_report
@@ -235,7 +235,10 @@ def test_the_first_figure_has_the_means_with_their_intervals() -> None:
     """By hand: the t interval of eight values, which are the means of two seeds."""
     report = experiment_report(four())
     shown = figure(report, "means-figure")
-    assert report.sections[0].blocks[0] is shown
+    assert report.sections[0].blocks[:2] == (
+        Text(("far, 10 is 0.156 above the next, near, 10 (not tested).",)),
+        shown,
+    )
     assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"
     values = np.array(VALUES["far"]) + 0.03125
     low, high = reference.t.interval(0.95, 7, values.mean(), reference.sem(values))

@@ -78,7 +78,7 @@ def test_the_outcome(tiny: Tiny) -> None:
 
 
 def test_no_detail_reproduces_numbers_where_none_was_recomputed(tiny: Tiny) -> None:
-    found = reproduce(load_paper(tiny()))
+    found = reproduce(load_paper(tiny("remarks: [The first thing.]\n")))
     lost = tuple(replace(verdict, value=None, verdict="needs") for verdict in found.verdicts)
     nothing = replace(found, scores={}, scorers={}, rankings={}, topics={}, also={}, bounds={}, verdicts=lost)
     report = paper_report(nothing, provenance({}, ["harness"]))
