@@ -210,7 +210,7 @@ def report(
         other = pipeline.load_settings(judge)[0].judge
         beside = replace(beside, second=(other.named(), *judging.second_opinion(other, folders)))
     page = built_report(settings, folders, beside)
-    written = page.write(output, formats=["html", "md", "json"])
+    written = page.write(output)
     out(page.headline)
     out(f"report: {first_page(written)}")
 

@@ -100,7 +100,7 @@ def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
 def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
     """Prints the means of every run, the best first, with the marks of its tests against the baseline."""
     from harness.render.model import MARKS
-    from harness.reports.comparison import marks_of
+    from harness.reports.comparison import TEST_MARKS, marks_of
     from harness.scoring.measures import decimals, without_diagnostics
 
     first = scores[0]
@@ -121,5 +121,5 @@ def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
             ]
         )
     out_table(rows)
-    legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in ("baseline", "significant", "nominal"))
+    legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in TEST_MARKS)
     out_wrapped(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")

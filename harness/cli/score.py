@@ -252,7 +252,8 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
     rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "randomization"]]
     for row in comparison.rows:
         effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
-        drawn = "" if row.p_randomization_error is None else f" ± {row.p_randomization_error:.4f}"
+        error = None if row.p_randomization < 0.0001 else row.p_randomization_error
+        drawn = "" if error is None else f" ± {error:.4f}"
         ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), f"{_p(row.p_randomization)}{drawn}"]
         mark = "*" if row.significant_bonferroni else ""
         interval = f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from harness.errors import HarnessError, shortened
 
@@ -18,6 +20,45 @@ _DIGITS = 16  # of the hash
 _CHANGED = re.compile(rf".*~[0-9a-f]{{{_DIGITS}}}", re.DOTALL)
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE | re.DOTALL)
 _LONGEST_FILE = 200  # bytes, so that endings fit too
+
+
+# Words of a scale, whose order is not that of the alphabet.
+_SCALES = (
+    ("none", "very low", "low", "medium", "high", "very high"),
+    ("very easy", "easy", "medium", "hard", "very hard"),
+    ("short", "medium", "long"),
+    ("small", "medium", "large"),
+)
+
+
+def in_natural_order(values: Iterable[str]) -> list[str]:
+    """Returns different values in the order that people expect: degrees of a scale by degree, numbers by value.
+
+    Examples
+    --------
+    >>> in_natural_order(["High", "Low", "Medium"]), in_natural_order(["B.10", "B.9", "A"])
+    (['Low', 'Medium', 'High'], ['A', 'B.9', 'B.10'])
+    """
+    distinct = set(values)
+    for scale in _SCALES:
+        if all(value.casefold() in scale for value in distinct):
+            return sorted(distinct, key=lambda value: (scale.index(value.casefold()), value))
+    return sorted(distinct, key=_by_number)
+
+
+def _by_number(text: str) -> tuple[list[tuple[float, str]], str]:
+    """Returns a sort key that orders numbers, also within texts, by value and before words."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", text)
+    try:
+        return [(float(text), "")], text
+    except ValueError:
+        return [(float(part), "") if part.isdecimal() else (math.inf, part.casefold()) for part in parts], text
+
+
+def without_accents(text: str) -> str:
+    """Returns a text in lower case without accents: `Česká` becomes `ceska`; other scripts stay."""
+    split = unicodedata.normalize("NFKD", text.lower())
+    return "".join(char for char in split if not unicodedata.combining(char))
 
 
 def is_name(text: str) -> bool:

@@ -19,6 +19,7 @@ from harness.render.svg import (
     document,
     drawable,
     element,
+    fit_labels,
     line,
     num,
     text,
@@ -48,12 +49,13 @@ def dot_interval(
     shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
     shown = [0.0, *shown] if shown and zero else shown
     left = _left([row[0] for row in rows], strong=any(row[4] for row in rows))
+    names = fit_labels([row[0] for row in rows], left - 16, any(row[4] for row in rows))
     right, bottom = WIDTH - 190, 14 + _ROW * len(rows)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
     body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
         y, strong, series = 10 + _ROW * (index + 0.5), "big" if highlighted else "", 1 if highlighted else 0
-        body += text(left - 12, y + 4.5, clip(label, left - 16, highlighted), "end", strong)
+        body += text(left - 12, y + 4.5, names[index], "end", strong)
         ends = [end for end in (low, high) if drawable(end)]
         if len(ends) == 2:
             body += line(scale(low), y, scale(high), y, f"s{series}")
@@ -108,13 +110,14 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
     """Draws distributions, one row each: box over the quartiles, median, mean, range, and every value."""
     clean = [(label, sorted(float(v) for v in values if drawable(v)), len(values)) for label, values in rows]
     left, right, pitch = _left([label for label, _ in rows]), WIDTH - 118, 38.0
+    names = fit_labels([label for label, _ in rows], left - 16)
     bottom = 14 + pitch * len(rows)
     scale, body = _x_axis([value for _, values, _ in clean for value in values], xlabel, (left, right, 10, bottom))
     body += text(WIDTH - 6, bottom + 37, "median / mean", "end", "soft")
     spoken = []
     for index, (label, values, total) in enumerate(clean):
         y = 10 + pitch * (index + 0.5)
-        body += text(left - 12, y + 4.5, clip(label, left - 16), "end")
+        body += text(left - 12, y + 4.5, names[index], "end")
         if not values:
             body += text(left + 8, y + 4.5, "n/a", "", "soft")
             spoken.append(f"{label}: n/a")
@@ -196,12 +199,13 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
     if len(p) != n or any(len(row) != n for row in p):
         raise HarnessError(f"figure {title!r}: expected {n} rows of {n} p values")
     left, top = _left(names, 230) + 24, 28.0
+    labels = fit_labels(names, left - 40)
     size = min(58.0, (WIDTH - left - 10) / max(1, n))
     high = min(max(size, 15.0), 30.0)
     body, shades, low = "", {-1: "", 0: "", 1: "", 2: "", 3: ""}, []
     for i, name in enumerate(names):
         y = top + high * i
-        body += text(left - 36, y + high / 2 + 4.5, clip(name, left - 40), "end")
+        body += text(left - 36, y + high / 2 + 4.5, labels[i], "end")
         body += text(left - 10, y + high / 2 + 4.5, str(i + 1), "end", "soft")
         if n <= 30 or i % 5 == 4:
             body += text(left + size * (i + 0.5), top - 9, str(i + 1), "middle", "soft")
@@ -232,21 +236,17 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
     """Draws named points (label, x, y); labels that would overlap appear only in tooltips and the description."""
     drawn = [(label, float(x), float(y)) for label, x, y in points if drawable(x) and drawable(y)]
     missing = [label for label, x, y in points if not (drawable(x) and drawable(y))]
-    left, right, top, bottom = (
-        _left_of_axis([y for _, _, y in drawn]),
-        _right_of_axis([x for _, x, _ in drawn]),
-        14.0,
-        366.0,
-    )
+    left, right = _left_of_axis([y for _, _, y in drawn]), _right_of_axis([x for _, x, _ in drawn])
+    top, bottom = 14.0, 366.0
     y_scale, body = _y_axis([y for _, _, y in drawn], ylabel, (left, right, top, bottom))
     x_scale, axis = _x_axis([x for _, x, _ in drawn], xlabel, (left, right, top, bottom))
     body += axis
     places = [(x_scale(x), y_scale(y)) for _, x, y in drawn]
+    labels = fit_labels([label for label, _, _ in drawn], 170)
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
     names = ""
-    for (label, x_value, y_value), (x, y) in zip(drawn, places, strict=True):
+    for (label, x_value, y_value), (x, y), shown in zip(drawn, places, labels, strict=True):
         body += _disc(x, y, 5, "f0", tip(f"{label}: {xlabel} {x_value:.4g}, {ylabel} {y_value:.4g}"))
-        shown = clip(label, 170)
         width = text_width(shown)
         for start, base in (
             (x + 9, y + 4.5),
@@ -346,8 +346,7 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
 def _markers(names: Sequence[str], left: float, right: float) -> tuple[str, float]:
     """Draws a legend of markers and names; returns it and the y coordinate below it."""
     legend, top, at = "", 14.0, (left, 8.0)
-    for index, name in enumerate(names):
-        shown = clip(name, 260)
+    for index, shown in enumerate(fit_labels(names, right - left - 22)):
         at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
         legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
         at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
@@ -462,8 +461,7 @@ def _fill(series: int) -> dict[str, str]:
 def _legend(series: Sequence[str], left: float, right: float) -> tuple[str, float]:
     """Draws a legend of fills and names; returns it and the y coordinate below it."""
     body, x, y = "", left, 8.0
-    for index, name in enumerate(series):
-        shown = clip(name, 260)
+    for index, shown in enumerate(fit_labels(series, right - left - 24)):
         if x > left and x + 24 + text_width(shown) > right:
             x, y = left, y + 22
         body += element("rect", x=x, y=y, width=16.0, height=13.0, **_fill(index)) + text(x + 22, y + 11, shown)

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import counted
 from harness.render import explorer, svg
 from harness.render.model import (
     MARKS,
@@ -23,6 +24,7 @@ from harness.render.model import (
     footnotes,
     header_groups,
     marks_used,
+    numeral,
     symbols,
     visible,
 )
@@ -76,6 +78,26 @@ def render_html_table(table: Table, label: str = "Table 1") -> str:
     """Renders one table as in a report, without the rest of the page."""
     drawn: str = template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
     return drawn
+
+
+def render_first(report: Content) -> str:
+    """Renders title, headline and first section of a report without styles and scripts, for a notebook."""
+    from markupsafe import escape
+
+    labels = report.labels()
+    parts = [f"<h3>{escape(visible(report.title))}</h3>", f"<p>{escape(visible(report.headline))}</p>"]
+    for each in report.sections[0].blocks if report.sections else ():
+        match each:
+            case Text(paragraphs):
+                parts += [f"<p>{escape(visible(line))}</p>" for line in paragraphs]
+            case Table():
+                parts.append(render_html_table(each, labels[each.id]))
+            case Figure():
+                caption = escape(visible(f"{labels[each.id]}. {each.caption}"))
+                parts.append(f"<figure>{svg.check(each.svg, each.id)}<figcaption>{caption}</figcaption></figure>")
+    rest = len(report.sections) - 1
+    parts += [f"<p>{counted(rest, 'more section')}; write(FOLDER) writes all.</p>"] if rest > 0 else []
+    return "\n".join(parts)
 
 
 @cache
@@ -191,14 +213,15 @@ def _cell(table: Table, index: int, cell: Cell, notes: dict[str, str], room: int
         classes.append("w" if len(cell.text) > _LONG_TEXT else "h")
     coloured = ("best", "differs", "needs", "not-implemented", "blocked", "missing")
     classes += [mark for mark in coloured if mark in cell.marks]
+    text = numeral(cell, table.columns[index])
     exact = "" if cell.number is None else repr(cell.number).removesuffix(".0")
     letter = notes.get(cell.note, "")
     return {
         "header": index < table.row_headers,
         "class": " ".join(classes),
-        "text": cell.text,
+        "text": text,
         "auto": is_text,
-        "exact": exact if exact != cell.text else "",
+        "exact": exact if exact != text else "",
         "best": "best" in cell.marks,
         "marks": [(name, MARKS[name]) for name in symbols(cell)],
         "letter": letter,

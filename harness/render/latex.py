@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 import unicodedata
@@ -14,6 +15,7 @@ from harness.render.model import (
     ON_THE_PAGE,
     Block,
     Cell,
+    Column,
     Content,
     Explorer,
     Facts,
@@ -23,43 +25,54 @@ from harness.render.model import (
     footnotes,
     header_groups,
     marks_used,
-    spelled,
+    numeral,
     symbols,
     visible,
 )
-from harness.render.texchars import ACCENTS, LATIN, TEX
+from harness.render.texchars import ACCENTS, LATIN, TEX, spelled
 
 Write = Callable[[str], str]
 
-# Widths are in characters of the document's font size; a line has about 80.
+# Widths are in characters of the document's font size; a line has about 80, a page about 44 lines.
 _LINE = 80
-_MOST = 170
+_PAGE = 40
+_MOST = 150
 _LONG_TEXT = 40
-_LONG_TABLE = 36
 _LONG_WORD = 25
 # Texts that stand for themselves, such as numbers and names of runs.
 _LITERAL = re.compile(r"(?:[A-Za-z0-9 .:;/+()@]|-(?!-)){0,24}")
 
 _PREAMBLE = r"""\documentclass[11pt]{article}
+% So that letters of the PDF can be copied and searched, ligatures too:
+\IfFileExists{cmap.sty}{\usepackage{cmap}}{}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage[a4paper,margin=25mm]{geometry}
 % The tables need these:
-\usepackage{amsmath,amssymb,array,booktabs,graphicx,longtable}
-\IfFileExists{placeins.sty}{\usepackage[section]{placeins}}{}
-% A report may have more tables in a row than LaTeX expects of a paper.
-\extrafloats{1000}
-\maxdeadcycles=1000
-\setlength{\LTcapwidth}{\textwidth}
+\usepackage{amsmath,amssymb,array,booktabs,graphicx}
 \setlength{\belowcaptionskip}{6pt}
 \setlength{\emergencystretch}{3em}
+\makeatletter
+% A table or a figure that stays where it is and may break between its parts; the argument is what its caption counts.
+\newenvironment{inplace}[1]{\par\addvspace{\bigskipamount}\newcommand{\@captype}{#1}\centering}%
+  {\par\addvspace{\bigskipamount}}
+\makeatother
+% Content that is scaled down if it is wider than the line or higher than the page.
+\newsavebox{\fitbox}
+\newcommand{\fit}[1]{\sbox{\fitbox}{#1}%
+  \ifdim\wd\fitbox>\linewidth\sbox{\fitbox}{\resizebox{\linewidth}{!}{\usebox{\fitbox}}}\fi
+  \ifdim\dimexpr\ht\fitbox+\dp\fitbox\relax>.85\textheight
+    \sbox{\fitbox}{\resizebox*{!}{.85\textheight}{\usebox{\fitbox}}}\fi
+  \usebox{\fitbox}}
 """
 _HEADINGS = {2: "section", 3: "subsection", 4: "subsubsection"}
 _SYMBOLS = {
     "baseline": r"\dagger",
-    "significant": "*",
-    "nominal": r"\circ",
+    "better": r"\blacktriangle",
+    "worse": r"\blacktriangledown",
+    "nominally-better": r"\vartriangle",
+    "nominally-worse": r"\triangledown",
     "chosen": r"\ddagger",
     "exact": r"\checkmark",
     "close": r"\approx",
@@ -75,7 +88,8 @@ _SYMBOLS = {
 _PACKAGES = {
     "{booktabs}": r"\\toprule",
     "{array}": r"[<>]\{",
-    "{amssymb}": r"\\(?:mathbb|varnothing|checkmark|nexists|nmid|therefore|because|bigstar|Box|black[a-z]+)\b",
+    "{amssymb}": r"\\(?:mathbb|varnothing|checkmark|nexists|nmid|therefore|because|bigstar|Box|black[a-z]+"
+    r"|vartriangle|triangledown)\b",
     "[T1]{fontenc}": r"[^\x00-\x7f]|\\(?:textquotedbl|quotedblbase|quotesinglbase|guil[a-z]+|k|d)\b",
 }
 
@@ -106,12 +120,12 @@ def render_table(table: Table) -> str:
     """
     letters = footnotes(table)
     prose = [index for index in _prose(table) if any(" " in row[index].text for row in table.rows)]
-    body = _tabular(table, letters, prose, _unbroken)
+    body = _tabular(table, letters, prose, escape_unbroken)
     needed = [package for package, commands in _PACKAGES.items() if re.search(commands, body)]
     lines = ["Needs " + ", ".join(f"\\usepackage{package}" for package in needed) + ".", "Around it:"]
-    lines += [f"\\caption{{{_caption(table, _unbroken)}}}", f"\\label{{tab:{table.id}}}"]
+    lines += [f"\\caption{{{_caption(table, escape_unbroken)}}}", f"\\label{{tab:{table.id}}}"]
     if letters:
-        notes = [f"  \\item[{letter}] {_unbroken(note)}" for note, letter in letters.items()]
+        notes = [f"  \\item[{letter}] {escape_unbroken(note)}" for note, letter in letters.items()]
         lines += ["Below it, with threeparttable:", r"\begin{tablenotes}", *notes, r"\end{tablenotes}"]
     return "".join(f"% {line}\n" for line in lines) + body + "\n"
 
@@ -124,8 +138,8 @@ def escape(text: str) -> str:
     return _escaped(text, _LONG_WORD)
 
 
-def _unbroken(text: str) -> str:
-    """Escapes plain text as `escape`, without allowing breaks in long words."""
+def escape_unbroken(text: str) -> str:
+    """Escapes plain text as `escape`, without breaks in long words: for what others copy, such as BibTeX."""
     return _escaped(text, sys.maxsize)
 
 
@@ -182,32 +196,28 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
 
 
 def _figure(figure: Figure, label: str) -> str:
-    """Renders a figure and its numbers; the drawing is a separate file, included if it exists."""
-    table = figure.table
+    """Renders a figure, and its numbers below it; the drawing is a separate file, named where it is missing."""
     drawing = f"figures/{figure.id}.pdf"
-    source = ""
-    lines = [r"\begin{figure}[!htbp]", r"\centering"]
-    lines.append(f"\\IfFileExists{{{drawing}}}{{\\includegraphics[width=\\linewidth]{{{drawing}}}}}{{}}")
-    after = ""
-    if table is not None and len(table.rows) <= _LONG_TABLE:
-        lines += [r"\par\medskip", _tabulars(table), _footnotes(table)]
-        source = f" The numbers: {_caption(table, escape)}"
-    elif table is not None:
-        after = "\n\n" + _longtables(table, f"\\caption*{{Numbers of {label}. {_caption(table, escape)}}}")
-    lines += [
-        f"\\caption{{{_sentence(escape(figure.caption))}{source}}}",
+    missing = f"The drawing of this figure is figures/{figure.id}.svg; for {drawing}, write the report also as pdf."
+    lines = [
+        r"\begin{inplace}{figure}",
+        f"\\IfFileExists{{{drawing}}}{{\\fit{{\\includegraphics[width=\\linewidth]{{{drawing}}}}}}}"
+        f"{{\\fbox{{\\parbox{{.8\\linewidth}}{{\\centering {escape(missing)}}}}}}}",
+        f"\\par\\nopagebreak\\caption{{{_sentence(escape(figure.caption))}}}",
         f"\\label{{fig:{figure.id}}}",
-        r"\end{figure}",
+        r"\end{inplace}",
     ]
-    return "\n".join(line for line in lines if line) + after
+    if figure.table is not None:
+        caption = f"\\parbox{{\\linewidth}}{{Numbers of {label}. {_caption(figure.table, escape)}}}"
+        lines += ["", r"\begin{inplace}{table}", caption, _tabulars(figure.table), r"\end{inplace}"]
+        lines += _footnotes(figure.table)
+    return "\n".join(lines)
 
 
 def _table(table: Table) -> str:
-    label = f"\\label{{tab:{table.id}}}"
-    if len(table.rows) > _LONG_TABLE:
-        return _longtables(table, f"\\caption{{{_caption(table, escape)}}}{label}")
-    head = [r"\begin{table}[!htbp]", r"\centering", f"\\caption{{{_caption(table, escape)}}}", label]
-    return "\n".join(line for line in [*head, _tabulars(table), _footnotes(table), r"\end{table}"] if line)
+    caption = f"\\caption{{{_caption(table, escape)}}}"
+    head = [r"\begin{inplace}{table}", caption, f"\\label{{tab:{table.id}}}"]
+    return "\n".join([*head, _tabulars(table), r"\end{inplace}", *_footnotes(table)])
 
 
 def _caption(table: Table, write: Write) -> str:
@@ -225,28 +235,37 @@ def _symbol(mark: str) -> str:
     return f"$^{{{_SYMBOLS[mark]}}}$" if mark in _SYMBOLS else r"\textbf{bold}"
 
 
-def _footnotes(table: Table) -> str:
+def _footnotes(table: Table) -> list[str]:
     notes = [f"\\textsuperscript{{{letter}}}\\,{escape(note)}" for note, letter in footnotes(table).items()]
-    return (
-        f"\\par\\medskip\n\\begin{{minipage}}{{\\linewidth}}\\footnotesize\n{'; '.join(notes)}\n\\end{{minipage}}"
-        if notes
-        else ""
-    )
+    return [f"\n{{\\footnotesize {'; '.join(notes)}\\par}}"] if notes else []
 
 
 def _tabulars(table: Table) -> str:
-    """Renders the table in parts that fit the page; a part that is too wide is scaled down."""
+    """Renders the table in parts that fit the page, first by columns and then by rows; each is scaled if necessary."""
     parts = []
     letters = footnotes(table)
-    for part in _parts(table):
-        body = _tabular(part, letters, _prose(part), escape)
-        width = sum(_widths(part))
-        if width > _LINE * 1.15:
-            body = f"\\resizebox{{\\textwidth}}{{!}}{{%\n{body}}}"
-        elif width > _LINE:
-            body = f"{{\\small\n{body}}}"
-        parts.append(body)
-    return "\n\\par\\bigskip\n".join(parts)
+    for columns, part in enumerate(_parts(table)):
+        for rows, some in enumerate(_pages(part)):
+            said = "more rows" if rows else "more columns" if columns else ""
+            above = f"\\par\\medskip{{\\small ({said})}}" if said else ""
+            parts.append(f"{above}\\par\\nopagebreak\n\\fit{{%\n{_tabular(some, letters, _prose(part), escape)}}}")
+    return "\n".join(parts)
+
+
+def _pages(table: Table) -> list[Table]:
+    """Splits a table between rows, so that no part is higher than a page."""
+    widths, prose = _widths(table), _prose(table)
+    most = _PAGE * max(1.0, sum(widths) / _LINE)  # a wide table is scaled down
+    groups: list[list[tuple[Cell, ...]]] = [[]]
+    used = 0
+    for row in table.rows:
+        lines = max([1, *(math.ceil(1.2 * len(visible(row[at].text)) / widths[at]) for at in prose)])
+        if groups[-1] and used + lines > most:
+            groups.append([])
+            used = 0
+        groups[-1].append(row)
+        used += lines
+    return [replace(table, rows=tuple(rows)) for rows in groups]
 
 
 def _tabular(table: Table, letters: dict[str, str], prose: Sequence[int], write: Write) -> str:
@@ -254,43 +273,24 @@ def _tabular(table: Table, letters: dict[str, str], prose: Sequence[int], write:
     return "\n".join([head, *_rows(table, letters, write), r"\bottomrule", r"\end{tabular}"])
 
 
-def _longtables(table: Table, caption: str) -> str:
-    """Renders a table over several pages, in parts that fit the page's width, with a font size for each part."""
-    parts = []
-    letters = footnotes(table)
-    for index, part in enumerate(_parts(table)):
-        sizes = ((1.0, "normalsize"), (1.12, "small"), (1.3, "footnotesize"), (1.6, "scriptsize"))
-        width = sum(_widths(part)) / _LINE
-        size = next((name for limit, name in sizes if width <= limit), "tiny")
-        heads = f"\\toprule\n{_heads(part, escape)}\n\\midrule"
-        columns = len(part.columns)
-        above = caption if index == 0 else r"\caption*{More columns of the same table.}"
-        parts.append(
-            f"{{\\{size}\\setlength{{\\tabcolsep}}{{{6 if size == 'normalsize' else 3}pt}}\n"
-            f"\\begin{{longtable}}{{{_spec(part, _prose(part))}}}\n{above} \\\\\n"
-            f"{heads}\n\\endfirsthead\n{heads}\n\\endhead\n"
-            f"\\midrule\n\\multicolumn{{{columns}}}{{r}}{{continued on the next page}} \\\\\n\\endfoot\n"
-            "\\bottomrule\n\\endlastfoot\n" + "\n".join(_rows(part, letters, escape)) + "\n\\end{longtable}}"
-        )
-    return "\n\n".join([*parts, *filter(None, [_footnotes(table)])])
-
-
 def _parts(table: Table) -> list[Table]:
-    """Splits a table between columns if it is too wide to read; each part repeats the row headers."""
-    widths = _widths(table)
-    fixed = list(range(table.row_headers))
-    groups: list[list[int]] = [[]]
-    room = _MOST - sum(widths[: table.row_headers])
-    used = 0.0
-    for index in range(table.row_headers, len(table.columns)):
-        if groups[-1] and used + widths[index] > room:
-            groups.append([])
-            used = 0.0
-        groups[-1].append(index)
-        used += widths[index]
-    if len(groups) == 1:
+    """Splits a table between columns, in parts of about the same width, if it is too wide to read.
+
+    Each part repeats the row headers.
+    """
+    widths, first = _widths(table), table.row_headers
+    room = max(_MOST - sum(widths[:first]), _LINE)
+    many = math.ceil(sum(widths[first:]) / room)
+    if many <= 1:
         return [table]
-    kept = [[*fixed, *group] for group in groups]
+    share = sum(widths[first:]) / many
+    groups: list[list[int]] = [[] for _ in range(many)]
+    used = 0.0
+    for index in range(first, len(widths)):
+        # By the middle of the column, so that the last part is not what is left over.
+        groups[min(many - 1, int((used + widths[index] / 2) / share))].append(index)
+        used += widths[index]
+    kept = [[*range(first), *group] for group in groups if group]
     return [
         replace(
             table,
@@ -364,18 +364,16 @@ def _heads(table: Table, write: Write) -> str:
 
 
 def _rows(table: Table, letters: dict[str, str], write: Write) -> list[str]:
-    kinds = [column.kind for column in table.columns]
+    columns = table.columns
     return [
-        " & ".join(_cell(cell, kind == "number", letters, write) for cell, kind in zip(row, kinds, strict=True))
-        + r" \\"
+        " & ".join(_cell(cell, column, letters, write) for cell, column in zip(row, columns, strict=True)) + r" \\"
         for row in table.rows
-    ] or [f"\\multicolumn{{{len(kinds)}}}{{l}}{{no rows}} \\\\"]
+    ] or [f"\\multicolumn{{{len(columns)}}}{{l}}{{no rows}} \\\\"]
 
 
-def _cell(cell: Cell, is_number: bool, letters: dict[str, str], write: Write) -> str:
-    text = write(cell.text)
-    if is_number:
-        text = re.sub(r"^-(?=[\d.])", "$-$", text)
+def _cell(cell: Cell, column: Column, letters: dict[str, str], write: Write) -> str:
+    is_number = column.kind == "number"
+    text = write(numeral(cell, column))
     if "best" in cell.marks:
         text = f"\\textbf{{{text}}}"
     raised = " ".join(_SYMBOLS[name] for name in symbols(cell))

@@ -23,6 +23,8 @@ from harness.render.model import (
 )
 
 _SPECIAL = re.compile(r"[\\`*_\[\]{}#~$^]|:(?=//)|(?<=www)\.")
+# A web address, which is not escaped but stands as code, so that it can be copied and no reader's text makes a link.
+_ADDRESS = re.compile(r"https?://[^\s<>|\\`\"]*[^\s<>|\\`\".,;:!?)\]'…]")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
 # Starts of a list, a rule or an underlined heading.
 _START = re.compile(r"(?=[-+=])|(?<=\d)(?=[.)])")
@@ -43,8 +45,22 @@ def render_markdown(report: Content) -> str:
 
 def escape(text: str) -> str:
     """Escapes plain text within a line, so that no character is markup."""
-    shown = _SPECIAL.sub(lambda found: f"\\{found[0]}", visible(text).strip())
+    shown = visible(text).strip()
+    parts, start = [], 0
+    for found in _ADDRESS.finditer(shown):
+        parts += [_escaped(shown[start : found.start()]), f"`{found[0]}`"]
+        start = found.end()
+    return "".join([*parts, _escaped(shown[start:])])
+
+
+def _escaped(text: str) -> str:
+    shown = _SPECIAL.sub(lambda found: f"\\{found[0]}", text)
     return re.sub("[&<>|]", lambda found: _ENTITIES[found[0]], shown)
+
+
+def _fact(value: str) -> str:
+    """Returns the value of a fact: one that is exactly a web address becomes a link, as in HTML."""
+    return f"<{value}>" if _ADDRESS.fullmatch(value) else escape(value)
 
 
 def _paragraph(text: str) -> str:
@@ -57,7 +73,7 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
         case Text(paragraphs):
             return [_paragraph(paragraph) for paragraph in paragraphs]
         case Facts(items):
-            return ["\n".join(f"- **{escape(name)}:** {escape(value)}" for name, value in items)] if items else []
+            return ["\n".join(f"- **{escape(name)}:** {_fact(value)}" for name, value in items)] if items else []
         case Table():
             return _table(block, labels[block.id])
         case Explorer():

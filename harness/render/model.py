@@ -6,15 +6,16 @@ format. A new kind of block is one dataclass here and one case in each renderer.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError, suggestion
+from harness.io.names import without_accents
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,10 @@ MARKS: Mapping[str, Mark] = MappingProxyType(
     {
         "best": Mark("", "best"),
         "baseline": Mark("†", "baseline"),
-        "significant": Mark("*", "significant after correction"),
-        "nominal": Mark("°", "significant only without correction"),
+        "better": Mark("▲", "better, significant after correction"),
+        "worse": Mark("▼", "worse, significant after correction"),
+        "nominally-better": Mark("△", "better, significant only without correction"),
+        "nominally-worse": Mark("▽", "worse, significant only without correction"),
         "chosen": Mark("‡", "chosen on the evaluation set"),
         "exact": Mark("✓", "equals the published value in all printed digits"),
         "close": Mark("≈", "close to the published value"),
@@ -62,26 +65,15 @@ def visible(text: str) -> str:
     return text if text.isprintable() else _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
 
 
-def spelled(text: str, known: Callable[[str], bool]) -> str:
-    """Replaces characters that a font lacks by their codes, or a longer passage of them by its script and length."""
-    kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
-    parts, start = [], 0
-    for found in re.finditer(r"\?(?: *\?)*", kinds):
-        parts += [text[start : found.start()], _codes(text[found.start() : found.end()].replace(" ", ""))]
-        start = found.end()
-    return "".join([*parts, text[start:]])
-
-
-def _codes(chars: str) -> str:
-    if len(chars) <= 3:
-        return f"[{' '.join(f'U+{ord(char):04X}' for char in chars)}]"
-    script = f"{unicodedata.name(chars[0]).partition(' ')[0].capitalize()}, " if chars[0].isalpha() else ""
-    return f"[{script}{len(chars)} characters]"
-
-
 def slug(text: str) -> str:
-    """Makes an id from any text: `nDCG′@10, Croatian` becomes `ndcg-10-croatian`; `part` if no letter remains."""
-    words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:60].strip("-")
+    """Makes an id from any text: `nDCG′@10, Croatian` becomes `ndcg-10-croatian`; `part` if no letter remains.
+
+    Letters lose their accents; a text with letters of other scripts gets digits of its SHA-256, as two would be equal.
+    """
+    plain = without_accents(text)
+    words = "-".join(re.findall(r"[a-z0-9]+", plain))[:60].strip("-")
+    if any(char.isalpha() and not char.isascii() for char in plain):
+        words = f"{words or 'part'}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
     return words if words and not _DEVICE.fullmatch(words) else f"part-{words}".rstrip("-")
 
 
@@ -122,6 +114,13 @@ class Cell:
     def number(self) -> float | None:
         """The value if it is a finite number, else None."""
         return None if self.value is None or not math.isfinite(self.value) else float(self.value)
+
+
+def numeral(cell: Cell, column: Column) -> str:
+    """Returns the text of a cell for people: a minus sign before numbers, not a hyphen."""
+    if column.kind == "text" and not cell.values:
+        return cell.text
+    return re.sub(r"(?<![\w.)])-(?=[\d.])", "\N{MINUS SIGN}", cell.text)
 
 
 def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note: str = "") -> Cell:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError
+from harness.io.names import without_accents
 from harness.render.model import Direction, Facts, Figure, Table, Text
 
 _WORDS = re.compile(r"[^a-z0-9._-]+")
@@ -25,15 +26,15 @@ _WEB = re.compile(r"https?://[^\s\x00-\x20\"'<>\\]+")
 def place(name: str) -> str:
     """Returns a name for a file or folder that depends only on the given name.
 
-    It has lower-case ASCII letters, digits and `_.-`. A name that would lose more than its case gets eight digits of
-    its SHA-256 at the end, so that names that differ in more than case get different files.
+    It has lower-case ASCII letters, which lose their accents, digits and `_.-`. A name that would lose more than its
+    case gets eight digits of its SHA-256 at the end, so that names that differ in more than case get different files.
 
     Examples
     --------
-    >>> place("PSU-A2"), place("../../etc"), place("a b")
-    ('psu-a2', 'etc-74ccf3c5', 'a-b-c8687a08')
+    >>> place("PSU-A2"), place("../../etc"), place("a b"), place("Česká-skupina")[:14]
+    ('psu-a2', 'etc-74ccf3c5', 'a-b-c8687a08', 'ceska-skupina-')
     """
-    safe = _WORDS.sub("-", name.lower()).strip(".-")[:_LONGEST].rstrip(".-")
+    safe = _WORDS.sub("-", without_accents(name)).strip(".-")[:_LONGEST].rstrip(".-")
     if safe and safe == name.lower() and not _DEVICE.fullmatch(safe):
         return safe
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.render import svg
-from harness.render.model import spelled
+from harness.render.texchars import spelled
 
 INSTALL = "pip install 'mathir-harness[pdf]'"
 _TEMPLATE = Path(__file__).parent / "templates" / "figure.typ"

@@ -104,6 +104,8 @@ def drawable(value: float) -> bool:
     return math.isfinite(value) and abs(value) <= 1e100
 
 
+_WORDS = re.compile(r"[^\s,/_-]+[\s,/_-]*|[\s,/_-]+")  # words with the signs after them
+
 # Widths in units of the font size, from DejaVu Sans, the widest font that browsers use for sans-serif.
 _WIDTHS = (
     dict.fromkeys("il.,:;'|!jI·′", 0.38)
@@ -133,6 +135,26 @@ def clip(content: str, width: float, strong: bool = False) -> str:
         if text_width(cut, strong) <= width or keep == 2:
             return cut
     return shown
+
+
+def fit_labels(labels: Sequence[str], width: float, strong: bool = False) -> list[str]:
+    """Returns labels that fit a width: if one is too wide, all lose the words that all begin or end with.
+
+    Only a label that is still too wide loses its middle.
+
+    Examples
+    --------
+    >>> fit_labels(["a long name of a model, k1=0.9", "a long name of a model, k1=1.2"], 100)
+    ['…k1=0.9', '…k1=1.2']
+    """
+    if all(text_width(visible(label), strong) <= width for label in labels):
+        return [visible(label) for label in labels]
+    words = [_WORDS.findall(label) for label in labels]
+    most = min(map(len, words), default=1) - 1 if len(set(labels)) > 1 else 0  # something is left of each
+    begin = next((at for at in range(most) if len({of[at] for of in words}) > 1), most)
+    end = next((at for at in range(most - begin) if len({of[-1 - at] for of in words}) > 1), most - begin)
+    kept = ["".join(of[begin : len(of) - end]).strip() for of in words]
+    return [clip(f"{'…' * bool(begin)}{label}{'…' * bool(end)}", width, strong) for label in kept]
 
 
 def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> tuple[float, ...]:

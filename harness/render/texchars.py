@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 # Letters that T1 fonts have and `inputenc` knows; all others are composed or written as commands.
@@ -250,3 +252,21 @@ TEX: Mapping[str, str] = MappingProxyType(
         **_TEXT,
     }
 )
+
+
+def spelled(text: str, known: Callable[[str], bool]) -> str:
+    """Replaces characters that a font lacks by their codes, or a longer passage by script, length and hash."""
+    kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
+    parts, start = [], 0
+    for found in re.finditer(r"\?(?: *\?)*", kinds):
+        parts += [text[start : found.start()], _codes(text[found.start() : found.end()].replace(" ", ""))]
+        start = found.end()
+    return "".join([*parts, text[start:]])
+
+
+def _codes(chars: str) -> str:
+    if len(chars) <= 3:
+        return f"[{' '.join(f'U+{ord(char):04X}' for char in chars)}]"
+    script = f"{unicodedata.name(chars[0]).partition(' ')[0].capitalize()}, " if chars[0].isalpha() else ""
+    digest = hashlib.sha256(chars.encode("utf-8", "surrogatepass")).hexdigest()[:4]  # tells two names apart
+    return f"[{script}{len(chars)} characters: {digest}]"

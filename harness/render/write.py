@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import HarnessError, several, suggestion
+from harness.errors import HarnessError, counted, several, suggestion
 from harness.io.arguments import checked_arguments
 from harness.io.files import write_all
 from harness.render.model import (
@@ -119,6 +119,16 @@ class Report(Content):
     >>> print(written["md"].read_text().splitlines()[0])
     # Two runs
     """
+
+    def __repr__(self) -> str:
+        """Returns title and headline: the values of all fields would be hundreds of thousands of characters."""
+        return f"<Report {self.title!r}: {self.headline!r}, {counted(len(self.sections), 'section')}>"
+
+    def _repr_html_(self) -> str:
+        """Returns the first section as HTML for notebooks."""
+        from harness.render.html import render_first
+
+        return render_first(self)
 
     @checked_arguments
     def write(

@@ -25,7 +25,7 @@ def breakdown_section(reproduction: Reproduction) -> Section | None:
     for value in values:
         cells, bars = [], []
         ids = {collection: set(found.get(value, ())) for collection, found in parts.items()}
-        n = sum(len(found) for found in ids.values())
+        n = 0  # topics with a value
         for run in runs:
             numbers = [
                 x
@@ -33,6 +33,7 @@ def breakdown_section(reproduction: Reproduction) -> Section | None:
                 for x in reproduction.scores[(collection, run)].select(found).column(measure)
                 if not math.isnan(x)
             ]
+            n = max(n, len(numbers))
             mean = math.fsum(numbers) / len(numbers) if numbers else math.nan
             bars.append(mean)
             cells.append(number_cell(mean, 3))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -11,6 +10,7 @@ from itertools import combinations
 from harness.errors import counted
 from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.io.arguments import checked_arguments
+from harness.io.names import in_natural_order
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
@@ -18,12 +18,19 @@ from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.parts import (
     DETECTABLE,
+    best_mean,
+    best_words,
+    counted_topics,
     detectable_cell,
+    equal,
+    lead_words,
     per_topic_table,
     protocol_text,
     provenance_section,
     shown_drawn_p,
     shown_p,
+    slice_cells,
+    ties_table,
     undefined_sentence,
 )
 from harness.reports.records import comparison_records, score_records
@@ -34,7 +41,9 @@ from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
 _AGGREGATES = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}
-MOST_IN_MATRIX = 24  # most runs for a matrix of all pairs
+TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
+MOST_IN_MATRIX = 24  # most runs for a matrix of all pairs, and of distributions in a figure
+MOST_DRAWN = 40  # most differences in a figure
 MOST_GROUPS = 40  # most groups of topics in a figure
 _OF_TESTS = (
     Column("run"),
@@ -81,10 +90,11 @@ def report(
     >>> sorted(page.write("reports/overlap", formats=["html", "csv"]))
     ['csv', 'html']
     """
+    pairs = _all_pairs(evaluation, comparison)
     sections = [
-        _results(evaluation, comparison),
+        _results(evaluation, comparison, pairs),
         _data_and_protocol(evaluation, remarks),
-        _groups(evaluation, comparison),
+        _groups(evaluation, comparison, pairs),
         _where(evaluation),
         domain_section(evaluation),
         _topics(evaluation, comparison),
@@ -107,23 +117,37 @@ def headline(evaluation: Evaluation) -> str:
     first = evaluation.scores[0]
     measure = first.measures[0]
     ranked = _ranked(evaluation)
-    best = ranked[0]
-    runs = f"{len(ranked)} run{'s' if len(ranked) > 1 else ''}"
-    where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {best.n(measure)})"
-    what = f"{first.protocol.label(measure)} {best.aggregate(measure):.{decimals(measure, 3)}f} by {best.run}"
-    return f"{runs} on {where}: {'best ' if len(ranked) > 1 else ''}{what}"
+    where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {ranked[0].n(measure)})"
+    means = {scores.run: scores.aggregate(measure) for scores in ranked}
+    return f"{counted(len(ranked), 'run')} on {where}: {best_words(measure, first.protocol.label(measure), means)}"
 
 
 def _ranked(evaluation: Evaluation) -> list[Scores]:
     """Returns the runs in the order of tables and figures: by the mean of the first measure, then by name."""
-    return sorted(evaluation.scores, key=lambda s: (-s.aggregate(s.measures[0]), s.run))
+
+    def key(scores: Scores) -> tuple[float, str]:
+        mean = scores.aggregate(scores.measures[0])
+        return math.inf if math.isnan(mean) else -round(mean, 9), scores.run
+
+    return sorted(evaluation.scores, key=key)
 
 
-def _results(evaluation: Evaluation, comparison: Comparison | None) -> Section:
-    """Returns the table of means, after the sentence on coverage if the corpus is incomplete."""
+def _results(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section:
+    """Returns how far the best run is ahead and what of the corpus is missing, a figure, the means, and the tests."""
     said = evaluation.coverage_sentence()
-    first: tuple[Block, ...] = (Text((f"{said[0].upper()}{said[1:]}.",)),) if said else ()
-    return Section("Results", (*first, means_table(evaluation, comparison), *_figures(evaluation, comparison)))
+    lines = (*_lead(evaluation, pairs), *([f"{said[0].upper()}{said[1:]}."] if said else []))
+    drawn, *tests = _figures(evaluation, comparison)
+    text: tuple[Block, ...] = (Text(lines),) if lines else ()
+    return Section("Results", (*text, drawn, means_table(evaluation, comparison), *tests))
+
+
+def _lead(evaluation: Evaluation, pairs: Comparison | None) -> tuple[str, ...]:
+    """Returns a sentence on the difference between the best run and the next; nothing if none is the best."""
+    measure = evaluation.scores[0].measures[0]
+    rows = () if pairs is None else [row for row in pairs.rows if row.measure == measure]
+    tests = {frozenset((row.a, row.b)): row for row in rows}
+    means = {scores.run: scores.aggregate(measure) for scores in _ranked(evaluation)}
+    return lead_words(measure, means, tests, 0 if pairs is None else pairs.family)
 
 
 def _data_and_protocol(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
@@ -146,27 +170,26 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     first = evaluation.scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
     ranked = _ranked(evaluation)
-    means = {m: [s.aggregate(m) for s in ranked if not math.isnan(s.aggregate(m))] for m in first.measures}
-    best = {m: max(found) if len(ranked) > 1 and found else math.nan for m, found in means.items()}
+    best = {measure: best_mean(ranked, measure) for measure in first.measures}
+    shared = all(scores.n(measure) == scores.n(first.measures[0]) for scores in ranked for measure in first.measures)
     rows = []
     for scores in ranked:
         is_baseline = comparison is not None and scores.run == comparison.baseline
         cells = [Cell(scores.run, marks=("baseline",) if is_baseline else ())]
+        cells += [counted_topics([scores], first.measures[0])] if shared else []
         for measure in first.measures:
             marks = marks_of(tests.get((scores.run, measure)))
             mean = scores.aggregate(measure)
-            marks += ("best",) if mean == best[measure] else ()
+            marks += ("best",) if equal(mean, best[measure]) else ()
             cells.append(number_cell(mean, decimals(measure, 3), marks))
-            cells.append(Cell(str(scores.n(measure)), scores.n(measure)))
-        cells.append(Cell(str(scores.counts["topics missing"]), scores.counts["topics missing"]))
+            cells += [] if shared else [counted_topics([scores], measure)]
+        cells.append(Cell(f"{scores.counts['topics missing']:,}", scores.counts["topics missing"]))
         rows.append(tuple(cells))
-    columns = [Column("run")]
+    columns = [Column("run"), *([Column("n", kind="number")] if shared else [])]
     for measure in first.measures:
         label = first.protocol.label(measure)
-        columns += [
-            Column(_AGGREGATES[parse_measure(measure).aggregate], label, "number"),
-            Column("n", label, "number"),
-        ]
+        columns.append(Column(_AGGREGATES[parse_measure(measure).aggregate], label, "number"))
+        columns += [] if shared else [Column("n", label, "number")]
     columns.append(Column("topics missing", kind="number"))
     notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
     if comparison is not None:
@@ -175,12 +198,16 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
 
 
 def marks_of(row: Row | None) -> tuple[str, ...]:
-    """Returns the mark of a test: significant after correction, only without correction, or none."""
-    if row is None:
+    """Returns the mark of a test: better or worse, after correction or only without it; none if not significant."""
+    if row is None or not (row.significant or row.significant_bonferroni):
         return ()
-    if row.significant_bonferroni:
-        return ("significant",)
-    return ("nominal",) if row.significant else ()
+    return (mark_of(row.difference, corrected=bool(row.significant_bonferroni)),)
+
+
+def mark_of(difference: float, *, corrected: bool = True) -> str:
+    """Returns the mark of a significant difference; `corrected`: whether it is significant after the correction."""
+    direction = "better" if difference > 0 else "worse"
+    return direction if corrected else f"nominally-{direction}"
 
 
 def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Block]:
@@ -189,16 +216,20 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     label = first.protocol.label(measure)
     ranked = _ranked(evaluation)
     spread = [(s.run, [float(v) for v in s.column(measure) if not math.isnan(v)]) for s in ranked]
-    blocks: list[Block] = [
-        Figure("distribution", f"{label} over topics", figures.distribution(spread[:24], label)),
-    ]
+    some = _some(min(len(spread), MOST_IN_MATRIX), len(spread), "run", "the best ")
+    drawing = figures.distribution(spread[:MOST_IN_MATRIX], label)
+    blocks: list[Block] = [Figure("distribution", f"{label} over topics{some}", drawing)]
     if comparison is None or not comparison.rows:
         return blocks
     place = {scores.run: index for index, scores in enumerate(ranked)}
     tests = sorted(comparison.rows, key=lambda row: (place[row.a], place[row.b]))
     table = tests_table(replace(comparison, rows=tuple(tests)), first.protocol.label)
     table = replace(table, notes=("The table of means describes the tests.", *table.notes[1:]))
-    drawn = [row for row in tests if row.measure == measure][:40]
+    of_first = [row for row in tests if row.measure == measure]
+    best = ranked[0].run
+    # Of many pairs, those with the best run matter most; tests against a baseline begin with the best run.
+    with_best = [row for row in of_first if best in (row.a, row.b)]
+    drawn = (of_first if comparison.baseline or len(of_first) <= MOST_DRAWN else with_best)[:MOST_DRAWN]
     svg = figures.dot_interval(
         [
             (
@@ -213,9 +244,16 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
         f"difference in {label}, 95% interval",
     )
     what = f"Mean differences in {label}" + (f" from {comparison.baseline}" if comparison.baseline else "")
+    kind = "test" if comparison.baseline else "pair"
+    what += _some(len(drawn), len(of_first), kind, "" if comparison.baseline else f"those with {best}, ")
     marked = "; bold: significant after Bonferroni's correction" if any(r.significant_bonferroni for r in drawn) else ""
     blocks.append(Figure("differences", what + marked, svg, table))
     return blocks
+
+
+def _some(drawn: int, of: int, noun: str, which: str = "") -> str:
+    """Says that a figure shows only a part; empty if it shows all."""
+    return "" if drawn == of else f", {which}{drawn} of {counted(of, noun)}; the table has all"
 
 
 def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
@@ -225,7 +263,7 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
             Cell(row.a),
             Cell(row.b),
             Cell(label(row.measure)),
-            Cell(str(row.n), row.n),
+            Cell(f"{row.n:,}", row.n),
             number_cell(row.difference, 4, marks_of(row)),
             Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
             Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
@@ -245,12 +283,21 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
     return Table("tests", "Tests", _OF_TESTS, rows, notes, row_headers=3)
 
 
-def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None) -> Comparison:
-    """Tests every pair of runs; the family is the union of these tests and the declared ones.
+def _all_pairs(evaluation: Evaluation, declared: Comparison | None) -> Comparison | None:
+    """Tests every pair of runs by the first measure; the family is the union of these tests and the declared ones.
+
+    None for more pairs than are tested unasked, or if two runs share fewer than two topics with values.
 
     The family is the declared one; it is made larger only if it is smaller than the declared tests and the pairs that
     are not among them taken together.
     """
+    measure = evaluation.scores[0].measures[0]
+    of = evaluation.task.collection.clusters() or {topic: topic for topic in evaluation.scores[0].topics}
+    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in evaluation.scores]
+    answered = [{of[topic] for topic, value in column if not math.isnan(value)} for column in columns_of]
+    few = any(len(a & b) < 2 for a, b in combinations(answered, 2))
+    if few or len(evaluation.scores) < 2:
+        return None
     runs = [scores.run for scores in evaluation.scores]
     wanted = {frozenset(pair) for pair in combinations(runs, 2)}
     if declared is None:
@@ -258,6 +305,8 @@ def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None
     added = wanted - {frozenset((row.a, row.b)) for row in declared.rows if row.measure == measure}
     if not added:
         return declared
+    if len(runs) > MOST_IN_MATRIX:
+        return None
     return compare(
         evaluation,
         measures=[measure],
@@ -269,19 +318,17 @@ def _all_pairs(evaluation: Evaluation, measure: str, declared: Comparison | None
     )
 
 
-def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | None:
+def _groups(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section | None:
     """Returns the groups of runs that do not differ by the first measure: letters and a matrix of all pairs."""
-    if not 2 <= len(evaluation.scores) <= MOST_IN_MATRIX:
-        return None
+    if pairs is None:
+        said = (
+            f"Not computed: {len(evaluation.scores)} runs have more pairs than are tested unasked (up to "
+            f"{MOST_IN_MATRIX} runs). A comparison of all pairs, without a baseline, gives the groups."
+        )
+        return Section("Significance groups", (Text((said,)),)) if len(evaluation.scores) > MOST_IN_MATRIX else None
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    of = evaluation.task.collection.clusters() or {topic: topic for topic in first.topics}
-    columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in evaluation.scores]
-    answered = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
-    if any(len({of[topic] for topic in a & b}) < 2 for a, b in combinations(answered, 2)):
-        return None
-    pairs = _all_pairs(evaluation, measure, comparison)
     letters = groups_not_different(pairs, measure, "bonferroni")
     means = {scores.run: scores.aggregate(measure) for scores in evaluation.scores}
     rows = tuple(
@@ -297,11 +344,14 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None) -> Section | 
             f" The family: the {comparison.family} tests of the means and {counted(more, 'more pair')}; a difference "
             "that is significant in the smaller family of those tests may not be so here."
         )
+    table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
     order = list(letters)
     p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
+    if len(order) > MOST_IN_MATRIX:
+        note = f"No figure of all pairs: {len(order)} runs, drawn up to {MOST_IN_MATRIX}."
+        return Section("Significance groups", (replace(table, notes=(*table.notes, note)),))
     matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]
     svg = figures.p_value_matrix(order, matrix)
-    table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
     caption = f"p of every pair of runs in {label}, after Bonferroni's correction"
     return Section("Significance groups", (table, Figure("pairs", caption, svg)))
 
@@ -317,56 +367,49 @@ def _where(evaluation: Evaluation) -> Section | None:
     known = evaluation.task.topics.by_id()
     judged = [known[topic] for topic in first.topics if topic in known]
     clusters = evaluation.task.collection.clusters()
-    names = sorted(
-        {name for topic in judged for name in topic.attributes} - {evaluation.task.collection.cluster, DOMAIN}
-    )
+    ranked = _ranked(evaluation)
+    named = {name for topic in judged for name in topic.attributes} - {evaluation.task.collection.cluster, DOMAIN}
     blocks: list[Block] = []
-    for name in names:
-        values = sorted({value for topic in judged for value in topic.values(name)})
+    for name in in_natural_order(named):
+        values = in_natural_order(value for topic in judged for value in topic.values(name))
         if not 2 <= len(values) <= 12:
             continue
-        rows = []
-        for scores in _ranked(evaluation):
-            cells = [Cell(scores.run)]
-            for value in values:
-                part = scores.select(t.id for t in judged if value in t.values(name))
-                cells.append(number_cell(part.aggregate(measure), decimals(measure, 3)))
-            rows.append(tuple(cells))
-        counted = {value: sum(value in t.values(name) for t in judged) for value in values}
-        columns = (Column("run"), *(Column(f"{v} (n = {counted[v]})", name, "number") for v in values))
+        columns, rows = [Column("run")], [[Cell(scores.run)] for scores in ranked]
+        for value in values:
+            chosen = [topic.id for topic in judged if value in topic.values(name)]
+            parts = [scores.select(chosen) for scores in ranked]
+            columns.append(Column(f"{value} (n = {counted_topics(parts, measure).text})", name, "number"))
+            for row, cell in zip(rows, slice_cells(parts, measure, decimals(measure, 3)), strict=True):
+                row.append(cell)
         caption = f"{first.protocol.label(measure)} by {name}"
-        blocks.append(Table(f"slice-{slug(name)}", caption, columns, tuple(rows), ("Not tested.",)))
+        blocks.append(Table(f"slice-{slug(name)}", caption, tuple(columns), tuple(map(tuple, rows)), ("Not tested.",)))
     if clusters is not None and 2 <= len(set(clusters.values())) <= MOST_GROUPS:
-        ranked = [scores.by_cluster(clusters) for scores in _ranked(evaluation)]
-        n = Counter(clusters[topic] for topic in first.topics)
-        blocks.append(by_group(ranked, n, measure, first.protocol.label(measure), evaluation.task.collection.cluster))
+        label = first.protocol.label(measure)
+        blocks.append(by_group(ranked, clusters, measure, label, evaluation.task.collection.cluster))
     return Section("Groups of topics", tuple(blocks)) if blocks else None
 
 
-def by_group(runs: Sequence[Scores], n: Mapping[str, int], measure: str, label: str, name: str) -> Figure:
+def by_group(runs: Sequence[Scores], clusters: Mapping[str, str], measure: str, label: str, name: str) -> Figure:
     """Returns the means of each group of topics for every run; draws as many runs as a figure can distinguish.
 
     Parameters
     ----------
-    runs : whose topics are the groups: see `Scores.by_cluster`.
-    n : group -> its topics.
+    clusters : topic -> its group.
     name : what groups are called.
     """
-    groups = runs[0].topics
-    whole = parse_measure(measure)
-    values = [
-        [whole.of_mean(mean, n[group]) for group, mean in zip(groups, scores.column(measure).tolist(), strict=True)]
-        for scores in runs
-    ]
+    members: dict[str, list[str]] = {}
+    for topic in runs[0].topics:
+        members.setdefault(clusters[topic], []).append(topic)
+    groups = in_natural_order(members)
+    parts = [[scores.select(members[group]) for scores in runs] for group in groups]
     columns = (Column(name), Column("topics", kind="number"), *(Column(scores.run, kind="number") for scores in runs))
     rows = tuple(
-        (Cell(group), Cell(str(n[group]), n[group]), *(number_cell(of[at], 3) for of in values))
-        for at, group in enumerate(groups)
+        (Cell(group), counted_topics(of, measure), *slice_cells(of, measure, decimals(measure, 3)))
+        for group, of in zip(groups, parts, strict=True)
     )
     shown = runs[:SERIES]
-    svg = figures.grouped_bars(
-        groups, [scores.run for scores in shown], list(zip(*values[: len(shown)], strict=True)), label
-    )
+    bars = [[scores.aggregate(measure) for scores in of[: len(shown)]] for of in parts]
+    svg = figures.grouped_bars(groups, [scores.run for scores in shown], bars, label)
     drawn = "" if len(shown) == len(runs) else f", the first {len(shown)} runs"
     caption = f"{label} by {name}: means over the topics of a group{drawn}"
     return Figure(
@@ -420,13 +463,7 @@ def _trust(evaluation: Evaluation) -> Section:
     table = Table(
         "counts", "Counts of topics and results", (Column("run"), *(Column(n, kind="number") for n in names)), rows
     )
-    lines = [
-        f"{run}: {first.protocol.label(measure)} is between {low:.4f} and {high:.4f}, "
-        "depending on the order of tied results."
-        for run, spans in evaluation.bounds.items()
-        for measure, (low, high) in spans.items()
-    ]
+    lines, ties = ties_table(evaluation.bounds, first.protocol)
     if unknown := tie_caution(evaluation.scores):
         lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
-    lines = lines or ["The order of tied results changes no mean."]
-    return Section("Limitations", (table, Text((*lines, *evaluation.warnings))))
+    return Section("Limitations", (table, Text((*lines, *evaluation.warnings)), *ties))

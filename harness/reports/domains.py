@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from harness.experiments.evaluate import Evaluation
-from harness.render.model import Cell, Column, Section, Table, number_cell
+from harness.io.names import in_natural_order
+from harness.render.model import Cell, Column, Section, Table
+from harness.reports.parts import counted_topics, slice_cells
 from harness.scoring.bootstrap import mean_resampled
-from harness.scoring.measures import parse_measure
+from harness.scoring.measures import decimals, parse_measure
 
 DOMAIN = "domain"  # an attribute of topics
 RESAMPLES = 2000
@@ -26,7 +28,7 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
     label = first.protocol.label(measure)
     known = evaluation.task.topics.by_id()
     of = {topic: known[topic].values(DOMAIN) for topic in first.topics if topic in known}
-    domains = sorted({domain for found in of.values() for domain in found})
+    domains = in_natural_order(domain for found in of.values() for domain in found)
     if not domains:
         return None
     ranked = sorted(evaluation.scores, key=lambda s: (-s.aggregate(measure), s.run))
@@ -35,11 +37,12 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
     for domain in ("", *domains):
         parts = [scores.select(t for t in of if domain in ("", *of[t])) for scores in ranked]
         low, high = mean_resampled(np.stack([part.column(measure) for part in parts]), resamples=RESAMPLES, seed=seed)
-        group = f"{domain or 'overall'} (n = {parts[0].n(measure)})"
+        group = f"{domain or 'overall'} (n = {counted_topics(parts, measure).text})"
         columns += [Column("mean", group, "number"), Column("95% interval", group, parts=INTERVAL)]
-        for row, part, ends in zip(cells, parts, zip(low.tolist(), high.tolist(), strict=True), strict=True):
-            shown = [parse_measure(measure).of_mean(end, part.n(measure)) for end in ends]
-            row += [number_cell(part.aggregate(measure), 3), interval_cell(shown[0], shown[1])]
+        means, ends = slice_cells(parts, measure, decimals(measure, 3)), zip(low.tolist(), high.tolist(), strict=True)
+        for row, part, mean, between in zip(cells, parts, means, ends, strict=True):
+            shown = [parse_measure(measure).of_mean(end, part.n(measure)) for end in between]
+            row += [mean, interval_cell(shown[0], shown[1])]
     note = f"Bootstrap over topics with expanded percentiles, {RESAMPLES:,} resamples. Domains overlap. Not tested."
     table = Table("domains", f"{label} by domain", tuple(columns), tuple(map(tuple, cells)), (note,))
     return Section("Domains", (table,))

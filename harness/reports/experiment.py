@@ -10,6 +10,7 @@ from harness.errors import counted
 from harness.experiments.experiment import FULL, Labels, said_of
 from harness.experiments.overrides import key_of
 from harness.experiments.results import POOLED, Outcome, Results, Tested
+from harness.io.names import in_natural_order
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
 from harness.reports.comparison import marks_of
@@ -25,7 +26,7 @@ from harness.reports.experiment_parts import (
     row_columns,
     settings,
 )
-from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
 from harness.scoring.compare import Row, corrected_test, to_json
 from harness.scoring.measures import distributions
@@ -112,10 +113,10 @@ def _headline(results: Results) -> str:
     scale = "" if results.scale == FULL else f" at scale {results.scale}"
     if not there:
         return f"{runs} of experiment {results.name}{scale}"
-    best, row, scores = max(there, key=lambda found: found[0])
+    scores = max(there, key=lambda found: found[0])[2]
     where = f"{part or scores.collection}, n = {scores.n(measure)}"
-    label = scores.protocol.label(measure)
-    return f"{runs} of experiment {results.name}{scale}: best {label} {best:.3f} by {said_of(row)} ({where})"
+    best = best_words(measure, scores.protocol.label(measure), {said_of(row): mean for mean, row, _ in there})
+    return f"{runs} of experiment {results.name}{scale}: {best} ({where})"
 
 
 def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
@@ -133,9 +134,8 @@ def _table(results: Results) -> Section:
     best = {}
     for part in parts:
         there = _of_part(results, part)
-        for measure in measures if len(there) > 1 else ():
-            means = [mean for _, scores in there if not math.isnan(mean := scores.aggregate(measure))]
-            best[part, measure] = max(means, default=math.nan)
+        for measure in measures:
+            best[part, measure] = best_mean([scores for _, scores in there], measure)
     rows = []
     for row in results.rows:
         cells = [*row_cells(row)]
@@ -148,14 +148,14 @@ def _table(results: Results) -> Section:
             lost = results.lost_seeds(row, part)
             note = f"without seed {', '.join(lost)}, whose run is missing; not tested" if lost else ""
             n = scores.n(measures[0]) if scores is not None else 0
-            cells.append(Cell(str(n), n) if scores is not None else Cell(""))
+            cells.append(Cell(f"{n:,}", n) if scores is not None else Cell(""))
             for measure in measures:
                 if scores is None:
                     cells.append(Cell("", marks=("missing",)))
                     continue
                 mean = scores.aggregate(measure)
                 marks = marks_of(tests.get((row, part, measure)))
-                marks += ("best",) if mean == best.get((part, measure)) else ()
+                marks += ("best",) if equal(mean, best[part, measure]) else ()
                 cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
                 cells.append(replace(cell, note=note))
         rows.append(tuple(cells))
@@ -172,10 +172,19 @@ def _table(results: Results) -> Section:
         notes.append(f"Tests: {corrected_test(results.comparison)}; marks after Bonferroni's correction.")
     notes.append("Scores of each topic, where reports are written as CSV: scores.csv beside this page.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
-    said = _coverage(results)
+    said = (*_lead(results), *_coverage(results))
     figure = means_figure(results)
     first: tuple[Block, ...] = (*([Text(said)] if said else []), *([figure] if figure is not None else []))
     return Section("Results", (*first, table))
+
+
+def _lead(results: Results) -> tuple[str, ...]:
+    """Returns a sentence on the difference between the best row and the next, by the first measure."""
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    tested = [test for test in results.tests if (test.part, test.result.measure) == (part, measure)]
+    tests = {frozenset((said_of(test.row), said_of(test.against))): test.result for test in tested}
+    means = {said_of(row): scores.aggregate(measure) for row, scores in _of_part(results, part)}
+    return lead_words(measure, means, tests, 0 if results.comparison is None else results.comparison.family)
 
 
 def _mean_cell(mean: float, sd: float | None, marks: tuple[str, ...], seeded: bool) -> Cell:
@@ -223,7 +232,7 @@ def _tests(results: Results) -> Section | None:
                 Cell(said_of(test.against)),
                 *([Cell(test.part)] if results.experiment.pool else []),
                 Cell(label_of(results, row.measure)),
-                Cell(str(row.n), row.n),
+                Cell(f"{row.n:,}", row.n),
                 number_cell(row.difference, 4, marks_of(row)),
                 Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
                 shown_p(row.p),
@@ -312,7 +321,7 @@ def _values(results: Results, part: str, name: str) -> dict[str, str]:
 
 def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict[str, str]) -> Table:
     measure = results.experiment.measures[0]
-    kinds = sorted(set(values.values()))
+    kinds = in_natural_order(values.values())
     rows = []
     used: set[str] = set()
     for row in results.rows:
@@ -331,7 +340,7 @@ def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict
             if None in of or not found:
                 cells += [Cell(""), Cell("", marks=("missing",) if None in of else ())]
             else:
-                cells += [Cell(str(len(found)), len(found)), number_cell(sum(found) / len(found), 3)]
+                cells += [Cell(f"{len(found):,}", len(found)), number_cell(sum(found) / len(found), 3)]
         rows.append(tuple(cells))
     label = label_of(results, measure)
     columns = [*row_columns(results)]

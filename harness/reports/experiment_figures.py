@@ -13,6 +13,7 @@ from harness.experiments.results import Results
 from harness.render import figures
 from harness.render.model import Figure
 from harness.reports.experiment_parts import label_of
+from harness.reports.parts import best_mean, equal
 from harness.scoring.intervals import mean_intervals, numbered
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores
@@ -38,9 +39,13 @@ def means_figure(results: Results) -> Figure | None:
         some = f", the best {MOST_DRAWN} of {len(kept)} rows"
         first = sorted(kept, key=lambda row: -means[row])[:MOST_DRAWN]
         kept = [row for row in kept if row in first]
-    drawn = [(said_of(row), means[row], *_interval(results, row, part, measure), row == best) for row in kept]
+    top = best_mean([scores for _, scores in found], measure)
+    drawn = [
+        (said_of(row), means[row], *_interval(results, row, part, measure), equal(means[row], top)) for row in kept
+    ]
     label = label_of(results, measure)
-    caption = f"{label} by condition{some}; {_topics(results, dict(found)[best], part)}; diamond: the best"
+    caption = f"{label} by condition{some}; {_topics(results, dict(found)[best], part)}"
+    caption += "" if math.isnan(top) else "; diamond: the best"
     svg = figures.dot_interval(drawn, f"{label}, {CONFIDENCE:.0%} interval over topics", zero=False)
     return Figure("means-figure", caption, svg)
 

@@ -9,6 +9,7 @@ from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import Evaluation
 from harness.render.model import Cell, Column, Table, number_cell
 from harness.reports.comparison import marks_of
+from harness.reports.parts import best_mean, equal
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import decimals as shown_decimals
 from harness.scoring.scores import Scores
@@ -53,7 +54,7 @@ def means_table(
             raise HarnessError(f"columns: {name!r} appears twice")
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
     ranked = _ordered(evaluation, order)
-    best = {name: max((s.aggregate(name) for s in ranked if s.n(name)), default=math.nan) for name in first.measures}
+    best = {name: best_mean(ranked, name) for name in first.measures}
 
     def cell(scores: Scores, name: str) -> Cell:
         if name == "run":
@@ -66,9 +67,7 @@ def means_table(
             return Cell("/".join(map(str, found)), found[0] if len(found) == 1 else None)
         mean = scores.aggregate(name)
         marks = marks_of(tests.get((scores.run, name)))
-        return number_cell(
-            mean, shown_decimals(name, decimals), (*marks, "best") if len(ranked) > 1 and mean == best[name] else marks
-        )
+        return number_cell(mean, shown_decimals(name, decimals), (*marks, "best") if equal(mean, best[name]) else marks)
 
     rows = tuple(tuple(cell(scores, name) for name in chosen) for scores in ranked)
     titles = [name if name in OTHERS else first.protocol.label(name) for name in chosen]

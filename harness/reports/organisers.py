@@ -16,7 +16,7 @@ from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
 from harness.render.write import Report
-from harness.reports.comparison import means_table
+from harness.reports.comparison import mark_of, means_table
 from harness.reports.parts import protocol_text, provenance_section, shown_p
 from harness.scoring.agreement import Correlation, Kappa, Weights, confusion, kappa, rank_correlation
 from harness.scoring.anova import Anova, anova
@@ -184,12 +184,13 @@ def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label
     for pair in sorted(found.pairs, key=lambda each: -abs(each.difference)):
         p = holm.get(frozenset((pair.a, pair.b)))
         both = None not in (p, pair.p)
+        marks = (mark_of(pair.difference),) if pair.significant else ()
         differs = both and pair.significant != (p is not None and p < found.alpha)
         rows.append(
             (
                 Cell(pair.a),
                 Cell(pair.b),
-                Cell(f"{pair.difference:+.4f}", pair.difference, ("significant",) if pair.significant else ()),
+                Cell(f"{pair.difference:+.4f}", pair.difference, marks),
                 Cell(f"{pair.low:+.4f} to {pair.high:+.4f}", values=(pair.low, pair.high)),
                 shown_p(pair.p),
                 shown_p(p),

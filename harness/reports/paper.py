@@ -15,8 +15,9 @@ from harness.render.write import Report
 from harness.reports.breakdown import breakdown_section
 from harness.reports.brought import brought_data, brought_section
 from harness.reports.claims import claim_records, claims_section
+from harness.reports.comparison import marks_of
 from harness.reports.estimates import cost_section
-from harness.reports.parts import per_topic_table, protocol_text, provenance_section
+from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.rerun import rerun_section
 from harness.reports.rows import available_section
@@ -148,7 +149,8 @@ def _outcome(reproduction: Reproduction) -> Section:
     paper = reproduction.paper
     remarks = paper.config.remarks
     if remarks:
-        blocks.append(Text(("Details that the paper omits and that reproduce its numbers:", *remarks)))
+        what = " and that reproduce its numbers" if reproduction.scores else ""
+        blocks.append(Text((f"Details that the paper omits{what}:", *remarks)))
     kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
     found = {key: getattr(paper.config, key) for key in kinds}
     links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
@@ -269,10 +271,7 @@ def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -
     digits = len(cell.value.partition(".")[2])
     marks: list[str] = [verdict.verdict]
     row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
-    if row is not None and row.significant_bonferroni:
-        marks.append("significant")
-    elif row is not None and row.significant:
-        marks.append("nominal")
+    marks += marks_of(row)
     if cell.baseline:
         marks.append("baseline")
     return printed, number_cell(verdict.value, digits + 2, tuple(marks))
@@ -407,10 +406,9 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
         first = next(iter(scores.values()))
         measures = without_diagnostics(first.measures)
         best = {
-            (collection, measure): max(scores[(collection, run)].aggregate(measure) for run in runs)
+            (collection, measure): best_mean([scores[(collection, run)] for run in runs], measure)
             for collection in collections
             for measure in measures
-            if len(runs) > 1
         }
         rows = []
         for run in runs:
@@ -418,7 +416,7 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
             for collection in collections:
                 for measure in measures:
                     mean = scores[(collection, run)].aggregate(measure)
-                    cells.append(number_cell(mean, 3, ("best",) if mean == best.get((collection, measure)) else ()))
+                    cells.append(number_cell(mean, 3, ("best",) if equal(mean, best[collection, measure]) else ()))
             rows.append(tuple(cells))
         numbers = [(c, measure) for c in collections for measure in measures]
         columns = (Column("run"), *(Column(first.protocol.label(m), c, "number") for c, m in numbers))
@@ -454,11 +452,8 @@ def _limitations(reproduction: Reproduction) -> Section | None:
         for (collection, run), scores in reproduction.scores.items()
         if scores.missing
     ]
-    bounds = [
-        f"{run} on {collection}: {first.protocol.label(measure)} is between {low:.4f} and {high:.4f}"
-        for (collection, run), spans in reproduction.bounds.items()
-        for measure, (low, high) in spans.items()
-    ]
+    ties = {f"{run} on {collection}": spans for (collection, run), spans in reproduction.bounds.items()}
+    bounds, tables = ties_table(ties, first.protocol)
     if unknown := tie_caution(list(reproduction.scores.values())):
         bounds.append(f"{unknown[0].upper()}{unknown[1:]}")
     empty = {
@@ -473,7 +468,7 @@ def _limitations(reproduction: Reproduction) -> Section | None:
     lines = [
         *(missing or ["Every run answers every topic."]),
         *([f"{'; '.join(without)}: binary measures are 0 there for every run."] if without else []),
-        *(bounds or ["The order of tied results changes no mean."]),
+        *bounds,
         *(reproduction.warnings or ["Reading the run files gave no warnings."]),
     ]
-    return Section("Limitations", (protocol_text(first.protocol), Text(tuple(lines))))
+    return Section("Limitations", (protocol_text(first.protocol), Text(tuple(lines)), *tables))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from harness.data.topics import Topic
 from harness.errors import counted
 from harness.render.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
 from harness.scoring.compare import Row
+from harness.scoring.measures import decimals, parse_measure
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
 
 MOST_UNDEFINED = 5  # pairs of runs without a defined test that are named
+_SAME = 1e-9  # means that differ by no more are equal
+_MOST_NAMED = 3  # runs with the same mean that are named
+
+Ranges: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]  # run -> measure -> lowest and highest mean
 
 
 def shown_p(value: float | None) -> Cell:
@@ -25,9 +31,90 @@ def shown_p(value: float | None) -> Cell:
 
 
 def shown_drawn_p(value: float, error: float | None) -> Cell:
-    """Returns the p-value of a randomization test; if it was sampled, with its standard error."""
+    """Returns the p-value of a randomization test; if it was sampled, with its standard error.
+
+    A value that is only known to be small has no error: `<.0001 ± 0.0001` would say nothing.
+    """
     shown = shown_p(value)
-    return shown if error is None else replace(shown, text=f"{shown.text} ± {error:.4f}")
+    return shown if error is None or shown.text.startswith("<") else replace(shown, text=f"{shown.text} ± {error:.4f}")
+
+
+def highest(values: Iterable[float]) -> float:
+    """Returns the highest value; NaN for fewer than two, or if all are equal, since then none is the best."""
+    known = [value for value in values if not math.isnan(value)]
+    return max(known) if len(known) > 1 and not equal(max(known), min(known)) else math.nan
+
+
+def equal(one: float, other: float) -> bool:
+    """Returns whether two means tie: sums in another order may differ in their last bits."""
+    return abs(one - other) <= _SAME
+
+
+def best_mean(runs: Sequence[Scores], measure: str) -> float:
+    """Returns the mean of the best run or runs; NaN as for `highest`, and for diagnostics such as Judged@k."""
+    return math.nan if parse_measure(measure).diagnostic else highest(scores.aggregate(measure) for scores in runs)
+
+
+def best_words(measure: str, label: str, means: Mapping[str, float]) -> str:
+    """Says which of the runs has the highest mean, or which share it; `means`: run -> mean, in the order of names.
+
+    Examples
+    --------
+    >>> best_words("AP", "MAP", {"a": 0.5, "b": 0.75})
+    'best MAP 0.750 by b'
+    >>> best_words("AP", "MAP", {"a": 0.75, "b": 0.75, "c": 0.5})
+    'best MAP 0.750 by a and b, which tie'
+    """
+    known = {run: mean for run, mean in means.items() if not math.isnan(mean)}
+    top = max(known.values(), default=math.nan)
+    first = [run for run, mean in known.items() if equal(mean, top)] or list(means)[:1]
+    kind = "highest" if parse_measure(measure).diagnostic else "best"
+    kind = "" if math.isnan(highest(means.values())) else f"{kind} "
+    shown = "undefined" if math.isnan(top) else f"{top:.{decimals(measure, 3)}f}"
+    named = f"{', '.join(first[:-1])} and {first[-1]}" if 1 < len(first) <= _MOST_NAMED else first[0]
+    named = f"{counted(len(first), 'run')}" if len(first) > _MOST_NAMED else named
+    return f"{kind}{label} {shown} by {named}" + (", which tie" if len(first) > 1 else "")
+
+
+def lead_words(
+    measure: str, means: Mapping[str, float], tests: Mapping[frozenset[str], Row], family: int
+) -> tuple[str, ...]:
+    """Returns a sentence on how far the best run is ahead of the next; nothing if none is the best.
+
+    Parameters
+    ----------
+    means : run -> mean; of runs with the best mean the first is named.
+    tests : two runs -> their test, where they were tested.
+    """
+    known = {run: mean for run, mean in means.items() if not math.isnan(mean)}
+    best = math.nan if parse_measure(measure).diagnostic else highest(known.values())
+    if math.isnan(best):
+        return ()
+    first = next(run for run, mean in known.items() if equal(mean, best))
+    after = max((run for run, mean in known.items() if not equal(mean, best)), key=known.__getitem__)
+    ahead = f"{first} is {best - known[after]:.{decimals(measure, 3)}f} above the next, {after}"
+    row = tests.get(frozenset((first, after)))
+    if row is None or row.p_bonferroni is None:
+        return (f"{ahead} ({'not tested' if row is None else 'test undefined'}).",)
+    kind = "significant" if row.significant_bonferroni else "not significant"
+    p = shown_p(row.p_bonferroni).text
+    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    return (f"{ahead}: {kind} ({p} after Bonferroni's correction for {counted(family, 'test')}, n = {row.n:,}).",)
+
+
+def counted_topics(runs: Sequence[Scores], measure: str) -> Cell:
+    """Returns the number of topics in the means of runs, a range where runs differ."""
+    found = sorted({scores.n(measure) for scores in runs})
+    return Cell(f"{found[0]:,}", found[0]) if len(found) == 1 else Cell(f"{found[0]:,} to {found[-1]:,}")
+
+
+def slice_cells(runs: Sequence[Scores], measure: str, digits: int) -> list[Cell]:
+    """Returns the mean of every run over its topics; a mean over fewer topics than that of another run has a note."""
+    most = max(scores.n(measure) for scores in runs)
+    return [
+        number_cell(s.aggregate(measure), digits, note="" if s.n(measure) == most else f"n = {s.n(measure)}")
+        for s in runs
+    ]
 
 
 DETECTABLE = Column("detectable / Bonferroni", parts=("detectable", "detectable, Bonferroni"))
@@ -52,6 +139,26 @@ def undefined_sentence(pairs: Sequence[tuple[str, str]]) -> str:
         f"The t-test is undefined, so that nothing is known about significance, for {counted(len(pairs), 'pair')} of "
         f"runs whose differences do not vary: {named}{more}."
     )
+
+
+def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Table]]:
+    """Returns a sentence on tied results, and a table of the means that their order changes in the digits shown."""
+    found = [(run, measure, *ends) for run, spans in bounds.items() for measure, ends in spans.items()]
+    shown = [each for each in found if f"{each[2]:.4f}" != f"{each[3]:.4f}"]
+    if not found:
+        return ["The order of tied results changes no mean."], []
+    hidden = len(found) - len(shown)
+    more = f" {counted(hidden, 'more mean')} by less than 0.0001" if shown else f" {counted(hidden, 'mean')}"
+    more += " by less than 0.0001" if not shown else ""
+    if not shown:
+        return [f"The order of tied results changes{more}."], []
+    said = f"The order of tied results changes {counted(len(shown), 'mean')}" + (f", and{more}." if hidden else ".")
+    columns = (Column("run"), Column("measure"), Column("lowest", kind="number"), Column("highest", kind="number"))
+    rows = tuple(
+        (Cell(run), Cell(protocol.label(measure)), number_cell(low, 4), number_cell(high, 4))
+        for run, measure, low, high in shown
+    )
+    return [said], [Table("ties", "Means over the orders of tied results", columns, rows, row_headers=2)]
 
 
 def protocol_text(protocol: Protocol) -> Text:

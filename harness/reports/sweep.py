@@ -11,7 +11,8 @@ from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
-from harness.reports.parts import provenance_section
+from harness.reports.parts import equal, highest, provenance_section
+from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
 
 _NOT_COMPARABLE = (
@@ -45,12 +46,15 @@ def sweep_report(
     ranked = sorted(done, key=lambda point: (groups.index(point.scored_on), place_of(point, lowest)))
     comparable = same_topics(done)
     unranked = len(done) == 1 or not comparable
-    best = {label: math.nan if unranked or lowest else _highest(done, label) for label in labels}
+    best = {
+        label: math.nan if unranked or lowest or _is_coverage(label) else highest(value_of(p, label) for p in done)
+        for label in labels
+    }
     rows = []
     for point in ranked:
         values = [(value_of(point, label), label) for label in labels]
         cells = [
-            number_cell(value, 4, ("best",) if value == best[label] else ())
+            number_cell(value, 4, ("best",) if equal(value, best[label]) else ())
             if label in (point.means or {})
             else Cell("")
             for value, label in values
@@ -91,15 +95,20 @@ def sweep_report(
         first = value_of(ranked[0], first_label(ranked[0]))
         headline += f"{'' if unranked else f'{chosen} '}{first_label(ranked[0])} "
         headline += "undefined" if math.isnan(first) else f"{first:.4f}"
-        headline += "" if unranked else f" with {_setting(ranked[0], names)}, {where}"
+        same = sum(equal(value_of(point, first_label(point)), first) for point in done)
+        tied = f", which ties with {counted(same - 1, 'other')}" if same > 1 else ""
+        headline += "" if unranked else f" with {_setting(ranked[0], names)}{tied}, {where}"
     else:
         headline += f"{', '.join(firsts)} on different topics or judgments, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
 
 
-def _highest(points: Sequence[Point], label: str) -> float:
-    """Returns the highest mean of a measure; NaN if it is undefined for all points."""
-    return max((value for point in points if not math.isnan(value := value_of(point, label))), default=math.nan)
+def _is_coverage(label: str) -> bool:
+    """Returns whether a label is that of a diagnostic such as Judged@k, which has no best value."""
+    try:
+        return parse_measure(label).diagnostic
+    except HarnessError:
+        return False  # the label of a mean, such as MAP′
 
 
 def _blank(points: Sequence[Point], labels: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ and vectors of queries on a plane (Figure 5). An experiment names `sections` und
 from __future__ import annotations
 
 import importlib.metadata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,15 +43,11 @@ def groups(results: Results) -> Section | None:
         there = [(row, scores) for row in results.rows if (scores := results.scores(row, part))]
         task = next((outcome.task for row, _ in there for outcome in results.of(row, part)), None)
         clusters = None if task is None else task.collection.clusters()
-        if task is None or clusters is None:
-            continue
-        grouped = [scores.by_cluster(clusters) for _, scores in there]
-        if not 2 <= len(grouped[0].topics) <= MOST_GROUPS:
+        if task is None or clusters is None or not 2 <= len({clusters[t] for t in there[0][1].topics}) <= MOST_GROUPS:
             continue
         measure = results.experiment.measures[0]
-        n = Counter(clusters[topic] for topic in task.scorer.qrels.topics)
-        label = grouped[0].protocol.label(measure)
-        blocks.append(by_group(grouped, n, measure, label, task.collection.cluster))
+        label = there[0][1].protocol.label(measure)
+        blocks.append(by_group([scores for _, scores in there], clusters, measure, label, task.collection.cluster))
     return Section("By group of queries", tuple(blocks)) if blocks else None
 
 

@@ -39,7 +39,7 @@ def test_tables_and_the_command_are_copied(tmp_path: Path, visit: Open, clipboar
     rows = (
         (
             Cell("one_1", marks=("baseline",)),
-            Cell("0.25", 0.2512345678, ("best", "significant")),
+            Cell("0.25", 0.2512345678, ("best", "better")),
             Cell("7", 7),
             Cell("=1+1"),
         ),

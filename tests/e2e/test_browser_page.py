@@ -63,7 +63,7 @@ def test_the_page_is_no_longer_than_its_content(mini: Path, visit: Open, width: 
 
 def marked(path: Path, rows: int) -> Path:
     """A long table with marks, whose meanings are hidden labels, in a region that scrolls, and a wide one."""
-    cells = [(Cell(f"row {n}"), number_cell(n / rows, 3, ("exact", "significant"))) for n in range(rows)]
+    cells = [(Cell(f"row {n}"), number_cell(n / rows, 3, ("exact", "better"))) for n in range(rows)]
     long = Table("long", "Long", (Column("row"), Column("value", kind="number")), tuple(cells))
     heads = tuple(Column(f"measure {n}", "several measures", "number") for n in range(9))
     wide = Table("wide", "Wide", (Column("run"), *heads), ((Cell("x"), *(Cell("0.123", 0.123) for _ in heads)),))

@@ -117,7 +117,8 @@ def marked(scores: dict[str, Any], baseline: str) -> dict[str, list[str]]:
         for number in measures:
             mine, base = column(run, number), column(baseline, number)
             p = float(ttest_rel(mine, base).pvalue) if mine != base else 1.0
-            mark = "*" if p * family < 0.05 else "°" if p < 0.05 else ""
+            up = fmean(mine) > fmean(base)
+            mark = "▼▲"[up] if p * family < 0.05 else "▽△"[up] if p < 0.05 else ""
             found.setdefault(run, []).append(f"{fmean(row[number] for row in scores[run]['values']):.3f}{mark}")
     return found
 

@@ -205,10 +205,10 @@
     const slices = [];
     for (const [name, values] of attributes(state.where)) {
       for (const v of values) {
-        const part = rows.filter((row) => row.topic.slices.get(name) === v && (!compared() || row.difference !== null));
+        const part = rows.filter((row) => row.topic.slices.get(name) === v && row.a !== null && (!compared() || row.difference !== null));
         if (!part.length) continue;
         const [a, b] = [mean(known(part.map((row) => row.a))), mean(known(part.map((row) => row.b)))];
-        slices.push({ name, v, n: part.length, a, b, difference: a === null || b === null ? null : a - b });
+        slices.push({ place: slices.length, name, v, n: part.length, a, b, difference: a === null || b === null ? null : a - b });
       }
     }
     const only = ({ name, v }) => () => {
@@ -219,7 +219,7 @@
     };
     const columns = [
       {
-        key: "slice", head: "slice", value: (row) => `${row.name} ${row.v}`,
+        key: "slice", head: "slice", value: (row) => row.place,
         cell: (row) => [h("span", { class: "of" }, bdi(row.name), " "), h("button", { type: "button", class: "only", click: only(row) }, bdi(row.v))],
       },
       { key: "n", head: "n", numeric: true, value: (row) => row.n, cell: (row) => String(row.n) },

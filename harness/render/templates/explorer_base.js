@@ -94,7 +94,13 @@ const explorer = await (async () => {
   const signed = (v) => (v === null ? "n/a" : `${v > 0 ? "+" : ""}${fixed(v)}`);
   const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
-  // The attributes that make slices, each with its values.
+  // The attributes that make slices, each with its values: degrees of a scale by degree, others by number and letter.
+  const SCALES = ["none, very low, low, medium, high, very high", "very easy, easy, medium, hard, very hard"].map((scale) => scale.split(", "));
+  function natural(values) {
+    const scale = SCALES.find((degrees) => values.every((v) => degrees.includes(v.toLowerCase())));
+    return values.sort(scale ? (p, q) => scale.indexOf(p.toLowerCase()) - scale.indexOf(q.toLowerCase()) : collator.compare);
+  }
+
   function attributes(where) {
     const found = new Map();
     for (const topic of topics) {
@@ -102,7 +108,7 @@ const explorer = await (async () => {
       for (const [name, v] of topic.slices) found.set(name, (found.get(name) ?? new Set()).add(v));
     }
     return new Map([...found].filter(([, values]) => values.size > 1 && values.size <= MOST_VALUES)
-      .map(([name, values]) => [name, [...values].sort(collator.compare)]));
+      .map(([name, values]) => [name, natural([...values])]));
   }
 
   // ---- state; what differs from the start stands in the address

@@ -5,6 +5,9 @@
   const FILTER_ABOVE = 15;
   const labels = [];
 
+  // On a phone the contents would fill the first screen.
+  if (matchMedia("(max-width: 39.99rem)").matches) document.querySelector("nav > details")?.removeAttribute("open");
+
   const number = (cell) => parseFloat(cell.dataset.v ?? cell.textContent.trim().replace(/^\u2212/, "-"));
 
   // Cells without a number stay last in both directions.

@@ -10,7 +10,7 @@ from harness.labs.addresses import form_of
 from harness.labs.journal import Extended
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
-from harness.render.latex import escape
+from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Facts, Text
 from harness.render.pages import Block, Code, Link, Part, Rich, is_web
 from harness.reports.parts import protocol_text

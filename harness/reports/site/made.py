@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.io.names import in_natural_order
 from harness.labs.addresses import form_of
 from harness.labs.closing import frozen
 from harness.render.model import Records, Text
@@ -105,7 +106,8 @@ def attributes(field: Field) -> dict[str, dict[str, list[str]]]:
             for value in known.values(name):
                 out.setdefault(name, {}).setdefault(value, []).append(topic)
         out.setdefault("language", {}).setdefault(known.language, []).append(topic)
-    return {name: dict(sorted(values.items())) for name, values in out.items() if 2 <= len(values) <= MOST_VALUES}
+    kept = {name: values for name, values in out.items() if 2 <= len(values) <= MOST_VALUES}
+    return {name: {value: values[value] for value in in_natural_order(values)} for name, values in kept.items()}
 
 
 MOST_VALUES = 60  # values of an attribute that make slices; more are no slices but names

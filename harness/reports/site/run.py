@@ -12,7 +12,7 @@ import numpy as np
 from harness.errors import counted
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.submissions import RUN, Submission
-from harness.render.latex import escape
+from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Cell, Column, Facts, Figure, Records, Table, Text, number_cell
 from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Line, Link, Listing, Part, Rich
 from harness.render.profiles import profile

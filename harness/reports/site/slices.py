@@ -10,6 +10,7 @@ import numpy as np
 from harness.render import figures
 from harness.render.model import Figure, Records
 from harness.render.pages import Block, Head, Item, Line, Link, Listing, Part, Rich, place
+from harness.reports.parts import equal, highest
 from harness.reports.site.field import Field
 from harness.reports.site.made import Made, attributes, document, lab_page, number
 
@@ -42,44 +43,50 @@ def slice_pages(field: Field) -> list[Made]:
     return [Made(page, data, Records(("attribute", "value", "topic"), rows)), *pages]
 
 
-def _means(field: Field, topics: Sequence[str]) -> list[float]:
-    """Returns the mean of the main measure of each run over some topics; NaN if none counts."""
+def _means(field: Field, topics: Sequence[str]) -> tuple[list[float], list[int]]:
+    """Returns the mean of the main measure of each run over some topics, NaN if none counts, and how many count."""
     at = {topic: n for n, topic in enumerate(field.topics)}
     values = field.values(field.main)[[at[topic] for topic in topics]]
     counted = ~np.isnan(values)
     n = counted.sum(axis=0)
     sums = np.where(counted, values, 0.0).sum(axis=0)
-    return [float(s / c) if c else math.nan for s, c in zip(sums, n, strict=True)]
+    return [float(s / c) if c else math.nan for s, c in zip(sums, n, strict=True)], n.tolist()
+
+
+def _span(counts: Sequence[int]) -> str:
+    """Returns the number of topics that count, or its range where runs differ."""
+    low, high = min(counts, default=0), max(counts, default=0)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _page(field: Field, name: str, values: Mapping[str, Sequence[str]]) -> Made:
     label = field.label(field.main)
-    means = {value: _means(field, topics) for value, topics in values.items()}
-    best = {
-        value: max((m for m in found[: field.ranked] if not math.isnan(m)), default=math.nan)
-        for value, found in means.items()
-    }
+    found_of = {value: _means(field, topics) for value, topics in values.items()}
+    means = {value: found for value, (found, _) in found_of.items()}
+    counts = {value: n for value, (_, n) in found_of.items()}
+    spans = {value: _span(n) for value, n in counts.items()}
+    best = {value: highest(found[: field.ranked]) for value, found in means.items()}
     lines, rows = [], []
     for n, run in enumerate(field.runs):
         mean = run.standing.mean(field.main).value
         items = [Item(run.label, link=run.path, small=run.team)]
         items += [_item(math.nan if mean is None else mean)]
-        items += [_item(found[n], best=found[n] == best[value]) for value, found in means.items()]
+        items += [_item(found[n], best=equal(found[n], best[value])) for value, found in means.items()]
         lines.append(Line(tuple(items)))
-        rows += [(name, value, run.name, len(values[value]), number(found[n])) for value, found in means.items()]
+        rows += [(name, value, run.name, counts[value][n], number(found[n])) for value, found in means.items()]
     heads = (
         Head("run"),
-        Head(f"all ({len(field.topics)})", "number"),
-        *(Head(f"{value} ({len(topics)})", "number") for value, topics in values.items()),
+        Head(f"all ({_span(_means(field, field.topics)[1])})", "number"),
+        *(Head(f"{value} ({spans[value]})", "number") for value in values),
     )
-    few = [value for value, topics in values.items() if len(topics) < SMALL]
-    notes = [f"{label}; in parentheses the number of topics. Bold: the best of the ranked runs."]
+    few = [value for value, n in counts.items() if min(n, default=0) < SMALL]
+    notes = [f"{label}; in parentheses the number of topics with a value. Bold: the best of the ranked runs."]
     notes += [f"Fewer than {SMALL} topics: {', '.join(few)}. Such means say little."] if few else []
     blocks: list[Block] = []
     shown = min(MOST_DRAWN, field.ranked)
     if shown and len(values) <= 12:
         drawn = [[means[value][n] for n in range(shown)] for value in values]
-        groups = [f"{value} ({len(topics)})" for value, topics in values.items()]
+        groups = [f"{value} ({spans[value]})" for value in values]
         names = [run.name for run in field.runs[:shown]]
         svg = figures.grouped_bars(groups, names, drawn, label, f"{label} by {name}")
         blocks.append(Figure("bars", f"{label} of the first {shown} runs by {name}", svg))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.io.names import in_natural_order
 from harness.render import figures
 from harness.render.model import Facts, Figure, Records, Text
 from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Link, Listing, Lookup, Part, Passage
@@ -73,7 +74,8 @@ def topics_page(field: Field, hard: Difficult) -> Made:
         Head("discrimination", "number", about="Correlation over runs with the mean of the other topics"),
         *map(Head, names),
     )
-    chosen = {name: tuple(sorted({v for t in field.topics for v in field.known[t].values(name)})) for name in names}
+    values = {name: [value for topic in field.topics for value in field.known[topic].values(name)] for name in names}
+    chosen = {name: tuple(in_natural_order(found)) for name, found in values.items()}
     facets = tuple(Facet(name, name, found) for name, found in chosen.items() if 1 < len(found) <= MOST_CHOICES)
     notes = (
         f"Quartiles and best: {label} of the {field.ranked} ranked runs. Discrimination: correlation, over runs, of "

@@ -161,6 +161,9 @@ def test_a_notebook_shows_the_tables_of_the_report() -> None:
     for row in comparison.rows:
         assert f"{row.difference:.4f}" in tests
     hostile = h.Run.from_dict("a", {"M.1": {"<script>": 1.0}})
+    page = h.report(evaluation, comparison)
+    assert "<svg" in page._repr_html_() and "above the next" in page._repr_html_()
+    assert len(repr(page)) < 300
     assert "<script>" not in h.evaluate(h.task("mini-task1"), hostile)._repr_html_()
 
 

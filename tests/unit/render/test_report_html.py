@@ -213,19 +213,19 @@ def test_cells_carry_the_exact_value_where_the_text_is_rounded() -> None:
 
 
 def test_marks_are_symbols_with_names_and_only_those_used_are_explained() -> None:
-    cells = (Cell("a", marks=("baseline",)), Cell("0.3", marks=("best", "significant"), note="rounded"))
+    cells = (Cell("a", marks=("baseline",)), Cell("0.3", marks=("best", "better"), note="rounded"))
     source, page = page_of(Table("m", "c", (Column("Run"), Column("v", kind="number")), (cells,)))
     assert "<strong>0.3</strong>" in source
     named = [(a["aria-label"], a["class"]) for _, a in page.elements if a.get("role") == "img"]
-    assert named == [("baseline", "m baseline"), ("significant after correction", "m significant")]
+    assert named == [("baseline", "m baseline"), ("better, significant after correction", "m better")]
     legend = next(text for text in page.inside["p"] if "baseline" in text)
-    assert " ".join(legend.split()) == "bold best † baseline * significant after correction"
+    assert " ".join(legend.split()) == "bold best † baseline ▲ better, significant after correction"
     assert '<div id="m-note-a"><dt>a</dt><dd dir="auto">rounded</dd></div>' in source
     assert 'href="#m-note-a"' in source
 
 
 def test_digits_line_up_because_all_cells_of_a_column_keep_room_for_its_marks() -> None:
-    rows = ((Cell("0.1", marks=("exact", "significant")),), (Cell("0.2"),))
+    rows = ((Cell("0.1", marks=("exact", "better")),), (Cell("0.2"),))
     source, _ = page_of(Table("m", "c", (Column("v", kind="number"),), rows, row_headers=0))
     assert source.count('<span class="k k2">') == 2
 

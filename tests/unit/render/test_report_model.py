@@ -129,7 +129,8 @@ def test_lines_are_joined_and_the_joiners_that_persian_needs_are_kept() -> None:
     ("text", "expected"),
     [
         ("nDCG′@10, Croatian", "ndcg-10-croatian"),
-        ("فارسی", "part"),
+        ("فارسی", "part-ec5614"),
+        ("Česká skupina", "ceska-skupina"),
         ("", "part"),
         ("con", "part-con"),
         ("A" * 99, "a" * 60),
@@ -147,7 +148,7 @@ def test_sections_without_an_id_get_one_that_nothing_else_has() -> None:
         Section("Same", (), id="own"),
         Section("فارسی", ()),
     )
-    assert [section.id for section in Report("t", "h", sections).sections] == ["same", "same-3", "own", "part"]
+    assert [section.id for section in Report("t", "h", sections).sections] == ["same", "same-3", "own", "part-ec5614"]
 
 
 def test_ids_that_differ_in_case_only_are_refused() -> None:

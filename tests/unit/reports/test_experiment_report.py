@@ -21,7 +21,7 @@ from harness.experiments.result_files import scores_in
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
 from harness.render import figures
-from harness.render.model import Figure, Table
+from harness.render.model import Figure, Table, Text
 from harness.render.svg import text_width
 from harness.render.write import Report
 from harness.reports.experiment import experiment_report
@@ -61,9 +61,9 @@ def test_the_breakdown_is_over_the_sets_whose_judged_topics_have_the_attribute()
     by = table(report, "by-difficulty")
     assert by.caption == "nDCG′ by difficulty (new)"
     assert [column.full_title for column in by.columns][1:] == [
-        "High / n", "High / nDCG′", "Low / n", "Low / nDCG′",
+        "Low / n", "Low / nDCG′", "High / n", "High / nDCG′",
     ]  # fmt: skip
-    assert [[cell.value for cell in row[1:]] for row in by.rows] == [[1, 1.0, 3, 1.0]] * 2
+    assert [[cell.value for cell in row[1:]] for row in by.rows] == [[3, 1.0, 1, 1.0]] * 2
 
 
 TOPICS = tuple("abcdefgh")
@@ -140,8 +140,9 @@ def test_marks_are_those_of_bonferroni_by_hand() -> None:
             assert (row[0].marks, marks) == (("baseline",), set())
             continue
         p = reference.ttest_1samp(differences, 0).pvalue
-        assert marks == ({"significant"} if 3 * p < 0.05 else {"nominal"} if p < 0.05 else set())
-    assert [[*row[-1].marks] for row in rows] == [[], ["significant", "best"], ["nominal"], []]
+        way = "better" if differences.mean() > 0 else "worse"
+        assert marks == ({way} if 3 * p < 0.05 else {f"nominally-{way}"} if p < 0.05 else set())
+    assert [[*row[-1].marks] for row in rows] == [[], ["better", "best"], ["nominally-better"], []]
     # Seeds: .5625 and .625 (far; values / 8 by hand), which differ by .0625: sd .0625 / sqrt(2).
     assert rows[1][-1].text == f"{(sum(VALUES['far']) / 8 + 0.03125):.3f} ± {0.0625 / math.sqrt(2):.3f}"
 
@@ -234,7 +235,10 @@ def test_the_first_figure_has_the_means_with_their_intervals() -> None:
     """By hand: the t interval of eight values, which are the means of two seeds."""
     report = experiment_report(four())
     shown = figure(report, "means-figure")
-    assert report.sections[0].blocks[0] is shown
+    assert report.sections[0].blocks[:2] == (
+        Text(("far, 10 is 0.156 above the next, near, 10 (not tested).",)),
+        shown,
+    )
     assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"
     values = np.array(VALUES["far"]) + 0.03125
     low, high = reference.t.interval(0.95, 7, values.mean(), reference.sem(values))

@@ -43,10 +43,10 @@ def test_order_of_rows(evaluation: Evaluation) -> None:
 def test_marks_of_the_tests(evaluation: Evaluation) -> None:
     table = means_table(evaluation, h.compare(evaluation, "shuffle"))
     assert [[cell.marks for cell in row] for row in table.rows] == [
-        [(), ("significant", "best"), ("significant", "best")],
+        [(), ("better", "best"), ("better", "best")],
         [("baseline",), (), ()],
     ]
-    assert r"overlap & \textbf{0.830}\rlap{$^{*}$}" in render_table(table)
+    assert r"overlap & \textbf{0.830}\rlap{$^{\blacktriangle}$}" in render_table(table)
 
 
 @pytest.mark.parametrize(

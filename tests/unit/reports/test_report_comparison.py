@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.data.topics import Topics
@@ -16,8 +17,9 @@ from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
 from harness.render.model import Figure, Table, Text
 from harness.render.write import Report, render_markdown
-from harness.reports.comparison import headline, means_table
+from harness.reports.comparison import by_group, headline, means_table
 from harness.reports.comparison import report as report_on
+from harness.reports.means import means_table as paper_table
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_p
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.scorer import Scorer
@@ -102,7 +104,7 @@ def test_the_headline_names_the_best_run(make: Make) -> None:
 
 def test_equal_runs_are_ordered_by_name(make: Make) -> None:
     evaluation, _, _ = make(zebra=[BAD] * 12, ant=[BAD] * 12)
-    assert headline(evaluation).endswith("by ant")
+    assert headline(evaluation).endswith(": MRR′ 0.500 by ant and zebra, which tie")
     assert [row[0].text for row in means_table(evaluation, None).rows] == ["ant", "zebra"]
 
 
@@ -117,7 +119,10 @@ def test_the_result_stands_before_the_protocol(make: Make) -> None:
     evaluation, comparison = three(make)
     report = report_of(evaluation, comparison)
     assert [section.title for section in report.sections][:2] == ["Results", "Data and protocol"]
-    assert report.sections[0].blocks[0] == means_table(evaluation, comparison)
+    lead, drawn, means, _ = report.sections[0].blocks
+    assert isinstance(lead, Text) and isinstance(drawn, Figure)
+    assert lead.paragraphs[0].startswith("best is 0.250 above the next, some: not significant (p = ")
+    assert means == means_table(evaluation, comparison)
 
 
 def test_figures_and_tables_have_one_order(make: Make) -> None:
@@ -145,15 +150,15 @@ def test_means_with_n_and_marks(make: Make) -> None:
     evaluation, comparison = three(make)
     table = means_table(evaluation, comparison)
     assert grid(table) == [
-        ["run", "MRR′ / mean", "MRR′ / n", "P′@1 / mean", "P′@1 / n", "topics missing"],
-        ["best", "0.917", "12", "0.917", "12", "1"],
-        ["some", "0.667", "12", "0.333", "12", "0"],
-        ["base", "0.500", "12", "0.000", "12", "0"],
+        ["run", "n", "MRR′ / mean", "P′@1 / mean", "topics missing"],
+        ["best", "12", "0.917", "0.917", "1"],
+        ["some", "12", "0.667", "0.333", "0"],
+        ["base", "12", "0.500", "0.000", "0"],
     ]
     assert [[cell.marks for cell in row] for row in table.rows] == [
-        [(), ("significant", "best"), (), ("significant", "best"), (), ()],
-        [(), ("nominal",), (), ("nominal",), (), ()],
-        [("baseline",), (), (), (), (), ()],
+        [(), (), ("better", "best"), ("better", "best"), ()],
+        [(), (), ("nominally-better",), ("nominally-better",), ()],
+        [("baseline",), (), (), (), ()],
     ]
     assert table.notes[0] == "Protocol plain; edition first."
     assert table.notes[1].startswith(f"Tests: {comparison.correction}")
@@ -230,6 +235,70 @@ def test_slices_have_their_n(make: Make) -> None:
     ]
 
 
+def test_topics_without_a_value_are_not_in_the_n_of_a_slice(make: Make) -> None:
+    """T00 (kind a) counts for no run, T01 (kind b) not for one of the runs, by hand."""
+    evaluation, _ = three(make)
+
+    def without(scores: Scores) -> Scores:
+        values = scores.values.copy()
+        values[0] = np.nan
+        values[1] = np.nan if scores.run == "some" else values[1]
+        return replace(scores, values=values)
+
+    evaluation = replace(evaluation, scores=tuple(map(without, evaluation.scores)))
+    table = tables(report_of(evaluation, None))["slice-kind-of-topic"]
+    assert grid(table) == [
+        ["run", "kind of topic / a (n = 5)", "kind of topic / b (n = 5 to 6)"],
+        ["best", "1.000", "0.833"],
+        ["some", "0.600", "0.600"],
+        ["base", "0.500", "0.500"],
+    ]
+    assert [[cell.note for cell in row[1:]] for row in table.rows] == [["", ""], ["", "n = 5"], ["", ""]]
+    groups = by_group(evaluation.scores, {topic: "ab"[n % 2] for n, topic in enumerate(TOPICS)}, "RR", "MRR", "kind")
+    assert groups.table is not None
+    assert [[cell.text for cell in row] for row in groups.table.rows] == [
+        ["a", "5", "0.500", "1.000", "0.600"],
+        ["b", "5 to 6", "0.500", "0.833", "0.600"],
+    ]
+
+
+def test_what_is_best_and_what_ties(make: Make) -> None:
+    """Headline, table and sentence name the same runs; Judged@k, which is coverage, has no best."""
+    evaluation, _, _ = make(a=[GOOD] * 12, b=[GOOD] * 12, c=[BAD] * 12)
+    report = report_of(evaluation, None)
+    assert report.headline.endswith(": best MRR′ 1.000 by a and b, which tie")
+    assert words(report, "Results")[0].startswith("a is 0.500 above the next, c (test undefined).")
+    assert [row[0].text for row in tables(report)["means"].rows if "best" in row[2].marks] == ["a", "b"]
+    judged = evaluate(task("mine", measures=["Judged@1", "RR"]), *evaluation.runs[:2])
+    assert headline(judged).endswith(": Judged@1 1.000 by a and b, which tie")
+    some = Run.from_dict("some", {topic: {"unknown": 1.0} for topic in TOPICS})
+    judged = evaluate(task("mine", measures=["Judged@1", "RR"]), evaluation.runs[0], some)
+    assert headline(judged).endswith(": highest Judged@1 1.000 by a")
+    for table in (means_table(judged, None), paper_table(judged)):
+        marks = {column.full_title: table.rows[0][at].marks for at, column in enumerate(table.columns)}
+        assert [name for name, found in marks.items() if "best" in found] == [name for name in marks if "RR" in name]
+
+
+def test_a_mark_says_whether_a_run_is_better_or_worse(make: Make) -> None:
+    evaluation, _ = three(make)
+    table = means_table(evaluation, compare(evaluation.scores, "best"))
+    assert [row[2].marks for row in table.rows] == [("best",), ("nominally-worse",), ("worse",)]
+
+
+def test_figures_of_parts_say_so(make: Make) -> None:
+    """Of 26 runs a figure shows 24, and of their 325 pairs the 25 with the best run."""
+    runs = {f"r{n:02}": [GOOD] * (n % 12) + [BAD] * (12 - n % 12) for n in range(26)}
+    evaluation, _, _ = make(**runs)
+    report = report_of(evaluation, compare(evaluation.scores, measures=["RR"]))
+    figures = {block.id: block.caption for block in report.blocks() if isinstance(block, Figure)}
+    assert figures["distribution"] == "MRR′ over topics, the best 24 of 26 runs; the table has all"
+    assert ", those with r11, 25 of 325 pairs; the table has all" in figures["differences"]
+    assert len(tables(report)["groups"].rows) == 26
+    assert "No figure of all pairs: 26 runs, drawn up to 24." in tables(report)["groups"].notes
+    (said,) = words(report_of(evaluation, compare(evaluation.scores, "r00")), "Significance groups")
+    assert said.startswith("Not computed: 26 runs have more pairs than are tested unasked")
+
+
 def test_every_topic_is_shown(make: Make) -> None:
     evaluation, comparison = three(make)
     table = tables(report_of(evaluation, comparison))["topics-mine"]
@@ -247,10 +316,16 @@ def test_ties_and_counts_are_told(make: Make) -> None:
     both = evaluate(task("mine"), tied)
     report = report_of(both, None)
     lines = words(report, "Limitations")
-    assert lines == [
-        "tied: MRR′ is between 0.1250 and 0.2500, depending on the order of tied results.",
-        "tied: P′@1 is between 0.0000 and 0.2500, depending on the order of tied results.",
+    assert lines == ["The order of tied results changes 2 means."]
+    assert grid(tables(report)["ties"])[1:] == [
+        ["tied", "MRR′", "0.1250", "0.2500"],
+        ["tied", "P′@1", "0.0000", "0.2500"],
     ]
+    equal = replace(both, bounds={"tied": {"RR": (0.21600001, 0.21600002), "P@1": (0.0, 0.25)}})
+    assert words(report_of(equal, None), "Limitations") == [
+        "The order of tied results changes 1 mean, and 1 more mean by less than 0.0001."
+    ]
+    assert len(tables(report_of(equal, None))["ties"].rows) == 1
     counts = tables(report)["counts"]
     found = dict(zip(*grid(counts), strict=True))
     assert found["results"] == "6"

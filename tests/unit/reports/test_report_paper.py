@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,15 @@ def test_the_outcome(tiny: Tiny) -> None:
         ["2", "1", "blocked", "times of another machine"],
     ]
     assert tables(report)["not-recomputed"].notes == ("map: the paper divides by something else.",)
+
+
+def test_no_detail_reproduces_numbers_where_none_was_recomputed(tiny: Tiny) -> None:
+    found = reproduce(load_paper(tiny("remarks: [The first thing.]\n")))
+    lost = tuple(replace(verdict, value=None, verdict="needs") for verdict in found.verdicts)
+    nothing = replace(found, scores={}, scorers={}, rankings={}, topics={}, also={}, bounds={}, verdicts=lost)
+    report = paper_report(nothing, provenance({}, ["harness"]))
+    assert report.headline.startswith("None of the ")
+    assert words(report, "Outcome")[0] == "Details that the paper omits:"
 
 
 def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
@@ -167,8 +177,8 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
     ]
     assert [row[2].marks for row in table.rows] == [
         ("exact", "baseline"),
-        ("exact", "significant"),
-        ("exact", "nominal"),
+        ("exact", "better"),
+        ("exact", "nominally-better"),
     ]
     assert marks_said(report) == (
         "Marks of significance: two-sided paired t-test against the baseline (base-run for runs that end in 'run'), "
@@ -176,7 +186,7 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
     )
     report = report_of(key, alpha=0.01)
     strict = tables(report)["table-1"]
-    assert [row[2].marks for row in strict.rows] == [("exact", "baseline"), ("exact", "significant"), ("exact",)]
+    assert [row[2].marks for row in strict.rows] == [("exact", "baseline"), ("exact", "better"), ("exact",)]
     assert "alpha 0.01," in marks_said(report)
 
 
@@ -246,15 +256,13 @@ def test_every_topic_is_shown(tiny: Tiny) -> None:
 
 def test_what_would_undermine_the_numbers_is_told(tiny: Tiny) -> None:
     wrong_rank = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
-    lines = words(
-        report_of(tiny(files={"runs/base_2.txt": wrong_rank.replace("T1", "U1").replace("d", "e")})),
-        ("Limitations"),
-    )
+    report = report_of(tiny(files={"runs/base_2.txt": wrong_rank.replace("T1", "U1").replace("d", "e")}))
+    lines = words(report, "Limitations")
     assert lines[0] == "Protocol tiny: Tiny protocol."
     assert "Documents without a judgment are removed before scoring (prime)." in lines[1]
     assert "short-run on c1 lacks 1 of 3 topics: T3" in lines
     assert "base-run on c2 lacks 2 of 3 topics: U2, U3" in lines
-    assert "tied-run on c1: MRR′ is between 0.8333 and 1.0000" in lines
+    assert ["tied-run on c1", "MRR′", "0.8333", "1.0000"] in grid(tables(report)["ties"])
     assert any("rank 2 of topic 'U1' has a higher score than the rank before it" in line for line in lines)
     assert not any("P′@2 lies between" in line for line in lines)
 

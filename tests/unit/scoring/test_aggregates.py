@@ -80,7 +80,7 @@ def test_every_place_shows_the_sum() -> None:
     few, total = next(run for run in wanted if run != many.run), many.aggregate("RelRet")
     assert total == wanted[many.run] > wanted[few] > 1
     table = means_table(evaluation, None)
-    assert [(table.columns[1].title, table.columns[5].title), table.rows[0][1].text] == [
+    assert [(table.columns[2].title, table.columns[4].title), table.rows[0][2].text] == [
         ("sum", "mean"),
         f"{total:.0f}",
     ]
