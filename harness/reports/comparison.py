@@ -294,8 +294,8 @@ def _all_pairs(evaluation: Evaluation, declared: Comparison | None) -> Compariso
     measure = evaluation.scores[0].measures[0]
     of = evaluation.task.collection.clusters() or {topic: topic for topic in evaluation.scores[0].topics}
     columns_of = [zip(s.topics, s.column(measure).tolist(), strict=True) for s in evaluation.scores]
-    answered = [{of[topic] for topic, value in column if not math.isnan(value)} for column in columns_of]
-    few = any(len(a & b) < 2 for a, b in combinations(answered, 2))
+    answered = [{topic for topic, value in column if not math.isnan(value)} for column in columns_of]
+    few = any(len({of[topic] for topic in a & b}) < 2 for a, b in combinations(answered, 2))
     if few or len(evaluation.scores) < 2:
         return None
     runs = [scores.run for scores in evaluation.scores]
