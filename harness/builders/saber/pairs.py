@@ -80,8 +80,9 @@ class Thresholds(NamedTuple):
     def least(self) -> Thresholds:
         """Returns the least similarities, unrounded, that are high.
 
-        >>> Thresholds(0.8579101562504547, 1.0).least()
-        Thresholds(bma=0.857666015625, jaccard=0.999755859375)
+        >>> found = Thresholds(0.8579101562504547, 1.0).least()
+        >>> round(found.bma, 9), round(found.jaccard, 9)
+        (0.857666016, 0.999755859)
         """
         return Thresholds(*map(_least, self))
 
