@@ -97,7 +97,8 @@ def test_the_embedded_experiment(place: Place) -> None:
     """Its numbers are those of the runs that `harness run` makes, its tests those of `compare`."""
     printed = place.good(*MINI).splitlines()
     assert printed[0].startswith(
-        "9 runs of experiment mini: best nDCG′ 0.862 by tfidf, whole corpus (mini-task1, n = 42)"
+        "9 runs of experiment mini: best nDCG′ 0.865 by tfidf, whole corpus and tfidf, judged documents, "
+        "which tie (mini-task1, n = 42)"
     )
     assert printed[1:] == ["report: reports/experiments/mini/index.html"]
     means = {(row["condition"], row["ranked"], row["measure"]): row for row in records(place, "means")}
