@@ -74,13 +74,8 @@ def topics_page(field: Field, hard: Difficult) -> Made:
         Head("discrimination", "number", about="Correlation over runs with the mean of the other topics"),
         *map(Head, names),
     )
-<<<<<<< HEAD
     given = {name: [value for topic in field.topics for value in field.known[topic].values(name)] for name in names}
     chosen = {name: tuple(in_natural_order(found)) for name, found in given.items()}
-=======
-    of_names = {name: [value for topic in field.topics for value in field.known[topic].values(name)] for name in names}
-    chosen = {name: tuple(in_natural_order(found)) for name, found in of_names.items()}
->>>>>>> repo
     facets = tuple(Facet(name, name, found) for name, found in chosen.items() if 1 < len(found) <= MOST_CHOICES)
     notes = (
         f"Quartiles and best: {label} of the {field.ranked} ranked runs. Discrimination: correlation, over runs, of "
