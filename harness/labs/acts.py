@@ -114,8 +114,8 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
     """Makes a lab with the same submissions under another edition of the judgments, and closes this one.
 
     All events keep their times, and the held-out topics their seed: with another one, organisers could choose among
-    rankings, and participants would see means of both halves. The noise depends on the edition too: without that, the
-    two means of a run would tell what the editions differ by.
+    rankings, and participants would see means of both halves. The noise depends on the judgments: otherwise the two
+    means of a run would tell what they differ by.
 
     Raises
     ------

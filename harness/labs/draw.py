@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import math
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from harness.io.files import sha256
@@ -32,12 +33,12 @@ def noise(key: str, *of: str) -> float:
 
     Parameters
     ----------
-    of : edition, team, SHA-256 of the run, measure.
+    of : SHA-256 of the judgments, team, SHA-256 of the run, measure.
 
     Examples
     --------
-    >>> round(noise("0" * 64, "official", "DPRL", "1" * 64, "nDCG"), 4)
-    -0.0919
+    >>> round(noise("0" * 64, "2" * 64, "DPRL", "1" * 64, "nDCG"), 4)
+    -0.4046
     """
     digest = hmac.digest(key.encode(), "\0".join(of).encode(), "sha256")
     return int.from_bytes(digest[:8]) / 2**64 - 0.5
@@ -56,6 +57,17 @@ def least_width(n: int, sensitivity: float = 1.0) -> float:
     exact = sensitivity / (SHARE * n)
     unit = 10.0 ** (math.floor(math.log10(exact) + 1e-9) - 1)
     return float(f"{math.ceil(exact / unit - 1e-9) * unit:.2g}")
+
+
+def largest(topics: Iterable[str], clusters: Mapping[str, str] | None = None) -> int:
+    """Returns the number of topics in the largest cluster, which one judgment may change together; at least 1.
+
+    Examples
+    --------
+    >>> largest(["T.1", "T.2", "T.3"]), largest(["T.1", "T.2", "T.3"], {"T.1": "a", "T.2": "b", "T.3": "a"})
+    (1, 2)
+    """
+    return max(Counter((clusters or {}).get(topic, topic) for topic in topics).values(), default=1)
 
 
 def drawn(seed: str, topics: Iterable[str], clusters: Mapping[str, str] | None = None) -> frozenset[str]:

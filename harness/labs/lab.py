@@ -19,7 +19,7 @@ from harness.experiments.task import Task, task
 from harness.io import config, staged
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256, write_atomic
-from harness.labs.draw import drawn, least_width, new_key, seed_from
+from harness.labs.draw import drawn, largest, least_width, new_key, seed_from
 from harness.labs.folders import PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
@@ -320,9 +320,9 @@ def _least_noise(lab: Lab, bench: Task, seed: str) -> float:
     """Returns the least width of the noise in a new lab with private judgments."""
     if lab.step:
         raise HarnessError(f"{lab.folder / FILE}: key 'step' is of earlier versions; means get noise, see key 'noise'")
-    topics = bench.scorer.qrels.topics
-    n = len(drawn(seed, topics, bench.collection.clusters()) if lab.held_out else topics)
-    return least_width(n, parse_measure(lab.measures[0]).sensitivity or 1.0)
+    topics, clusters = frozenset(bench.scorer.qrels.topics), bench.collection.clusters()
+    public = drawn(seed, topics, clusters) if lab.held_out else topics
+    return least_width(len(public), (parse_measure(lab.measures[0]).sensitivity or 1.0) * largest(public, clusters))
 
 
 def folder_mode() -> int:

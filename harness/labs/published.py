@@ -6,6 +6,7 @@ Every number that leaves a lab with private judgments comes from here; docs/priv
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ import numpy as np
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io.files import read_bytes, sha256
-from harness.labs.draw import drawn, least_width, noise, seed_from
+from harness.labs.draw import drawn, largest, least_width, noise, seed_from
 from harness.labs.folders import PRIVATE
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Chosen, Committed, Event, Revealed, Withdrawn
@@ -30,9 +31,14 @@ UNTESTED = "one private judgment may decide whether a test is significant"
 
 
 def width_of(lab: Lab, scores: Scores) -> float:
-    """Returns the width of the noise of the means that participants see: the lab's, or more if few topics count."""
+    """Returns the width of the noise of the means that participants see: the lab's, or more if few topics count.
+
+    Topics of a cluster may share their judgments, so one judgment may change the scores of all of them.
+    """
     first = scores.measures[0]
-    return max(lab.noise, least_width(max(1, scores.n(first)), parse_measure(first).sensitivity or 1.0))
+    shared = largest(scores.topics, load_collection(lab.collection).clusters())
+    most = (parse_measure(first).sensitivity or 1.0) * shared
+    return max(lab.noise, least_width(max(1, scores.n(first)), most))
 
 
 def climbed(mean: float, best: float | None, width: float) -> float:
@@ -57,8 +63,8 @@ def shown_means(
 ) -> dict[str, float | None]:
     """Returns measure -> mean as participants may see it; None if no topic counts, or if it is not shown.
 
-    With private judgments, the first measure's mean has noise, by edition, team, run and measure; the others are shown
-    at the end. Labs of earlier versions did not commit to noise, and show nothing of new submissions.
+    With private judgments, the first measure's mean has noise, by judgments, team, run and measure; the others are
+    shown at the end. Labs of earlier versions did not commit to noise, and show nothing of new submissions.
 
     Parameters
     ----------
@@ -75,7 +81,7 @@ def shown_means(
     if lab.feedback == "none" or math.isnan(means[first]) or not (key := key_of(lab, events)):
         return out
     width = width_of(lab, scores)
-    mean = round(means[first] + width * noise(key, lab.edition, team, digest, first), lab.decimals)
+    mean = round(means[first] + width * noise(key, scores.qrels_sha256, team, digest, first), lab.decimals)
     out[first] = climbed(mean, before.get(first), width) if lab.ladder else mean
     return out
 
@@ -105,8 +111,8 @@ def spent(lab: Lab, found: Sequence[Submission]) -> str:
     """Returns how much of the budget of submissions is spent, in words; empty if the judgments are public."""
     if not lab.private or lab.feedback == "none":
         return ""
-    made = [sum(each.team == team and not each.refunded for each in found) for team in {each.team for each in found}]
-    return f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {sum(made)} by all."
+    made = Counter(each.team for each in found).values()  # a refund does not take back the mean that was shown
+    return f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(found)} by all."
 
 
 def concealed(scores: Scores, topics: Iterable[str], measures: Sequence[str]) -> Scores:

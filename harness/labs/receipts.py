@@ -150,4 +150,5 @@ def _remark(lab: Lab, receipt: Receipt) -> str:
     """Returns what is shown of private judgments, and how much of the team's budget is spent."""
     if not receipt.protection or lab.feedback == "none":
         return receipt.protection
-    return f"{receipt.protection} Budget spent: {receipt.made} of {lab.cap} submissions."
+    # A refund does not take back the mean that was shown.
+    return f"{receipt.protection} Budget spent: {receipt.made + receipt.refunded} of {lab.cap} submissions."

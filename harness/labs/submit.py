@@ -95,6 +95,7 @@ class Receipt:
     counted : number of topics that count, for each of the lab's measures; empty if the judgments are private, as it
         would reveal which topics are judged.
     missing : number of judged topics that the run does not answer.
+    refunded : number of refunded submissions of the team.
     """
 
     submission: Submission
@@ -104,6 +105,7 @@ class Receipt:
     protection: str = ""
     counted: tuple[int, ...] = ()
     missing: int = 0
+    refunded: int = 0
 
 
 def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
@@ -215,7 +217,8 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     made_so_far = sum(each.team == details.team and not each.refunded for each in found)
     if lab.private:
         said = protection(lab, width_of(lab, scores.select(public)))
-        return Receipt(submission, made_so_far, where, tuple(notes), said)
+        refunded = sum(each.team == details.team and each.refunded for each in found)
+        return Receipt(submission, made_so_far, where, tuple(notes), said, refunded=refunded)
     counted = tuple(scores.n(measure) for measure in lab.measures)
     return Receipt(submission, made_so_far, where, tuple(notes), counted=counted, missing=len(scores.missing))
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import ANY
@@ -21,7 +22,7 @@ from harness.labs.acts import Kind, act, rejudge, reveal
 from harness.labs.check import check
 from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Rejudged, Revealed
 from harness.labs.lab import Lab, read_lab
-from harness.labs.published import halves, key_of, seed_of
+from harness.labs.published import halves, key_of, seed_of, shown_means
 from harness.labs.roster import add_team, revoke_team
 from harness.labs.storing import commit
 from harness.labs.submissions import events, scores_of, submissions
@@ -205,18 +206,26 @@ def test_noise_of_the_organisers_is_kept(two_editions: Lab, tmp_path: Path, nois
     assert made.noise == kept == read_lab(made.folder).noise
 
 
-def test_each_edition_has_noise_of_its_own(two_editions: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The difference of a run's two means would tell what the editions differ by."""
-    monkeypatch.setattr("harness.labs.published.noise", lambda _, edition, *__: {"old": 0.4, "new": -0.4}[edition])
+@pytest.mark.parametrize(("edition", "changed"), [("new", False), ("old", True), ("old", False)])
+def test_other_judgments_have_other_noise(two_editions: Lab, tmp_path: Path, edition: str, changed: bool) -> None:
+    """With equal noise, the difference of a run's two means would tell what the judgments differ by, also in a file
+    that was corrected under its edition's name; and the same judgments again tell nothing more."""
     submit(two_editions, Offer(run_file(tmp_path / "r", 1), "A", "a"))
-    made = rejudge(two_editions, tmp_path / "again", "new")
+    if changed:
+        qrels = tmp_path / "old" / "qrels.txt"
+        first, *rest = qrels.read_text().splitlines(keepends=True)
+        qrels.write_text("".join((f"{first.rsplit(maxsplit=1)[0]} {2 - int(first.split()[3])}\n", *rest)))
+    made = rejudge(two_editions, tmp_path / "again", edition)
+    assert key_of(two_editions, events(two_editions)) == key_of(made, events(made)) != ""
+    assert made.noise == two_editions.noise
     noises = []
     for lab in (two_editions, made):
         (run,) = submissions(lab)
+        scores = scores_of(lab, run)
         public, _ = halves(lab, events(lab), judgments())
-        noises.append(run.means["nDCG@5"] - scores_of(lab, run).select(public).mean("nDCG@5"))
-    assert key_of(two_editions, events(two_editions)) == key_of(made, events(made)) != ""
-    assert noises == pytest.approx([0.4 * two_editions.noise, -0.4 * made.noise], abs=0.06)  # one decimal
+        shown = shown_means(replace(lab, decimals=12), events(lab), scores.select(public), "A", run.sha256, {})
+        noises.append(float(shown["nDCG@5"] or 0) - scores.select(public).mean("nDCG@5"))
+    assert (noises[0] == pytest.approx(noises[1], abs=1e-9)) == (edition == "old" and not changed)
 
 
 def test_a_lab_that_is_killed_while_it_is_judged_again(

@@ -20,10 +20,10 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
 from harness.experiments.task import Task, task
 from harness.io.files import data_root, sha256
-from harness.labs.acts import reveal
+from harness.labs.acts import act, reveal
 from harness.labs.check import check
 from harness.labs.draw import drawn, least_width, noise
-from harness.labs.journal import Committed, Journal, Revealed
+from harness.labs.journal import Committed, Journal, Refunded, Revealed
 from harness.labs.lab import Lab, new_lab, read_lab
 from harness.labs.leaderboard import Entry, Settings, leaderboard
 from harness.labs.published import halves, key_of
@@ -84,7 +84,7 @@ def test_single_results_are_refused(mini: Lab, tmp_path: Path) -> None:
 def by_hand(lab: Lab, kept: Submission, scores: Scores) -> float:
     """The mean that a lab shows, by the description in docs/private-judgments.md."""
     key, measure = (lab.folder / "private" / ".seed").read_text().strip(), lab.measures[0]
-    text = "\0".join((lab.edition, kept.team, kept.sha256, measure))
+    text = "\0".join((scores.qrels_sha256, kept.team, kept.sha256, measure))
     share = int(hmac.new(key.encode(), text.encode(), "sha256").hexdigest()[:16], 16) / 2**64
     return round(scores.mean(measure) + lab.noise * (share - 0.5), lab.decimals)
 
@@ -122,6 +122,31 @@ def test_one_judgment_moves_a_mean_by_a_tenth_of_the_width() -> None:
     # The best guess: the judgment is relevant if the mean, which moved up by a tenth, is above its least value by this.
     right = [np.mean((drawn_[::2] + 0.1 > cut).tolist() + (drawn_[1::2] <= cut).tolist()) for cut in (-0.4, 0.05, 0.5)]
     assert right == pytest.approx([0.55, 0.55, 0.55], abs=0.015)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_judgment_that_topics_share_moves_all_their_scores(tmp_path: Path, held_out: bool) -> None:
+    """Four forms of each theorem have the same judgments: one moves the mean of 40 topics by 4 / 40."""
+    settings = {"title": "x", "collection": "mini-theorems", "private": True, "cap": 9, "held_out": held_out}
+    lab = enrol(new_lab(tmp_path / "lab", settings), "A")
+    assert lab.noise == (2.0 if held_out else 1.0)
+    path, topics = tmp_path / "r", lab.task().scorer.qrels.topics
+    path.write_text(run_text({topic: [f"filler-{n}" for n in range(10)] for topic in topics}))
+    remark = receipt(lab, submit(lab, Offer(path, "A"))).remark
+    assert f"of width {lab.noise:g} " in remark
+    assert check(lab) == []
+
+
+def test_a_refund_takes_back_no_answer(conf: Conf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    collection(conf, tmp_path / "data", judgments(), private=True)
+    lab = tiny_lab(tmp_path / "lab", cap=1)
+    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    act(lab, Refunded, "A", "a")
+    got = submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+    assert (got.made, receipt(lab, got).remark.partition("Budget")[2]) == (1, " spent: 2 of 1 submissions.")
+    leaderboard_([str(lab.folder)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Budget spent: at most 2 of 1 submissions by one team, 2 by all." in said
 
 
 def test_noise_that_is_too_narrow(conf: Conf, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from harness.data.trec import read_run
 from harness.errors import HarnessError
 from harness.io.files import cache_root, data_root, sha256
 from harness.labs.check import check
+from harness.labs.draw import noise
 from harness.labs.journal import Committed
 from harness.labs.lab import read_lab
 from harness.labs.receipts import shown
@@ -156,6 +157,7 @@ def test_outputs_depend_on_nothing_but_shown_means(
 ) -> None:
     """Two worlds of other judgments in which the runs have the same P@5: all that participants get is the same."""
     monkeypatch.setattr("harness.labs.lab.new_key", lambda: "a" * 64)
+    monkeypatch.setattr("harness.labs.published.noise", lambda _, __, *of: noise("", *of))  # else other judgments draw
     monkeypatch.setattr("harness.labs.lab._commitment", lambda *_: Committed(COMMITTED, "2026-07-01", held_out=False))
     worlds = []
     first = judgments(1)
