@@ -23,7 +23,7 @@ from harness.cli.options import (
     ProtocolName,
     Quiet,
     TopicFile,
-    to_path,
+    to_report_folder,
 )
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_table, out_wrapped, say
@@ -77,7 +77,7 @@ def leaderboard(
         typer.Option(
             "--output",
             "-o",
-            parser=to_path,
+            parser=to_report_folder,
             metavar="FOLDER",
             help="Write a report to this folder; default: leaderboard/ of a single lab, otherwise no report.",
         ),

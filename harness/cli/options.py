@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.complete import of
+from harness.errors import HarnessError
 
 
 def to_path(text: str) -> Path:
@@ -15,6 +16,17 @@ def to_path(text: str) -> Path:
     if not text:
         raise typer.BadParameter("'' names no file or folder")
     return Path(text)
+
+
+def to_report_folder(text: str) -> Path:
+    """Parses the folder of a report, which is none of those in which a lab keeps submissions and private files."""
+    from harness.labs.folders import is_kept, lab_around
+
+    folder = to_path(text)
+    if is_kept(folder):
+        where = f"the report would be written among the submissions or private files of the lab {lab_around(folder)}"
+        raise HarnessError(f"--output {folder}: {where}; choose another folder")
+    return folder
 
 
 Runs = Annotated[
@@ -64,7 +76,7 @@ CorpusName = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", parser=to_path, metavar="FOLDER", help="Write a report to this folder."),
+    typer.Option("--output", "-o", parser=to_report_folder, metavar="FOLDER", help="Write a report to this folder."),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document (schema mathir-harness/evaluation) and nothing else.")

@@ -70,6 +70,7 @@ def build(
     One command builds a whole site: pages of an earlier build that are not made again are deleted.
     """
     from harness.labs.addresses import is_address, server_of
+    from harness.labs.folders import lab_around
     from harness.render.folder import Folder
     from harness.reports.site.home import home_page, schema_files
 
@@ -79,8 +80,8 @@ def build(
         raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
     bases = _bases(labs or [])
     for taken in (output, *(output / base for base in ("papers", "schemas", *bases.values()))):
-        if (lab_around := _lab_around(taken)) is not None:
-            reason = f"pages would be written into the lab {lab_around}; choose another folder"
+        if (lab := lab_around(taken)) is not None:
+            reason = f"pages would be written into the lab {lab}; choose another folder"
             raise HarnessError(f"--output {output}: {reason}")
     note = note_unless(quiet)
     with Folder(output) as folder:
@@ -94,16 +95,6 @@ def build(
         folder.write(home_page(fields, lines).files())
     counts = f"{counted(folder.written, 'file')} written, {folder.same} unchanged, {folder.deleted} deleted"
     out(f"{output / 'index.html'}: {counts}")
-
-
-def _lab_around(folder: Path) -> Path | None:
-    """Returns the lab that a folder is, or in which it is or would be, wherever links lead; None outside of labs."""
-    from harness.labs.lab import FILE
-
-    real = Path(os.path.realpath(folder))
-    found = next((each for each in (real, *real.parents) if (each / FILE).is_file()), None)
-    # As it was named, if it was.
-    return next((each for each in (folder, *folder.parents) if found == Path(os.path.realpath(each))), found)
 
 
 def _bases(labs: list[Path]) -> dict[Path, str]:

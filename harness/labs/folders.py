@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.io.files import sha256_file
 
+LAB = "lab.yaml"
 SUBMISSIONS, PRIVATE, STAGING = "submissions", "private", ".staging"
 SUMS, SCORES, ENTRY = "SHA256SUMS", "scores.json", "entry.json"  # files of a submission
 PLACE = "place"  # file of a staging folder: where the submission belongs
+
+
+def lab_around(folder: Path) -> Path | None:
+    """Returns the lab that a folder is, or in which it is or would be, wherever links lead; None outside of labs."""
+    real = Path(os.path.realpath(folder))
+    found = next((each for each in (real, *real.parents) if (each / LAB).is_file()), None)
+    # As it was named, if it was.
+    return next((each for each in (folder, *folder.parents) if found == Path(os.path.realpath(each))), found)
+
+
+def is_kept(folder: Path) -> bool:
+    """Returns whether a folder is or would be among those in which a lab keeps submissions and private files."""
+    if (lab := lab_around(folder)) is None:
+        return False
+    below = Path(os.path.realpath(folder)).relative_to(os.path.realpath(lab)).parts
+    return below[:1] in {(SUBMISSIONS,), (PRIVATE,), (STAGING,)}
 
 
 def folder_of(team: str, label: str, version: int) -> str:

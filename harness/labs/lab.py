@@ -20,7 +20,7 @@ from harness.io import config, staged
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.draw import drawn, largest, least_width, new_key, seed_from
-from harness.labs.folders import PRIVATE, SUBMISSIONS
+from harness.labs.folders import LAB, PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
 from harness.labs.settings import Feedback, LabFile, lab_text
@@ -29,7 +29,7 @@ from harness.scoring.measures import decimals, parse_measure, parse_measures, wi
 from harness.scoring.protocol import Protocol, load_protocol, telling
 from harness.scoring.rounding import decimals_of
 
-FILE = "lab.yaml"
+FILE = LAB
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed
 SEED = ".seed"  # file in the private folder with the key of the noise and of the held-out topics; see `draw`
 LEAST_RESULTS = 10  # default of `least_results` with private judgments

@@ -89,6 +89,28 @@ def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str, taken
     assert place.files() == before
 
 
+@pytest.mark.parametrize("command", [("leaderboard", "lab"), ("score", str(RUNS / "overlap.run"), "-c", "mini-task1")])
+def test_reports_are_not_written_among_submissions(tmp_path: Path, command: tuple[str, ...]) -> None:
+    place = Place(tmp_path)
+    place.good("lab", "new", "lab", "-c", "mini-task1", "--baseline", str(RUNS / "shuffle.run"))
+    here = place.here.resolve()
+    (here / "within").symlink_to(here / "lab" / "submissions")
+    before = place.files()
+    where = "the report would be written among the submissions or private files of the lab"
+    for output, lab in (
+        ("lab/submissions", "lab"),
+        ("lab/submissions/baseline", "lab"),
+        ("lab/private/new/deep", "lab"),
+        ("within/new", f"{here}/lab"),
+    ):
+        done = place.run(*command, "-o", output)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"harness: --output {output}: {where} {lab}; choose another folder\n"
+    assert place.files() == before
+    place.good(*command, "-o", "lab/leaderboard")
+    place.good("lab", "check", "lab")
+
+
 def test_the_help_says_which_names_are_allowed(tmp_path: Path) -> None:
     allowed = NAME_RULE.split(" ")[3]
     assert " ".join(Place(tmp_path).good("submit", "--help").split()).count(f"Letters, digits and {allowed} only.") == 2
