@@ -178,18 +178,21 @@ def reading(board: Leaderboard) -> tuple[str, ...]:
     sentences += [undefined_sentence(board.undefined)] if board.undefined else []
     sentences += [f"{clustered_sentence(board.clusters)}"] if board.clusters else []
     drawn = f"topics, those of one {board.clusters} together" if board.clusters else "topics"
+    units = f"groups of topics ({board.clusters})" if board.clusters else "topics"
     ranks = (
         f"The interval of a rank is a {percent} interval from {board.resamples:,} bootstrap resamples of the {drawn} "
-        f"(seed {board.seed}); each resample ranks all runs, and the percentiles are expanded for the number of topics."
+        f"(seed {board.seed}); each resample ranks all runs, and the percentiles are expanded for the number of "
+        f"{units}."
     )
     intervals = [
         *([ranks] if board.ranked else []),
         f"Means have {percent} t intervals over topics. Since runs share the topics, overlapping intervals "
         "do not imply that two runs do not differ.",
     ]
-    units = board.topics if board.detectable is None else board.detectable.n_low or board.topics
-    if units < FEW:
-        intervals.append(f"Intervals from fewer than {FEW} topics (here {units}) may cover less than {percent}.")
+    n = board.detectable.n_low if board.detectable is not None else None if board.clusters else board.topics
+    if n is None or n < FEW:  # without tests, the number of groups is unknown
+        here = "" if n is None else f", here {n}," if board.clusters else f" (here {n})"
+        intervals.append(f"Intervals from fewer than {FEW} {units}{here} may cover less than {percent}.")
     sentences += [] if board.private else intervals
     if board.detectable is not None:
         sentences.append(_detectable(board, board.detectable))

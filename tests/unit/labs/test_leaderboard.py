@@ -344,6 +344,18 @@ def test_clusters_are_drawn_and_tested_whole() -> None:
     assert [each.group for each in leaderboard(copied).ranked] != [each.group for each in plain.ranked]
 
 
+@pytest.mark.parametrize(("runs", "here"), [(2, ", here 4,"), (1, "")])
+def test_few_clusters_are_told_whatever_the_number_of_topics(runs: int, here: str) -> None:
+    """Twelve topics are enough for intervals; their four clusters are not, even where no test counts them."""
+    clusters = {topic: str(at % 4) for at, topic in enumerate(TOPICS)}
+    entries = random_entries(runs, 12)
+    limit = "may cover less than 95%."
+    assert not [line for line in reading(leaderboard(entries)) if line.endswith(limit)]
+    said = reading(leaderboard(entries, Settings(clusters=clusters, cluster="source")))
+    assert f"Intervals from fewer than 10 groups of topics (source){here} {limit}" in said
+    assert [line for line in said if line.endswith("are expanded for the number of groups of topics (source).")]
+
+
 def whole_board(private: bool = False) -> Leaderboard:
     chance = np.random.default_rng(13)
     entries = [
