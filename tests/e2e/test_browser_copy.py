@@ -66,7 +66,7 @@ def test_tables_and_the_command_are_copied(tmp_path: Path, visit: Open, clipboar
     assert pasted(page) == (
         "| run | nDCG′ / mean | nDCG′ / n | a&#124;b |\n"
         "| :--- | ---: | ---: | :--- |\n"
-        "| one\\_1 † | **0.25** \\* | 7 | =1+1 |\n"
+        "| one\\_1 † | **0.25** ▲ | 7 | =1+1 |\n"
         "| two | -0.10 (a) | 7 | &lt;b&gt; &amp; \\*x\\* |\n"
         "| three | n/a | 0 | -0.5 |\n"
     )

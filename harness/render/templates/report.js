@@ -108,7 +108,7 @@
   const escaped = (text) => text.replace(/[\\`*_[\]{}#~$^]/g, "\\$&").replace(/[&<>|]/g, (char) => ENTITIES[char]);
 
   function marked(cell) {
-    const text = escaped(plain(cell));
+    const text = escaped(plain(cell).replace(/^\u2212(?=[\d.])/, "-")); // as the page's Markdown has it
     const marks = [...cell.querySelectorAll(".m")].map((mark) => mark.textContent);
     const letter = cell.querySelector(".fn");
     return [cell.querySelector("strong") && text ? `**${text}**` : text, escaped(marks.join("")), letter ? `(${letter.textContent})` : ""]

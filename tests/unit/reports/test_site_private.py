@@ -67,8 +67,8 @@ def exact(lab: Lab, *, topics: frozenset[str] = frozenset(TOPICS)) -> Iterator[s
         scores = scores_of(lab, submission)
         for part in (scores, scores.select(topics)):
             for value in (*part.values.ravel().tolist(), *map(part.mean, part.measures)):
-                if not math.isnan(value) and abs(value * 100 - round(value * 100)) > 1e-9:
-                    yield from (f"{value:.{digits}f}" for digits in (3, 4, 5, 6))
+                shown = [] if math.isnan(value) else [f"{value:.{digits}f}" for digits in (3, 4, 5, 6)]
+                yield from (each for each in shown if abs(float(each) * 100 - round(float(each) * 100)) > 1e-9)
 
 
 def telling(lab: Lab, site: Path) -> set[str]:
