@@ -140,11 +140,11 @@ class Defence:
 DEFENCES = (
     Defence("none: two decimals", step=0.01, noisy=False),
     Defence("step of 2 / topics", noisy=False),
-    Defence("noise (default)"),
+    Defence("noise"),
     Defence("noise, ladder", ladder=True),
     Defence("noise, held-out half", held_out=True),
     Defence("noise, ladder, held-out half", ladder=True, held_out=True),
-    Defence("no feedback", feedback=False),
+    Defence("no feedback (default)", feedback=False),
 )
 
 

@@ -86,7 +86,7 @@ def new(
         bool,
         typer.Option(
             "--private",
-            help="Keep judgments private: show only noisy means and ranks before the end; editions may require it.",
+            help="Keep judgments private: before the end show no scores, or noisy means; editions may require it.",
         ),
     ] = False,
     ladder: Annotated[
@@ -96,7 +96,7 @@ def new(
     feedback: Annotated[
         str | None,
         typer.Option(
-            help="With private judgments: noisy (means with noise; default) or none (no score before the end)."
+            help="With private judgments: none (no score before the end; default) or noisy (means with noise)."
         ),
     ] = None,
     held_out: Annotated[
@@ -116,8 +116,11 @@ def new(
     from harness.scoring.spellings import split_measures
 
     _own_readers(collection, corpus)
+    described = load_collection(collection)
+    if feedback is None and (private or described.edition(edition).private):
+        feedback = "noisy" if ladder else "none"  # several documents asked for at once would tell their number
     settings = {
-        "title": title or load_collection(collection).title,
+        "title": title or described.title,
         "collection": collection,
         "edition": edition,
         "corpus": corpus,

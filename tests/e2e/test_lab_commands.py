@@ -119,7 +119,7 @@ def test_the_help_says_which_names_are_allowed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_several_at_once_and_one_that_is_stopped(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    place.good("lab", "new", "lab", "-c", "mini-task1", "--cap", "9", "--private")
+    place.good("lab", "new", "lab", "-c", "mini-task1", "--cap", "9", "--private", "--feedback", "noisy")
     enrol_in(place.here / "lab", "T0", "T1", "T2")
     started = [
         place.start("submit", str(RUNS / f"{name}.run"), "--lab", "lab", "--token", token_of(f"T{at}"))

@@ -171,7 +171,20 @@ def test_labs_with_other_protocols_have_tables_of_their_own(place: Place) -> Non
 
 @pytest.mark.slow
 def test_a_lab_with_private_judgments(place: Place) -> None:
-    place.good("lab", "new", "lab", "-c", "mini-task1", "--private", "--cap", "5", "--measures", "nDCG,AP")
+    place.good(
+        "lab",
+        "new",
+        "lab",
+        "-c",
+        "mini-task1",
+        "--private",
+        "--feedback",
+        "noisy",
+        "--cap",
+        "5",
+        "--measures",
+        "nDCG,AP",
+    )
     enrol_in(place.here / "lab", "anna", "ben")
     submit(place, "lab", "anna", "overlap", "--organiser")
     submit(place, "lab", "ben", "shuffle", "--organiser")

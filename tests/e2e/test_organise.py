@@ -194,7 +194,7 @@ def test_a_reproduction(place: Place) -> None:
 
 @pytest.mark.slow
 def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
-    place.good("lab", "new", "lab", *MINI, "--private", "--cap", "9")
+    place.good("lab", "new", "lab", *MINI, "--private", "--feedback", "noisy", "--cap", "9")
     enrol_in(place.here / "lab", "x", "y", "z")
     for team, name, *more in (
         ("x", "overlap"),
