@@ -161,7 +161,7 @@ _KEY_COMMENTS = {
     "most_bytes": "maximum size of a run's file, uncompressed",
     "decimals": "decimals of means; default: 4, or by the noise with private judgments",
     "private": "until the end, participants see only noisy means of the first measure, and ranks by them",
-    "feedback": "with private judgments: noisy (means with noise; so without this key) or none (no score before the end)",
+    "feedback": "with private judgments: noisy (means with noise; without this key) or none (no score before the end)",
     "noise": "with private judgments, the width of the noise of means; default and minimum: at least 10 / topics",
     "ladder": "with private judgments: show a mean only if it exceeds the team's best by more than the noise's width",
     "held_out": "with private judgments: hold out half of the topics for the final ranking; set by 'harness lab new'",

@@ -143,7 +143,7 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
     configuration = place.here / "conf/collection/club.yaml"
     configuration.write_text(configuration.read_text().replace("  official:\n", "  official:\n    private: true\n"))
     place.good("run", "collection=club", "corpus=club", "system=bm25", "runs=organisers", "formats=[json]")
-    place.good("lab", "new", "lab", "-c", "club", "--cap", "3", "--least-results", "1")
+    place.good("lab", "new", "lab", "-c", "club", "--feedback", "noisy", "--cap", "3", "--least-results", "1")
     added = place.good("lab", "team", "add", "lab", "A")
     token = added.partition("HARNESS_TOKEN=")[2].strip()
     assert added == f"team A: may submit with HARNESS_TOKEN={token}\n"
@@ -190,3 +190,17 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
         .splitlines()[-1]
         .endswith("Budget spent: 1 of 3 submissions.")
     )
+
+
+@pytest.mark.slow
+def test_a_private_lab_shows_no_scores_unless_it_is_told_to(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.good("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25", "formats=[json]")
+    for name, more, shown in (("quiet", (), False), ("noisy", ("--feedback", "noisy"), True)):
+        place.good("lab", "new", name, "-c", "mini-task1", "--private", "--cap", "3", *more)
+        place.good("lab", "team", "add", name, "A")
+        said = place.good("submit", "runs/mini-task1/bm25.run", "-l", name, "-t", "A", "--organiser")
+        assert ("no score is shown before the end" in said, "Budget spent: 1 of 3 submissions." in said) == (
+            not shown,
+            shown,
+        )

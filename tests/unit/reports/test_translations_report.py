@@ -90,7 +90,8 @@ def test_duplicated_moved_and_altered_formulas_are_counted(tmp_path: Path) -> No
     }
     topics = (Topic("M.1", "Uno", "Con $a$ y $b$", language="spa"), Topic("M.4", "Dos", "Un $a$", language="spa"))
     (row,) = rows(table(sections(spoken.results(tmp_path, topics, made))["Formula preservation"]))
-    # M.1: both kept, in the other order; `qz1` beside `QZ1` is left as text. M.4: its only placeholder became QZ2, and is repaired.
+    # M.1: both kept, in the other order; `qz1` beside `QZ1` is left as text.
+    # M.4: its only placeholder became QZ2, and is repaired.
     named = ("topics", "formulas", "kept", "lost", "duplicated", "moved", "altered", "appended")
     assert [row[name].value for name in named] == [2, 3, 3, 0, 0, 1, 2, 0]
     assert not any(name.startswith("those evaluated") for name in row)  # they are all
