@@ -219,7 +219,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place.write("conf/collection/other.yaml", text.replace("ours", "other").replace("corpus: other", "corpus: ours"))
     for name in ("topics.jsonl", "qrels"):
         other = (place.here / f"conf/collection/ours.{name}").read_text().replace("T.", "U.").replace("d01 3", "d01 1")
-        place.write(f"conf/collection/other.{name}", other)
+        if name == "qrels":  # other texts and other relevant documents: other topics
+            other += "".join(f"U.{number} 0 other{number} 3\n" for number in range(1, 7))
+        place.write(f"conf/collection/other.{name}", other.replace('"title": "', '"title": "Another: '))
     for command in BASES:
         done = place.run(*command, environment=LIBRARIES)
         assert (done.code, "running" in done.err) == (0, True), done.err
