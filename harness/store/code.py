@@ -88,7 +88,9 @@ def digest(systems: Iterable[str], others: Iterable[str] = (), *, modules_only: 
         return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
     lines += [f"{name} {version}" for name, version in sorted(found.libraries.items())]
     lines += [f"{name} {checksum}" for name, checksum in sorted(found.contents.items())]
-    lines += [f"{name}={os.environ[name]}" for name in sorted(found.variables) if name in os.environ]
+    # Launchers set the numbers of threads, which do not decide what a run holds.
+    named = (name for name in sorted(found.variables) if not name.endswith("_THREADS"))
+    lines += [f"{name}={os.environ[name]}" for name in named if name in os.environ]
     return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
 
 
