@@ -153,13 +153,10 @@ def years_table(runs: Sequence[Run], parts: Mapping[str, Part]) -> Iterator[str]
     yield "| " + " | ".join([RANDOM, *floor]) + " |"
 
 
-def tested_table(runs: Sequence[Run], scorer: Scorer) -> Iterator[str]:
-    """The means over the topics of all years, and the differences from Approach0."""
-    scores: list[Scores] = [scorer(run) for run in runs]
-    found = compared(scores)
+def beside(scores: Sequence[Scores], found: Comparison, against: str, label: Sequence[str]) -> Iterator[str]:
+    """Means of runs by `MEASURES`, and their differences from one of them with corrected p-values, line by line."""
     rows: dict[tuple[str, str], Row] = {(row.a, row.measure): row for row in found.rows}
-    label = [scorer.protocol.label(measure) for measure in MEASURES]
-    heads = ["system", *label, *(f"{name} − {AGAINST}" for name in label)]
+    heads = ["system", *label, *(f"{name} − {against}" for name in label)]
     yield "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads)
     for score in scores:
         cells = [score.run, *(f"{score.mean(measure):.3f}" for measure in MEASURES)]
@@ -167,6 +164,14 @@ def tested_table(runs: Sequence[Run], scorer: Scorer) -> Iterator[str]:
             row = rows.get((score.run, measure))
             cells.append("" if row is None else f"{row.difference:+.3f} (p = {row.p_bonferroni:.4f})")
         yield "| " + " | ".join(cells) + " |"
+
+
+def tested_table(runs: Sequence[Run], scorer: Scorer) -> Iterator[str]:
+    """The means over the topics of all years, and the differences from Approach0."""
+    scores: list[Scores] = [scorer(run) for run in runs]
+    found = compared(scores)
+    label = [scorer.protocol.label(measure) for measure in MEASURES]
+    yield from beside(scores, found, AGAINST, label)
     floor = [f"{mean:.3f}" for mean in chance(scorer.qrels, scorer)]
     yield "| " + " | ".join([RANDOM, *floor, *[""] * len(MEASURES)]) + " |"
     n = ", ".join(f"{scores[0].n(measure)} for {name}" for measure, name in zip(MEASURES, label, strict=True))

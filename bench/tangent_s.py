@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.formula_pages import ALL, YEARS, parts_of
+from bench.formula_pages import ALL, MEASURES, YEARS, beside, parts_of
 from bench.formula_search import COLLECTION, best, halves, joined, on, runs_of
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -36,7 +36,6 @@ from harness.systems.structural.alignments import VALUES, similarities
 from harness.systems.structural.tangent_s import TangentS, learn
 
 JUDGED, PAGES = "arqmath1-formulas", "mse-formulas"
-MEASURES = ("nDCG", "AP", "P@10")
 AGAINST = "tangent"
 LEARNED, PUBLISHED = "tangent-s, learned", "tangent-s, NTCIR-12"
 
@@ -141,16 +140,8 @@ def table(runs: Sequence[Run], scorer: Scorer) -> Iterator[str]:
     scores = [scorer(run) for run in runs]
     pairs = [(score.run, AGAINST) for score in scores if score.run != AGAINST]
     comparison = compare(scores, pairs=pairs, measures=MEASURES)
-    rows = {(row.a, row.measure): row for row in comparison.rows}
     label = [scorer.protocol.label(measure) for measure in MEASURES]
-    heads = ["system", *label, *(f"{name} − {AGAINST}" for name in label)]
-    yield "| " + " | ".join(heads) + " |\n|" + "---|" * len(heads)
-    for score in scores:
-        cells = [score.run, *(f"{score.mean(measure):.3f}" for measure in MEASURES)]
-        for measure in MEASURES:
-            row = rows.get((score.run, measure))
-            cells.append("" if row is None else f"{row.difference:+.3f} (p = {row.p_bonferroni:.4f})")
-        yield "| " + " | ".join(cells) + " |"
+    yield from beside(scores, comparison, AGAINST, label)
     n = ", ".join(f"{scores[0].n(measure)} for {name}" for measure, name in zip(MEASURES, label, strict=True))
     yield f"\nn, topics: {n}. Two-sided paired t-tests, p after Bonferroni over {comparison.family} tests."
 

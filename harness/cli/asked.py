@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,24 +73,23 @@ def evaluate(asked: Asked) -> Evaluation:
     if asked.keys not in (None, "none"):
         mapping = read_key_pairs(Path(str(asked.keys)))
     find_readers(collection, asked.corpus)
-    as_asked = partial(
-        task,
+    found = task(
         collection,
+        asked.corpus,
         edition=asked.edition,
         protocol=asked.protocol,
         measures=wanted,
         keys=mapping,
         ids_are_keys=asked.keys == "none",
     )
-    found = as_asked(asked.corpus)
     made = [made_on(beside(path)) for path in paths] if asked.corpus is None else []
     for name in dict.fromkeys(made):
-        if name in config.names("corpus") and (lost := _lost(name, as_asked)):
+        if name in config.names("corpus") and (lost := _lost(name, found, counts=not asked.redact)):
             many = made.count(name)
             were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
             asked.note(f"{were} made on corpus {name}{lost}; --corpus {name} restricts the judgments to its documents")
     evaluation = evaluate_files(found, paths, names=names, format=asked.format, lines=asked.lines)
-    if (said := evaluation.coverage_sentence()) and not asked.json:
+    if (said := evaluation.coverage_sentence()) and not (asked.json or asked.redact):
         out(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.
     for caution in evaluation.run_warnings if asked.redact else cautions(evaluation):
@@ -103,18 +101,25 @@ def evaluate(asked: Asked) -> Evaluation:
     return evaluation
 
 
-def _lost(name: str, as_asked: Callable[[str], Task]) -> str:
-    """Returns in words how many topics a corpus leaves without a relevant document; empty if it has all judged ones."""
+def _lost(name: str, found: Task, *, counts: bool) -> str:
+    """Returns in words how many topics a corpus leaves without a relevant document; empty if it has all judged ones.
+
+    Parameters
+    ----------
+    counts : whether the number may be told, which private judgments forbid.
+    """
     from harness.collections.corpora import load_corpus
+    from harness.experiments.task import covered
 
     corpus = load_corpus(name)
     if corpus.state() != "here":
         return ", which is not here"
-    whole = as_asked(name)
-    coverage, protocol = whole.coverage, whole.scorer.protocol
-    if coverage is None or coverage.complete:
+    coverage = covered(found, corpus)
+    if coverage.complete:
         return ""
-    lost = coverage.topics - coverage.relevant_from(protocol.relevant_from)
+    if not counts:
+        return ", which lacks judged documents"
+    lost = coverage.topics - coverage.relevant_from(found.scorer.protocol.relevant_from)
     return f", where {lost:,} of {counted(coverage.topics, 'judged topic')} have no relevant document"
 
 

@@ -96,7 +96,7 @@ def new(
     feedback: Annotated[
         str | None,
         typer.Option(
-            help="With private judgments: none (no score before the end; default) or noisy (means with noise)."
+            help="With private judgments: none (no score before the end) or noisy (means with noise); default: none."
         ),
     ] = None,
     held_out: Annotated[
@@ -116,11 +116,8 @@ def new(
     from harness.scoring.spellings import split_measures
 
     _own_readers(collection, corpus)
-    described = load_collection(collection)
-    if feedback is None and (private or described.edition(edition).private):
-        feedback = "noisy" if ladder else "none"  # several documents asked for at once would tell their number
     settings = {
-        "title": title or described.title,
+        "title": title or load_collection(collection).title,
         "collection": collection,
         "edition": edition,
         "corpus": corpus,

@@ -147,6 +147,13 @@ def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, froze
     return {topic: frozenset(docs) for topic, docs in out.items()}
 
 
+def covered(found: Task, corpus: Corpus) -> Coverage:
+    """Returns how much of a task's judgments another corpus has, which may be nothing."""
+    by_key = found.scorer.protocol.deduplicate and not corpus.ids_are_keys
+    keys = (corpus.keys() or found.collection.keys()) if by_key else None
+    return _cut(found.scorer.qrels, corpus, keys)[1]
+
+
 def present(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tuple[Qrels, Coverage]:
     """Limits judgments to the documents of a corpus; returns them and the coverage; `keys` as in `Collection.keys`.
 
@@ -155,14 +162,18 @@ def present(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tup
     HarnessError
         The corpus contains no judged document.
     """
-    ids = corpus_ids(corpus)
-    cut, coverage = restrict(qrels, ids if keys is None else (keys[name] for name in ids if name in keys))
+    cut, coverage = _cut(qrels, corpus, keys)
     if not coverage.present:
         raise HarnessError(
             f"corpus {corpus.name}: contains none of the {coverage.pairs:,} judged documents (such as "
             f"{qrels.doc[0].decode()!r}); choose the corpus of the judgments"
         )
     return cut, coverage
+
+
+def _cut(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tuple[Qrels, Coverage]:
+    ids = corpus_ids(corpus)
+    return restrict(qrels, ids if keys is None else (keys[name] for name in ids if name in keys))
 
 
 def corpus_ids(corpus: Corpus) -> Sequence[str]:

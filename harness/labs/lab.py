@@ -177,7 +177,7 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         faults += [
             f"{where}: key {key!r} needs private judgments; set private: true (--private), or remove it"
             for key in ("feedback", "noise", "step", "ladder", "held_out")
-            if getattr(found, key) not in (None, False, "noisy")
+            if getattr(found, key) not in (None, False)
         ]
     if private:
         faults += [f"{where}: {fault}" for fault in _faults_of_privacy(found, protocol)]
@@ -208,7 +208,8 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         found.most_bytes or MOST_BYTES,
         _decimals_shown(found, private),
         private,
-        found.feedback,
+        # A mean over many documents tells how many of them are relevant, whatever its noise.
+        found.feedback or ("noisy" if found.ladder else "none"),
         found.noise or 0.0,
         found.step or 0.0,
         found.ladder,

@@ -125,7 +125,7 @@ class LabFile:
     most_bytes: _Count | None = None
     decimals: Annotated[int, _decimals] | None = None
     private: bool = False
-    feedback: Feedback = "noisy"
+    feedback: Feedback | None = None
     noise: Annotated[float, _width] | None = None
     step: Annotated[float, _step] | None = None
     ladder: bool = False
@@ -160,8 +160,8 @@ _KEY_COMMENTS = {
     "least_results": "minimum results per answered topic; default: 1, or 10 with private judgments",
     "most_bytes": "maximum size of a run's file, uncompressed",
     "decimals": "decimals of means; default: 4, or by the noise with private judgments",
-    "private": "until the end, participants see only noisy means of the first measure, and ranks by them",
-    "feedback": "with private judgments: noisy (means with noise; without this key) or none (no score before the end)",
+    "private": "until the end, participants see what 'feedback' says",
+    "feedback": "with private judgments: none (no score before the end; default) or noisy (means with noise)",
     "noise": "with private judgments, the width of the noise of means; default and minimum: at least 10 / topics",
     "ladder": "with private judgments: show a mean only if it exceeds the team's best by more than the noise's width",
     "held_out": "with private judgments: hold out half of the topics for the final ranking; set by 'harness lab new'",

@@ -39,8 +39,8 @@ ATTACKERS = tuple(f"invented-{n}" for n in range(16))
 @pytest.fixture
 def mini(tmp_path: Path) -> Lab:
     """A private lab on `mini-task1`, whose means are over 42 topics."""
-    settings = {"title": "x", "collection": "mini-task1", "private": True, "cap": 1, "measures": ["RR", "nDCG", "P@10"]}
-    return new_lab(tmp_path / "lab", settings)
+    settings = {"title": "x", "collection": "mini-task1", "private": True, "feedback": "noisy", "cap": 1}
+    return new_lab(tmp_path / "lab", settings | {"measures": ["RR", "nDCG", "P@10"]})
 
 
 def asked(judged: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
@@ -127,7 +127,8 @@ def test_one_judgment_moves_a_mean_by_a_tenth_of_the_width() -> None:
 @pytest.mark.parametrize("held_out", [False, True])
 def test_a_judgment_that_topics_share_moves_all_their_scores(tmp_path: Path, held_out: bool) -> None:
     """Four forms of each theorem have the same judgments: one moves the mean of 40 topics by 4 / 40."""
-    settings = {"title": "x", "collection": "mini-theorems", "private": True, "cap": 9, "held_out": held_out}
+    settings = {"title": "x", "collection": "mini-theorems", "private": True, "feedback": "noisy", "cap": 9}
+    settings |= {"held_out": held_out}
     lab = enrol(new_lab(tmp_path / "lab", settings), "A")
     assert lab.noise == (2.0 if held_out else 1.0)
     path, topics = tmp_path / "r", lab.task().scorer.qrels.topics

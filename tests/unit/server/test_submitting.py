@@ -42,7 +42,7 @@ def files(lab: Lab) -> dict[str, bytes]:
 @pytest.mark.parametrize("private", [False, True])
 def test_the_same_bytes_as_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private: bool) -> None:
     monkeypatch.setattr("harness.labs.lab.new_key", lambda: "5" * 64)
-    settings = {"cap": 9, "private": private or None}
+    settings = {"cap": 9, **({"private": True, "feedback": "noisy"} if private else {})}
     here, there = lab_in(tmp_path / "here", **settings), lab_in(tmp_path / "there", **settings)
     site = served(there)
     token = site.team("SRC")

@@ -59,9 +59,9 @@ class Still(datetime):
         return cls(2026, 7, 1, 12, tzinfo=UTC).astimezone(tz)
 
 
-def swamping(*of: str) -> float:
-    """Noise so large that nothing is left of a mean."""
-    return 1e17 * (1 + int(hashlib.sha256("".join(of).encode()).hexdigest()[:4], 16))
+def swamping(key: str, _: str, *of: str) -> float:
+    """Noise so large that nothing is left of a mean; the same for all judgments."""
+    return 1e17 * (1 + int(hashlib.sha256("".join((key, *of)).encode()).hexdigest()[:4], 16))
 
 
 @pytest.fixture(params=[{}, *(pytest.param(each, marks=pytest.mark.slow) for each in (
