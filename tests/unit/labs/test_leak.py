@@ -173,7 +173,7 @@ def test_noise_that_is_too_narrow(conf: Conf, tmp_path: Path) -> None:
 def test_a_lab_without_feedback(mini: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No number and no rank is shown before the end, by which means and ranks are exact."""
     path = mini.folder / "lab.yaml"
-    path.write_text(path.read_text().replace("# feedback:", "feedback: none").replace("cap: 1", "cap: 9"))
+    path.write_text(path.read_text().replace("feedback: noisy", "feedback: none").replace("cap: 1", "cap: 9"))
     lab = enrol(read_lab(mini.folder), "A", "B")
     for team, name in (("A", "shuffle"), ("B", "overlap")):
         got = submit(lab, Offer(data_root() / f"runs/mini/mini-task1/{name}.run", team))
