@@ -147,12 +147,11 @@ def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Tabl
     shown = [each for each in found if f"{each[2]:.4f}" != f"{each[3]:.4f}"]
     if not found:
         return ["The order of tied results changes no mean."], []
-    hidden = len(found) - len(shown)
-    more = f" {counted(hidden, 'more mean')} by less than 0.0001" if shown else f" {counted(hidden, 'mean')}"
-    more += " by less than 0.0001" if not shown else ""
     if not shown:
-        return [f"The order of tied results changes{more}."], []
-    said = f"The order of tied results changes {counted(len(shown), 'mean')}" + (f", and{more}." if hidden else ".")
+        return [f"The order of tied results changes {counted(len(found), 'mean')} by less than 0.0001."], []
+    hidden = len(found) - len(shown)
+    more = f", and {counted(hidden, 'more mean')} by less than 0.0001" if hidden else ""
+    said = f"The order of tied results changes {counted(len(shown), 'mean')}{more}."
     columns = (Column("run"), Column("measure"), Column("lowest", kind="number"), Column("highest", kind="number"))
     rows = tuple(
         (Cell(run), Cell(protocol.label(measure)), number_cell(low, 4), number_cell(high, 4))

@@ -36,7 +36,8 @@ def test_means_are_those_of_a_lab(
 ) -> None:
     noises = [0.4, -0.4, 0.3, 0.45]
     settings = {"title": "x", "collection": "mini-task1", "private": True, "cap": 9, "measures": leak.MEASURES}
-    lab = enrol(new_lab(tmp_path / "lab", {**settings, "ladder": ladder or None, "least_results": 1}), "A")
+    feedback = {"ladder": True} if ladder else {"feedback": "noisy"}
+    lab = enrol(new_lab(tmp_path / "lab", {**settings, **feedback, "least_results": 1}), "A")
     seen = leak.Lab(world, leak.Defence("", ladder=ladder), 0)
     assert seen.width == lab.noise == 0.24
     bench, draw = lab.task(), np.random.default_rng(1)
