@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.io.files import sha256_file
-from harness.rehearsal.run import log_name
+from harness.papers.steps import file_name
 
 ROWS = {
     "crossmath": "*: NLLB + Bi-encoder, Spanish",
@@ -42,17 +42,10 @@ def started(paper: str, row: str, scale: str, folder: Path) -> subprocess.Popen[
         )
 
 
-def done(folder: Path) -> dict[str, dict[str, Any]]:
-    """Returns step -> its last result."""
-    path = folder / "done.jsonl"
-    found: dict[str, dict[str, Any]] = {}
-    for line in path.read_text().splitlines() if path.is_file() else ():
-        try:
-            result = json.loads(line)
-        except ValueError:  # a line that was cut by the kill
-            continue
-        found[result["step"]] = result
-    return found
+def done(folder: Path, paper: str) -> list[dict[str, Any]]:
+    """Returns the results of a rehearsal's steps."""
+    found = (folder / paper / "work/runs/making" / paper / "steps").glob("*.json")
+    return [json.loads(path.read_text()) for path in found]
 
 
 def killed(paper: str, row: str, scale: str, folder: Path, seconds: dict[str, float]) -> int:
@@ -61,7 +54,9 @@ def killed(paper: str, row: str, scale: str, folder: Path, seconds: dict[str, fl
     process = started(paper, row, scale, folder)
     while process.poll() is None:
         time.sleep(0.02)
-        for path in set((folder / paper / "logs").glob("*.txt")) - hit:  # a step that has just begun
+        for path in (
+            set((folder / paper / "work/runs/making" / paper / "logs").glob("*.txt")) - hit
+        ):  # a step that has just begun
             hit.add(path)
             time.sleep(seconds[path.stem] / 2)
             os.killpg(process.pid, signal.SIGKILL)
@@ -100,8 +95,8 @@ def main() -> None:
         if started(paper, row, given.scale, whole).wait():
             raise SystemExit(f"{paper}: failed, see {whole}-{paper}.log")
         elapsed = time.monotonic() - begin
-        steps = done(whole / paper).values()
-        kills = killed(paper, row, given.scale, cut, {log_name(step["step"]): step["seconds"] for step in steps})
+        steps = done(whole, paper)
+        kills = killed(paper, row, given.scale, cut, {file_name(step["step"]): step["seconds"] for step in steps})
         first, second = (runs(folder / paper / "work" / "runs") for folder in (whole, cut))
         differ |= first != second
         fields = [

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
+_FLAGS = {"--dry-run": "dry=true", "--json": "json=true"}
 _MULTIRUN = {"-m", "--multirun"}
 _MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chdir")
 _REFUSED = ("config_path", "config_name", "config_dir", "experimental_rerun")
@@ -47,7 +48,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
         A configuration, an override or what it names is wrong.
     """
     # Hydra's parser takes overrides in one piece: `run system=a,b -m corpus=c` would be none.
-    arguments = ["dry=true" if command == "run" and word == "--dry-run" else word for word in arguments]
+    arguments = [_FLAGS.get(word, word) for word in arguments]
     arguments = sorted(arguments, key=lambda argument: argument not in _MULTIRUN)
     check_alone(command)
     checked = checked_overrides(command, arguments)
@@ -82,8 +83,8 @@ def main(command: str, arguments: Sequence[str]) -> None:
     launcher = next((a.partition("=")[2] for a in arguments[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
     engines.check(launcher, _others("launcher"))
     _check_sweep(command, arguments, named, sweep)
-    if launcher != engines.BASIC and command != "run":
-        raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run")
+    if launcher != engines.BASIC and command != "run" and "make=true" not in arguments:
+        raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run, and for make=true")
     if multirun or whole or launcher != engines.BASIC:
         engines.register()
     trackers.check(arguments)

@@ -6,7 +6,7 @@ import importlib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -40,8 +40,9 @@ from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task
 from harness.experiments.trackers import Finished, Record, record
 from harness.io.console import out, say, track
+from harness.papers.experiment_runs import CellRun
 from harness.render.model import Section
-from harness.render.write import first_page
+from harness.render.write import DEFAULT, first_page
 from harness.reports.experiment import experiment_report
 from harness.reports.kept import write_changed
 from harness.sources.network import without_downloads
@@ -117,6 +118,35 @@ def experiment(cfg: DictConfig) -> Finished | None:
     if failed := [outcome for outcome in made if outcome.reason and not outcome.lacking]:
         raise HarnessError(f"experiment {name}: {len(failed)} of {len(made)} cells failed; see 'not run' above")
     return Finished(math.nan, [_record(name, outcome) for outcome in made if outcome.scores is not None])
+
+
+def finished_runs(name: str, scale: str, runs: str, seeds: int | None = None) -> list[CellRun]:
+    """Returns the finished runs of an experiment's cells, verified by all their inputs; makes and fetches nothing.
+
+    Parameters
+    ----------
+    scale : of the experiment; empty for full.
+    seeds : number of seeds, from the first; None for all.
+    """
+    found = load_experiment(name)
+    scale = scale or plan.FULL
+    cells = _all_cells(found, (), scale)
+    values = found.scale_of(scale).seeds or (found.seeds.values if found.seeds else ())
+    chosen = [cell for cell in cells if seeds is None or cell.seed in (None, *map(str, values[:seeds]))]
+    settings = RunSettings(formats=DEFAULT, runs=runs)
+    tasks: dict[str, Task] = {}
+    made = []
+    with without_downloads("only finished runs are looked for"):
+        for each in _composed(chosen, _suffixes(found, cells, scale), settings):
+            if missing_resource(each.settings):
+                continue
+            with suppress(HarnessError):
+                path, _ = finished_run(each, found.measures, tasks)
+                if path is not None:
+                    row = found.row(each.cell.labels)
+                    where = (name_of(each.settings.collection), each.settings.edition or "")
+                    made.append(CellRun(row, str(each.cell.seed or ""), *where, path))
+    return made
 
 
 def _private(task: Task) -> bool:

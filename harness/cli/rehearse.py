@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, say, track
+from harness.io.console import out, say
 from harness.io.rehearsal import VARIABLE
 from harness.io.temporary import lock
 
@@ -56,7 +56,7 @@ def rehearse(
         except OSError as error:
             faults.append(f"rehearse {name}: {error.filename or root}: {error.strerror or error}")
         except HarnessError as error:
-            if not (every and "no row fits" in str(error)):
+            if not (every and "no row with a command fits" in str(error)):
                 faults += error.lines
     if faults:
         raise HarnessError(*faults)
@@ -68,20 +68,21 @@ def _rehearse(
     """Rehearses a paper; prints the outcome, and returns a line for each row that fails."""
     from harness.papers import rehearsed
     from harness.papers.paper import load_paper
+    from harness.papers.steps import Selection, steps
     from harness.rehearsal.report import headline, report
-    from harness.rehearsal.run import passed
+    from harness.rehearsal.run import outcomes, passed
     from harness.rehearsal.run import rehearse as run_steps
-    from harness.rehearsal.steps import steps
     from harness.rehearsal.world import make
     from harness.render.write import first_page
 
     found = load_paper(name)
-    planned, left = steps(found, rows)
+    planned, left = steps(found, Selection(rows), seeds=1)
     if record is not None:
         record.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         made = make(folder, planned, size, seed, real, say)
-        results, outcome = run_steps(made, planned, track)
+        run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
+        results, outcome = outcomes(made, name, planned)
         written = report(found, made, results, outcome, left).write(made.folder / "report")
         out(headline(found, outcome, left))
         out(f"report: {first_page(written)}")
@@ -89,6 +90,10 @@ def _rehearse(
             tried = [(row.table, row.label) for row in outcome]
             rehearsed.write(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
     return [f"{name}, {row}: {result.fault}" for row, result in outcome.items() if not result.passed]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", r"\'") + "'"
 
 
 @contextmanager

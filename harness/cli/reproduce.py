@@ -14,6 +14,7 @@ from harness.io.console import out, out_table, out_wrapped, say, track
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from harness.papers.making import Result
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
 
@@ -30,23 +31,42 @@ def reproduce(cfg: DictConfig) -> None:
         raise HarnessError(f"key 'rerun': the configuration of paper {paper_key!r} has no run to make again")
     if settings.brought is not None and paper_key in ("all", "demo"):
         raise HarnessError("key 'brought': runs are brought for one paper; name it with paper=NAME")
+    _check_make(settings, str(paper_key))
     folder = None if settings.brought is None else Path(settings.brought).expanduser()
     if paper_key == "demo":
         _demonstrate(settings, output)
         return
-    if paper_key != "all":
-        out(f"report: {_paper(str(paper_key), settings, folder)}")
-        return
     faults: list[str] = []
-    for key in paper.paper_names():
+    for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
         with gather(faults):  # a paper whose files are not here does not keep the others from being recomputed
-            _paper(key, settings, folder)
-    out(f"reports: {output}")
+            results: list[Result] = []
+            if settings.make:
+                from harness.cli.make_runs import make_runs
+
+                results, failed = make_runs(paper.load_paper(key), settings)
+                faults += failed
+            if not settings.dry:
+                page = _paper(key, settings, folder, results)
+                out(f"report: {page}" if paper_key != "all" else "")
+    if paper_key == "all" and not settings.dry:
+        out(f"reports: {output}")
     refuse(faults)
 
 
-def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
+def _check_make(settings: ReproduceSettings, paper_key: str) -> None:
+    """Raises HarnessError for a key that has no meaning without another one."""
+    for key in ("dry", "tables", "rows", "collections", "scale", "seeds", "budget"):
+        if getattr(settings, key) not in (None, False) and not settings.make:
+            raise HarnessError(f"reproduce: key {key!r} is for make=true")
+    if settings.json and not settings.dry:
+        raise HarnessError("reproduce: key 'json' is for the plan: make=true --dry-run --json")
+    if settings.make and paper_key == "demo":
+        raise HarnessError("reproduce: key 'make': the embedded example makes its runs by itself; add paper=NAME")
+
+
+def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: Sequence[Result]) -> Path:
     """Recomputes a paper's tables and prints a line on them; returns the first page of the report."""
+    from harness.cli.make_runs import experiment_runs
     from harness.papers.brought import bring
     from harness.papers.paper import load_paper
     from harness.papers.reproduce import reproduce as recompute
@@ -58,7 +78,9 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
 
     output, found = Path(settings.output), load_paper(key)
     # What is kept as a reference must not depend on what is in somebody's folder.
-    brought = bring(found, folder, None if settings.reference else Path(settings.runs), say)
+    runs = None if settings.reference else Path(settings.runs)
+    made = {} if runs is None else experiment_runs(found, settings, "")
+    brought = bring(found, folder, runs, say, made, settings.seeds)
     try:
         reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
     except HarnessError as error:

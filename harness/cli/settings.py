@@ -45,6 +45,29 @@ def _formats(key: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _tables(key: str, value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(name, str | int) for name in value):
+        said = "expected a list of tables, such as [2]; put a number with a point in quotes, such as ['4.10']"
+        raise HarnessError(f"key {key!r} is {value!r}, {said}")
+    return tuple(map(str, value))
+
+
+def _scale(key: str, value: object) -> str | None:
+    if value not in (None, "here"):
+        raise HarnessError(f"key {key!r} is {value!r}, expected here, or nothing for the paper's own resources")
+    return None if value is None else str(value)
+
+
+def _budget(key: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise HarnessError(f"key {key!r} is {value!r}, expected dollars, such as 20")
+    return float(value)
+
+
 def _collections(key: str, value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
@@ -70,6 +93,15 @@ class ReproduceSettings(_Settings):
     brought: Annotated[str | None, _maybe_folder] = None
     reference: bool = False
     rerun: bool = False
+    make: bool = False
+    dry: bool = False
+    json: bool = False
+    tables: Annotated[tuple[str, ...] | None, _tables] = None
+    rows: Words | None = None
+    collections: Annotated[tuple[str, ...] | None, _collections] = None
+    scale: Annotated[str | None, _scale] = None
+    seeds: Annotated[int, partial(whole, low=1)] | None = None
+    budget: Annotated[float | None, _budget] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -196,7 +196,7 @@ class Corpus:
         return self._digest([_checksum(source, path) for source, path in pairs])
 
     def declared(self) -> str:
-        """Returns the digest computed from the declared checksums of fetched files, without reading them."""
+        """Returns the digest computed from the declared checksums of fetched files; reads those without one."""
         return self._digest([_declared(source) for source in self._sources()])
 
     def _digest(self, shas: Sequence[str]) -> str:
@@ -299,10 +299,17 @@ def _checksum(source: Source, path: Path) -> str:
 
 
 def _declared(source: Source) -> str:
-    """Returns the SHA-256 of a source: of fetched sources the declared one, of a file that of its unpacked content."""
+    """Returns the SHA-256 of a source: of fetched sources the declared one, of a file that of its unpacked content.
+
+    A manual download without a declared one counts by its content if it is here.
+    """
     if isinstance(source, Checkout):
         return source.digest()
-    return sha256_known(source, unpacked=True) if isinstance(source, Path) else source.sha256
+    if isinstance(source, Path):
+        return sha256_known(source, unpacked=True)
+    if not source.sha256 and isinstance(source, Resource) and source.cached.is_file():
+        return sha256_known(source.cached)
+    return source.sha256
 
 
 def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from harness.collections.corpora import load_corpus
@@ -15,6 +16,7 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted, gather, refuse
 from harness.experiments.task import training_judgments
 from harness.io.files import read_bytes, sha256
+from harness.papers.experiment_runs import CellRun, runs_of_rows
 from harness.papers.map import (
     MAP,
     Entry,
@@ -28,6 +30,8 @@ from harness.papers.map import (
 )
 from harness.papers.paper import Paper
 from harness.papers.rows import Row
+from harness.papers.steps import Run as PaperRun
+from harness.papers.steps import steps
 from harness.scoring.protocol import load_protocol
 from harness.sources.fetch import fetch
 from harness.store import sidecar
@@ -83,7 +87,14 @@ class Brought:
     rows: Mapping[tuple[str, str, str], PaperRow] = field(default_factory=dict)
 
 
-def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambda _: None) -> Brought:
+def bring(
+    paper: Paper,
+    folder: Path | None,
+    runs: Path | None,
+    say: Say = lambda _: None,
+    experiments: Mapping[str, Sequence[CellRun]] = MappingProxyType({}),
+    seeds: int | None = None,
+) -> Brought:
     """Reads the runs of a folder by its map and complete re-runs below `runs`, and computes fusions of both.
 
     Parameters
@@ -91,6 +102,8 @@ def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambd
     folder : contains `map.yaml` (see `harness.papers.map`), which is written first if file names identify the rows.
     runs : folder of runs made by `harness run`; None to ignore them.
     say : called with progress messages, one line each.
+    experiments : experiment -> its finished runs.
+    seeds : number of seeds whose runs below `runs` count, of systems that are trained; None for the first alone.
 
     Raises
     ------
@@ -112,7 +125,10 @@ def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambd
     for note in notes:
         say(note)
     given = {(entry.row.name, entry.collection) for entry in entries}
-    local = [] if runs is None else [entry for entry in _made_here(paper, runs, say) if _place(entry) not in given]
+    local = [] if runs is None else _made_here(paper, runs, say, seeds)
+    for each in runs_of_rows(paper, experiments):
+        local.append(Entry(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
+    local = [entry for entry in local if _place(entry) not in given]
     if not entries and not local:
         refuse(faults)
         return Brought()
@@ -141,6 +157,8 @@ def bring(paper: Paper, folder: Path | None, runs: Path | None, say: Say = lambd
     fused, absent = _fusions(paper, found)
     known, labels = paper_rows(paper), label_of(paper)
     by_cell = {cell: known[cell[0], label] for cell, label in labels.items() if (cell[0], label) in known}
+    counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
+    by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
     return Brought((*found, *fused), absent, notes, keys, by_cell)
 
 
@@ -183,7 +201,7 @@ def _read(paper: Paper, entry: Entry, known_topics: frozenset[str] | None) -> li
     for name, path in zip(entry.row.runs(), entry.files, strict=False):
         with gather(faults):
             run = read_run(path, name=name, known_topics=known_topics)
-            said = sidecar.said(sidecar.beside(path))
+            said = None if entry.origin == "made here" else sidecar.said(sidecar.beside(path))  # which is proven
             if said is not None and said.sha256 == run.sha256 and (why := _partial(paper, said)):
                 raise HarnessError(f"{entry.where}: {path}: {why}, so its numbers cannot be the paper's")
             found.append(BroughtRun(entry.row, entry.collection, run, entry.origin, str(path)))
@@ -200,51 +218,54 @@ def _partial(paper: Paper, said: sidecar.Said) -> str:
     return ""
 
 
-def _made_here(paper: Paper, runs: Path, say: Say) -> list[Entry]:
+def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None) -> list[Entry]:
     """Finds runs below `runs` made by the rows' commands on the whole collection; reports other runs to `say`."""
-    available, scored = paper.available, paper.scored
-    if available is None or scored is None:
+    scored = paper.scored
+    if scored is None or not runs.is_dir():
         return []
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known = paper_rows(paper)
     found: dict[tuple[str, str], Entry] = {}
-    reported = set()
-    for row in available.rows:
-        # Fusions are computed from their inputs.
-        if row.registered() or row.inputs or row.run != (row.table, row.label):
+    for step in steps(paper, seeds=seeds or 1)[0]:
+        path = runs / step.file
+        # Fusions are computed from their inputs, and the runs of experiments have names of their own.
+        if step.experiment or step.reads() or not path.is_file() or step.runs[0].collection not in keys:
             continue
-        for name in (name for name in row.collections if name in keys):
-            path = runs / name / f"{row.run_name}.run"
-            if not path.is_file():
+        if why := unproven(step.runs[0], path):
+            say(f"{path}: not used as the run of {step.rows[0].label!r}: {why}")
+            continue
+        places = [(table, row.label) for row in step.rows for table in row.table.split(", ")]
+        for place in places:
+            if place not in known:
                 continue
-            if why := _unproven(paper, row, name, path):
-                if path not in reported:
-                    say(f"{path}: not used as the run of {row.label!r}: {why}")
-                    reported.add(path)
-                continue
-            entry = Entry(known[row.table, row.label], keys[name], (path,), str(path), "made here")
-            found.setdefault(_place(entry), entry)
+            entry = Entry(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
+            before = found.setdefault(_place(entry), entry)
+            if path not in before.files:  # of another seed
+                files = (*before.files, path)
+                found[_place(entry)] = replace(before, files=files, row=replace(before.row, seeds=len(files)))
     return list(found.values())
 
 
-def _unproven(paper: Paper, row: Row, collection: str, path: Path) -> str:
-    """Returns why a metadata file does not prove that the row's command made the run on the whole collection, or ""."""
+def unproven(run: PaperRun, path: Path) -> str:
+    """Returns why a metadata file does not prove that a file is a run's, made on its whole corpus; empty if it does."""
     said = sidecar.said(sidecar.beside(path))
     if said is None:
         return "its metadata file, which says how it was made, is missing or damaged"
     if said.sha256 != sha256(read_bytes(path)):
         return "its metadata file belongs to another run"
-    if said.collection != collection:
+    if said.collection != run.collection:
         return f"it was made for collection {said.collection}"
-    if why := _partial(paper, replace(said, corpus=said.corpus or "none")):
-        return f"it {why}"
-    if said.digest != load_corpus(paper.corpus).declared():
-        return f"it was made on another version of corpus {paper.corpus}"
-    if said.pool is not False:
+    if said.corpus != run.corpus:
+        return f"it searched corpus {said.corpus or 'none'} instead of {run.corpus}"
+    if said.digest != load_corpus(run.corpus).declared():
+        return f"it was made on another version of corpus {run.corpus}"
+    if said.pool is None:
         return "its metadata file does not say that it ranked the whole corpus; make it again with reuse=false"
+    if bool(said.pool) != run.rerank:
+        return "it ranks judged documents only" if said.pool else "it does not rank the judged documents alone"
     if said.trained:
         return "its system learnt from judgments"
-    meant, made = _parameters({**row.configuration, **dict(row.settings)}), _parameters(said.system)
+    meant, made = _parameters(run.configuration), _parameters(said.system)
     if other := sorted(key for key in {*meant, *made} if meant.get(key) != made.get(key)):
         return f"it was made with another {', '.join(other)}"
     return ""
@@ -271,7 +292,7 @@ def _fusions(paper: Paper, found: Sequence[BroughtRun]) -> tuple[list[BroughtRun
     if available is None or scored is None:
         return [], {}
     keys = {judged.collection: key for key, judged in scored.collections.items()}
-    known, runs = paper_rows(paper), {(each.row.name, each.collection): each.run for each in found}
+    known, runs = paper_rows(paper), {(each.row.name, each.collection): each.run for each in reversed(found)}
     fused: dict[tuple[str, str], BroughtRun] = {}
     lacking: dict[tuple[str, str], str] = {}
     for row in (row for row in available.rows if row.inputs):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from harness.errors import counted, format_error
 
-Judgement = Literal["exact", "close", "differs", "needs", "not implemented", "blocked"]
+Judgement = Literal["exact", "close", "within", "differs", "needs", "not implemented", "blocked"]
+Printed = Literal["run", "mean", "best"]  # what a number over seeds is
 KINDS: tuple[Judgement, ...] = get_args(Judgement)
 HEADER = ["paper", "table", "caption", "system", "group", "collection", "task", "slice", "metric", "aggregate"]
 HEADER += ["value", "std", "significant", "baseline", "note"]
@@ -87,6 +90,31 @@ def judge(printed: str, value: float) -> Judgement:
     if distance <= 0.5 + slack:
         return "exact"
     return "close" if distance <= 2 + slack else "differs"
+
+
+def predicted(values: Sequence[float], kind: Printed = "run", seeds: int = 1) -> tuple[float, float]:
+    """Returns the interval that holds a printed value with probability 0.95 if it is of the same system, other seeds.
+
+    Parameters
+    ----------
+    values : of at least two seeds.
+    kind, seeds : what is printed: the value of one seed, or the mean or the best of `seeds` seeds. Values of seeds are
+        taken as normal, those of the best as `seeds` independent ones of the predictive distribution.
+
+    Examples
+    --------
+    >>> low, high = predicted([0.40, 0.42])
+    >>> f"{low:.3f} {high:.3f}"  # 0.41 with 12.7 times the standard error of a further value, 0.0141 * (1 + 1/2) ** 0.5
+    '0.190 0.630'
+    """
+    from scipy.stats import t
+
+    n = len(values)
+    mean, spread = statistics.fmean(values), statistics.stdev(values)
+    wide = spread * math.sqrt(1 / n + (1 / seeds if kind == "mean" else 1))
+    power = 1 / seeds if kind == "best" else 1.0
+    low, high = (mean + wide * float(t.ppf(level**power, n - 1)) for level in (0.025, 0.975))
+    return low, high
 
 
 def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:

@@ -8,21 +8,20 @@ origin is None, and is printed as `not known`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.io import config
-from harness.papers.groups import Group, Run, groups, topics
+from harness.papers.groups import Group, groups, topics
+from harness.papers.needs import Needed, asked_by, needed_by
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, SPREAD, Range, data
-from harness.papers.work import UNKNOWN, Step, counted, steps
-from harness.sources import catalogue
+from harness.papers.steps import Run
+from harness.papers.work import Step, counted, steps
 from harness.store.llm import Endpoint, load_endpoint
 from harness.store.llm.estimate import estimate as tokens_of
-from harness.systems.states import by_hand, needed_models, parts
+from harness.systems.states import needed_models, parts
 
 _COMMANDS = {  # source of runs that are no experiment -> where their commands are
     "rows": "commands of the rows, listed by harness reproduce paper={key}",
@@ -50,16 +49,6 @@ class Calls:
     price: Range | None
     hours: Range | None
     origin: str
-
-
-@dataclass(frozen=True)
-class Needed:
-    """A file, model or key to obtain: what it is, where it is from or the command, licence and MB."""
-
-    name: str
-    where: str
-    licence: str
-    megabytes: Range | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,9 @@ def estimates(paper: Paper) -> tuple[Estimate, ...]:
 
     What several groups need is in each of them, and is obtained, made and paid once.
     """
-    return tuple(Estimate(group, tuple(_needed(group)), steps(group), tuple(_calls(group))) for group in groups(paper))
+    return tuple(
+        Estimate(group, tuple(_needed(group)), steps(group), tuple(calls_of(group))) for group in groups(paper)
+    )
 
 
 def order(found: Sequence[Estimate], key: str) -> tuple[str, ...]:
@@ -152,65 +143,16 @@ def to_json(found: Sequence[Estimate], key: str) -> dict[str, Any]:
 
 def _needed(group: Group) -> Iterator[Needed]:
     configurations = [part for run in group.runs for part in parts(run.configuration)]
-    extras = dict.fromkeys(word for part in configurations for word in str(part.get("extra") or "").split(",") if word)
-    if extras:
-        yield Needed("the packages", f"pip install 'mathir-harness[{','.join(extras)}]'", "of each package", None)
-    for name in group.corpora:
-        corpus = load_corpus(name)
-        yield _files(f"corpus {name}", corpus.files(), corpus.state(), corpus.licence, f"harness fetch {name}")
-    for name in group.collections:
-        collection = load_collection(name)
-        fetch = f"harness fetch {name}"
-        yield _files(f"collection {name}", collection.files(), collection.state(), collection.licence, fetch)
-    brought = by_hand(configurations)
-    linearised = [part["model"] for part in configurations if str(part.get("_target_", "")).endswith(".Linearised")]
-    for name in dict.fromkeys((*needed_models(configurations), *linearised)):
-        if name in config.names("llm"):
-            yield _key_of(load_endpoint(name))
-        else:
-            yield _model(name, brought)
-    for endpoint in dict.fromkeys(endpoint for endpoint, _ in _asked(group)):
-        yield _key_of(load_endpoint(endpoint))
-    for parser in dict.fromkeys(str(part["parser"]) for part in configurations if part.get("parser")):
-        where = "pip install 'mathir-harness[graphs]'" if parser == "dependency" else "manual; see harness doctor"
-        yield Needed(f"parser {parser}", where, UNKNOWN, None)
-
-
-def _files(name: str, files: Sequence[Any], state: str, licence: str, command: str) -> Needed:
-    """Returns the files of a corpus or collection, whose state says how they are brought by hand."""
-    sizes = [getattr(file, "size", None) for file in files]
-    known = all(sizes)
-    size = sum(each or 0 for each in sizes) / 1e6
-    where = state.removeprefix("needs ") if state.startswith(("manual", "needs")) else command
-    return Needed(name, where, licence or UNKNOWN, Range(size, size) if known else None)
-
-
-def _model(name: str, brought: Mapping[str, str]) -> Needed:
-    if name in config.names("source"):
-        mapping, _ = config.load("source", name)
-        size = sum(file.size for file in catalogue.source_files(name)) / 1e6
-        return Needed(name, f"harness fetch {name}", str(mapping.get("licence", UNKNOWN)), Range(size, size))
-    known = data().models.get(name)
-    licence = (known.licence if known else "") or UNKNOWN
-    where = brought.get(name, f"Hugging Face hub: hf download {name}")
-    return Needed(name, where, licence, None if known is None else known.megabytes)
-
-
-def _key_of(endpoint: Endpoint) -> Needed:
-    return Needed(f"a key for {endpoint.model}", f"set {endpoint.key}", "the service's terms", NOTHING)
+    return needed_by(configurations, group.corpora, group.collections)
 
 
 def _asked(group: Group) -> Iterator[tuple[str, str]]:
     """Yields (endpoint, prompt) of what the runs ask of language models."""
-    for run in group.runs:
-        mapping = run.configuration
-        if "llm" in mapping and mapping.get("view") != "formal":
-            yield str(mapping["llm"]), "informalise"
-        if "llm" in mapping and mapping.get("augment"):
-            yield str(mapping.get("augment_llm") or mapping["llm"]), "augment"
+    return (each for run in group.runs for each in asked_by(run.configuration))
 
 
-def _calls(group: Group) -> Iterator[Calls]:
+def calls_of(group: Group) -> Iterator[Calls]:
+    """Yields the calls to language models and services that runs take, each kind once."""
     runs = counted(group)
     for endpoint, prompt in dict.fromkeys(_asked(group)):
         documents = int(data().corpora[runs[0].corpus].range.high) if runs else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,12 +14,12 @@ from harness.collections.load import load_collection
 from harness.data.topic_files import READERS
 from harness.data.topics import Topics
 from harness.data.trec import Run, read_run
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted, suggestion
 from harness.io import checks
 from harness.io.files import read_bytes
 from harness.papers import rehearsed
 from harness.papers.brought import Brought, BroughtRun
-from harness.papers.cells import KINDS, Cell, Judgement, Verdict, judge
+from harness.papers.cells import KINDS, Cell, Judgement, Printed, Verdict, judge, predicted
 from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored, Translations
 from harness.papers.translations import Translation, check_translation
 from harness.scoring.protocol import load_protocol
@@ -268,10 +269,35 @@ def _verdict(
         values, n = [float(one.column(measure)[one.topics.index(topic)]) for one in found], 1
     else:
         values, n = [one.aggregate(measure) for one in found], first.n(measure)
-    value = math.fsum(values) / len(values)
-    cause = cause or _fused_from(brought, collection, names)
-    made = (", ".join(names), first.collection, first.edition, first.protocol.name, measure, n, cause)
-    return Verdict(cell, judge(cell.value, value), value, *made)
+    if cell.aggregate == "best_seed":
+        leading = next(iter(scored.measures.values()))
+        at = max(range(len(found)), key=lambda number: found[number].aggregate(leading))
+        value, ran = values[at], names[at]
+    else:
+        value, ran = math.fsum(values) / len(values), ", ".join(names)
+    cause = cause or _fused_from(brought, collection, names) or _seeds_of(cell, len(values))
+    made = (ran, first.collection, first.edition, first.protocol.name, measure, n, cause)
+    kind = judge(cell.value, value)
+    if kind == "differs" and len(values) > 1:
+        printed: Printed = "best" if cell.aggregate == "best_seed" else "mean" if "mean" in cell.aggregate else "run"
+        low, high = predicted(values, printed, _printed_seeds(cell))
+        kind = "within" if low <= float(cell.value) <= high else kind
+        cause = "; ".join(filter(None, (cause, f"{len(values)} seeds: expected between {low:.4f} and {high:.4f}")))
+        made = (*made[:-1], cause)
+    return Verdict(cell, kind, value, *made)
+
+
+def _printed_seeds(cell: Cell) -> int:
+    """Returns the number of seeds behind a published number; 5 for the best of an unnamed number."""
+    found = re.search(r"(\d+)_seeds", cell.aggregate)
+    return int(found[1]) if found else 5 if cell.aggregate == "best_seed" else 1
+
+
+def _seeds_of(cell: Cell, count: int) -> str:
+    """Returns a remark if a number over seeds was recomputed from another number of seeds."""
+    wanted = _printed_seeds(cell)
+    of = {"best_seed": "the best"}.get(cell.aggregate, "the mean")
+    return f"{of} of {counted(count, 'seed')}, printed of {wanted}" if wanted != count and wanted > 1 else ""
 
 
 def _runs_of(paper: Paper, cell: Cell, brought: Brought) -> tuple[str, ...]:

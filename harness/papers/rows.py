@@ -48,25 +48,44 @@ Entries = dict[tuple[str, str], tuple[Entry, tuple[str, ...], str]]
 
 
 @dataclass(frozen=True)
+class Instead:
+    """What is used in place of the paper's resources at the scale `here`.
+
+    Attributes
+    ----------
+    says : what differs, in words, for the report.
+    corpus : small public corpus.
+    collections : our collection of the paper -> one that replaces it; the others are used as they are.
+    systems : name of a system -> overrides of its command, such as `system.model=all-minilm-l6-v2`.
+    training : settings of fine-tuning.
+    """
+
+    says: Words
+    corpus: Words
+    collections: Mapping[str, Words] = field(default_factory=dict)
+    systems: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Listed:
     """Key `available` of a paper's configuration; see `parse`.
 
     Attributes
     ----------
-    corpus, instead : our corpus that equals the paper's, and one that is used where that is missing.
+    corpus : our corpus that equals the paper's.
     collections : the paper's name -> our collection.
     tables : table -> row -> how its run is made.
+    instead : what replaces them at the scale `here`; None if nothing does.
     without_numbers : tables without published numbers.
-    instead_training : settings of training with the corpus `instead`.
     retrained : collection -> settings of training of the runs on it.
     """
 
     corpus: str
     collections: Mapping[str, Words]
     tables: Mapping[str, Mapping[str, Entry]]
-    instead: str = ""
+    instead: Instead | None = None
     without_numbers: tuple[Words, ...] = ()
-    instead_training: Mapping[str, Any] = field(default_factory=dict)
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -192,15 +211,13 @@ class Available:
     Attributes
     ----------
     corpus : corpus used by the paper.
-    instead : small corpus that replaces it; empty for none.
-    instead_training : settings of fine-tuning on the small corpus.
+    instead : what replaces it at the scale `here`; None if nothing does.
     retrained : collection that the systems' configurations learn from -> settings of fine-tuning that leave it out.
     """
 
     corpus: str
-    instead: str
+    instead: Instead | None
     rows: tuple[Row, ...]
-    instead_training: Mapping[str, Any] = field(default_factory=dict)
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def lacks(self, cell: Printed) -> str:
@@ -250,39 +267,50 @@ class Available:
         ]
         return tuple(able[1:] if row.trained else able)
 
-    def small(self, row: Row) -> str:
-        """Returns the command for the small corpus, with the inputs that our code makes; empty if these are too few."""
+    def small(self, row: Row, collection: str = "") -> str:
+        """Returns the command at the scale `here`, with the inputs that our code makes; empty if these are too few."""
         inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
-        if not self.instead or row.registered() or (row.inputs and len(inputs) < _LEAST):
+        if self.instead is None or row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
-        return _command(row, self.instead, inputs, self.instead_training)
+        retrained = self.retrained.get(collection or row.collections[-1], {})
+        return _command(row, self.instead.corpus, inputs, self.instead, collection, retrained)
 
 
 def _command(
     row: Row,
     corpus: str,
     inputs: Sequence[Row],
-    training: Mapping[str, Any] = MappingProxyType({}),
+    instead: Instead | None = None,
     collection: str = "",
     retrained: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Formats a row's command; inputs of a fusion are names of systems, or files (see `Row.apart`)."""
     collection = collection or row.collections[-1]
-    words = [f"collection={collection}", f"corpus={corpus}", f"system={row.system}"]
+    training = {} if instead is None else instead.training
+    place = {} if instead is None else instead.collections
+    words = [f"collection={place.get(collection, collection)}", f"corpus={corpus}", f"system={row.system}"]
     for key, value in row.settings:
         words.append(f"system.{key}={str(value).lower() if isinstance(value, bool) else value}")
+    words += () if instead is None else instead.systems.get(row.system, ())
     if row.tuned():
         words += [f"system.training.{key}={value}" for key, value in training.items()]
     if row.learns_from(collection):
         words += _retrained(row.configuration, retrained)
     if inputs:
-        apart = [item.apart(collection) or bool(training and item.tuned()) for item in inputs]
-        runs = [_file(item, collection) if by else item.system for item, by in zip(inputs, apart, strict=True)]
+        apart = [
+            item.apart(collection)
+            or (instead is not None and (item.system in instead.systems or bool(training and item.tuned())))
+            for item in inputs
+        ]
+        runs = [
+            _file(item, place.get(collection, collection)) if by else item.system
+            for item, by in zip(inputs, apart, strict=True)
+        ]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
         before = row.collections[row.collections.index(collection) - 1]
-        words.append(f"training=[{before}]")
-        words.append(f"system.training_runs=[{','.join(_file(item, before) for item in inputs)}]")
+        words.append(f"training=[{place.get(before, before)}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, place.get(before, before)) for item in inputs)}]")
     return command(words)
 
 
@@ -323,9 +351,10 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
     HarnessError
         A row has no entry, an entry has no row, a key is unknown, or a named configuration does not exist.
     """
-    for corpus in filter(None, (listed.corpus, listed.instead)):
+    instead = listed.instead
+    for corpus in (listed.corpus, *([instead.corpus] if instead else [])):
         _known(corpus, config.names("corpus"), "corpus", where)
-    for collection in listed.collections.values():
+    for collection in (*listed.collections.values(), *(instead.collections.values() if instead else [])):
         _known(collection, config.names("collection"), "collection", where)
     entries: Entries = {}
     for table, rows in listed.tables.items():
@@ -349,7 +378,7 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
     found = tuple(_row(key, entries, made) for key in entries)
     for collection in listed.retrained:
         _known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
-    return Available(listed.corpus, listed.instead, found, listed.instead_training, listed.retrained)
+    return Available(listed.corpus, instead, found, listed.retrained)
 
 
 def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:

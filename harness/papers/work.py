@@ -9,11 +9,12 @@ from typing import Any
 
 from harness.collections.load import load_collection
 from harness.io import config
-from harness.papers.groups import Group, Run
+from harness.papers.groups import Group, topics
+from harness.papers.needs import UNKNOWN
 from harness.papers.rates import NOTHING, Model, Range, data
+from harness.papers.steps import Run
 from harness.systems.states import parts
 
-UNKNOWN = "not known"
 _HOUR = 3600.0
 _FLOAT = 4e-6  # MB a number of a vector
 _MIB = 1.048576  # MB
@@ -67,7 +68,7 @@ def steps(group: Group) -> tuple[Step, ...]:
             found.setdefault(f"read {run.corpus}", _read_posts(run))
         for part in parts(run.configuration):
             kind = str(part.get("_target_", "")).rpartition(".")[2]
-            for step in _WORK.get(kind, _unknown)(part, run, group):
+            for step in _WORK.get(kind, _unknown)(part, run):
                 found.setdefault(step.key, step)
     return _together(found.values())
 
@@ -86,7 +87,7 @@ def counted(group: Group) -> tuple[Run, ...]:
     return tuple(run for run in group.runs if run.corpus in data().corpora)
 
 
-def _unknown(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _unknown(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
     if kind not in _WITHOUT:
         count = data().corpora[run.corpus].range
@@ -129,7 +130,7 @@ def _memory(model: Model, part: Mapping[str, Any]) -> float | None:
     return found or None
 
 
-def _bi_encoder(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _bi_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     views = part.get("parts") or {"answer": ["body"]}
     count, model = counts.range.times(len(views)), _model(name)
@@ -179,24 +180,23 @@ def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> 
     return Step(key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size)
 
 
-def _cross_encoder(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _cross_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     name, model = str(part.get("model")), _model(part.get("model"))
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
-    asked, judged = group.counts
+    asked, judged = topics([run])
     depth = part.get("k") or max(part.get("tiers") or [0])
     pairs = asked * depth if depth else judged
     count = Range(pairs, pairs)
     hours, origin = _encoding(model, "pairs", count)
     title = f"score pairs by {name} ({run.system})"
-    yield Step(
-        _key("score", run.system, dict(run.settings)), title, count, "pairs of topic and document", hours, origin,
-        memory=_memory(model, part),
-    )  # fmt: skip
+    key = _key("score", run.system, dict(run.settings), run.collection, run.edition)
+    memory = _memory(model, part)
+    yield Step(key, title, count, "pairs of topic and document", hours, origin, memory=memory)
 
 
-def _lexical(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _lexical(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     counts = data().corpora[run.corpus]
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
@@ -210,7 +210,7 @@ def _lexical(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
     yield Step(key, title, counts.range, counts.texts, hours, origin, "no GPU", size.times(_MIB), memory * _MIB)
 
 
-def _structural(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _structural(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     count = data().corpora[run.corpus].range
     hours = _hours(count, "read-formulas") + _hours(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
@@ -218,7 +218,7 @@ def _structural(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Ste
     yield Step(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, "no GPU", disk)
 
 
-def _linearised(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _linearised(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     posts = data().corpora[run.corpus].posts
     parsed = Range(posts, posts)
     yield Step(_key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN)
@@ -228,7 +228,7 @@ def _linearised(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Ste
     yield Step(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
 
 
-def _graphs(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _graphs(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     """Yields the steps of MathAMR+: graphs of posts, a training for each setting and seed, vectors of documents."""
     counts, training = data().corpora[run.corpus], part.get("training")
     sample = part.get("sample") or counts.pairs
@@ -255,17 +255,27 @@ def _graphs(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
     yield Step(f"encode {key}", f"encode graphs by {run.system}", graphs, "graphs", hours, origin, UNKNOWN, vectors)
 
 
-def _translation(part: Mapping[str, Any], run: Run, group: Group) -> Iterator[Step]:
+def _translation(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     name = str(part["translator"]["model"])
-    texts = 2 * group.counts[0]  # title and body
+    texts = 2 * topics([run])[0]  # title and body
     count = Range(texts, texts)
     memory = _memory(_model(name), {})
     title = f"translate topics by {name}"
-    yield Step(_key("translate", name), title, count, "titles and bodies", None, UNKNOWN, UNKNOWN, None, memory)
+    yield Step(
+        _key("translate", name, run.collection, run.edition),
+        title,
+        count,
+        "titles and bodies",
+        None,
+        UNKNOWN,
+        UNKNOWN,
+        None,
+        memory,
+    )
 
 
 _WITHOUT = ("Pipeline", "RerankPool", "Nllb", "MBart")  # classes whose work is that of other parts
-_WORK: Mapping[str, Callable[[Mapping[str, Any], Run, Group], Iterator[Step]]] = {
+_WORK: Mapping[str, Callable[[Mapping[str, Any], Run], Iterator[Step]]] = {
     "BiEncoder": _bi_encoder,
     "CrossEncoder": _cross_encoder,
     "BM25": _lexical,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.papers.making import Result
 from harness.papers.paper import Paper
-from harness.rehearsal.run import Result
-from harness.rehearsal.steps import Row
+from harness.papers.steps import Row
 from harness.rehearsal.world import World
 from harness.render.model import Cell, Column, Section, Table, Text
 from harness.render.write import Report
@@ -59,12 +59,11 @@ def _commands(results: Sequence[Result]) -> Table:
             _number(result.seconds, 1),
             _number(result.cpu, 1),
             _number(result.memory / _MB, 0),
-            _number(result.written / _MB, 1),
             Cell(str(len(result.runs)), len(result.runs)),
         )
         for result in results
     )
-    titles = ("wall, s", "CPU, s", "memory, MB", "written, MB", "runs")
+    titles = ("wall, s", "CPU, s", "memory, MB", "runs")
     columns = (Column("command"), Column("rehearsal"), *(Column(title, kind="number") for title in titles))
     return Table("commands", "Commands in the order in which they ran", columns, shown)
 

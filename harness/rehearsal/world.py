@@ -20,8 +20,8 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config, rehearsal
 from harness.io.files import sha256_file, write_atomic
+from harness.papers.steps import Step
 from harness.rehearsal import models, parsers, posts, problems, services, theorems
-from harness.rehearsal.steps import Step
 from harness.sources.resource import Resource
 from harness.systems import states
 from harness.version import __version__

@@ -76,6 +76,7 @@ _SYMBOLS = {
     "chosen": r"\ddagger",
     "exact": r"\checkmark",
     "close": r"\approx",
+    "within": r"\in",
     "differs": r"\neq",
     "needs": r"\oplus",
     "not-implemented": r"\ominus",

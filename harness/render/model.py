@@ -38,6 +38,7 @@ MARKS: Mapping[str, Mark] = MappingProxyType(
         "chosen": Mark("‡", "chosen on the evaluation set"),
         "exact": Mark("✓", "equals the published value in all printed digits"),
         "close": Mark("≈", "close to the published value"),
+        "within": Mark("∈", "within the interval that the values of several seeds predict"),
         "differs": Mark("≠", "differs from the published value"),
         "needs": Mark("⊕", "needs a resource"),
         "not-implemented": Mark("⊖", "not implemented"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.papers.estimate import Calls, Estimate, order
+from harness.papers.needs import UNKNOWN
 from harness.papers.rates import SPREAD, Range, data
-from harness.papers.work import UNKNOWN
 from harness.render.model import Cell, Column, Section, Table, Text
 
 NOTES = (

@@ -132,6 +132,7 @@ def _outcome(reproduction: Reproduction) -> Section:
     meaning = {
         "exact": "rounds to the printed digits",
         "close": "within two units of the last printed digit",
+        "within": "further away, but within the 95 % interval that the values of several seeds predict",
         "differs": "more than two units away",
         "needs": "needs a missing resource; see the cause",
         "not implemented": "could be recomputed, but its system is not implemented; see the cause",

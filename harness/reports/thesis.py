@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from harness.experiments import costs
 from harness.experiments.experiment import FULL, load_experiment
 from harness.experiments.results import Results
 from harness.papers.cells import Cell as Published
+from harness.papers.experiment_runs import matching_rows
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
 from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
@@ -146,18 +146,10 @@ def _scale_and_device(results: Results) -> str:
     return f"{setting}, {device}"
 
 
-def _plain(name: str) -> str:
-    """Returns a row's name normalised over the spellings in the tables of the thesis."""
-    return re.sub(r"[\s-]", "", name.removesuffix(" (ef = 128)")).casefold()
-
-
 def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
     for cell in printed:
         kind = "best seed" if cell.aggregate == "best_seed" else "mean" if "mean" in cell.aggregate else "run"
-        for row in results.rows:
-            names = [_plain(label) for label in row]
-            if _plain(cell.system) in names and (not cell.group or _plain(cell.group) in names):
-                yield cell, kind, row
+        yield from ((cell, kind, row) for row in matching_rows(cell, results.rows))
 
 
 def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) -> tuple[Cell, Cell, Cell, Cell] | None:

@@ -103,7 +103,7 @@ TABLES: Mapping[str, Sequence[tuple[str, str, str]]] = MappingProxyType(
             ("metric", "string", "measure, as the paper names it"),
             ("printed", "string", "value as printed"),
             ("value", "number", "recomputed value"),
-            ("verdict", "string", "exact, close, differs, needs, not implemented or blocked"),
+            ("verdict", "string", "exact, close, within, differs, needs, not implemented or blocked"),
             ("cause", "string", "why the value differs or is missing"),
         ),
     }

@@ -23,6 +23,7 @@ from harness.reports.site.made import HOME, Made, document
 _MEANINGS = {
     "exact": "rounds to the printed digits",
     "close": "within two units of the last printed digit",
+    "within": "where another seed would put it, with probability 0.95",
     "differs": "more than two units away",
     "needs": "needs a missing resource",
     "not implemented": "its system is not implemented",
@@ -235,8 +236,8 @@ def _commands(reproduction: Reproduction, table: str, verdicts: Sequence[Verdict
             if row.table == table and row.label in labels:
                 if full := available.full(row):
                     found.append(("Make the run on the paper's collection:", full))
-                if small := available.small(row):
-                    found.append((f"A small replacement, on {available.instead}:", small))
+                if available.instead is not None and (small := available.small(row)):
+                    found.append((f"A small replacement, on {available.instead.corpus}:", small))
     found.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
     return found
 

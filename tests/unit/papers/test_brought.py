@@ -38,7 +38,7 @@ scored:
   collections: {c1: {collection: mini-task1, edition: official}}
 available:
   corpus: mini-answers
-  instead: mini-formulas
+  instead: {corpus: mini-formulas, says: a small corpus}
   collections: {c1: mini-task1}
   without_numbers: ["0"]
   tables:

@@ -11,9 +11,10 @@ import pytest
 
 from harness.cli import facts
 from harness.papers.estimate import Calls, Estimate, estimates, order, to_json
-from harness.papers.groups import Group, Run, groups
+from harness.papers.groups import Group, groups
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rates import Measured, Range, data
+from harness.papers.steps import Run
 from harness.papers.work import Step
 from harness.render.model import Table
 from harness.reports.estimates import cost_section

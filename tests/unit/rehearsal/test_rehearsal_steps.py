@@ -10,14 +10,14 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rows import labels
-from harness.rehearsal.steps import Row, Step, steps
+from harness.papers.steps import Row, Selection, Step, steps
 from harness.rehearsal.world import models_of, scale_of, sources_of
 
 
 @pytest.mark.parametrize("name", paper_names())
 def test_every_row_has_a_command_or_a_reason(name: str) -> None:
     paper = load_paper(name)
-    made, left = steps(paper)
+    made, left = steps(paper, seeds=1)
     known = {(table, row.label) for step in made for row in step.rows for table in row.table.split(", ")}
     known |= {(row.table, row.label) for row in left}
     if paper.available is not None:
@@ -45,7 +45,7 @@ def test_what_a_fusion_reads_is_made_before_it() -> None:
 @pytest.mark.slow
 def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
     """A model that learns from ARQMath-1 and -2 ranks neither; its columns of these years have models of their own."""
-    made, _ = steps(load_paper("mirmu-msm"), "mirmu 4*")
+    made, _ = steps(load_paper("mirmu-msm"), Selection("mirmu 4*"))
     commands = {word: step.words for step in made for word in step.words if word.startswith("collection=")}
     assert list(commands) == [f"collection=arqmath-{year}-task1" for year in (1, 2, 3)]
     assert "system.training.collections=[arqmath-2-task1]" in commands["collection=arqmath-1-task1"]
@@ -56,7 +56,7 @@ def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
 @pytest.mark.slow
 def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
     paper = load_paper("mirmu-msm")
-    made, _ = steps(paper, "ens 9:*")
+    made, _ = steps(paper, Selection("ens 9:*"))
     assert {row.label for step in made for row in step.rows if row.label.startswith("ens")} == {
         "ens 9: rrf 60 of all 4 msm"
     }
@@ -66,8 +66,8 @@ def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
         "system=msm-bm25",
         "system=msm-sum",
     }
-    with pytest.raises(HarnessError, match="no row fits 'ens 99'"):
-        steps(paper, "ens 99")
+    with pytest.raises(HarnessError, match="no row with a command fits"):
+        steps(paper, Selection("ens 99"))
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_what_steps_need() -> None:
     parts = [part for step in made for part in step.systems()]
     assert models_of(parts) == {"WhereIsAI/UAE-Large-V1", "intfloat/e5-mistral-7b-instruct"}
     assert sources_of({name for step in made for name in step.corpora()}) == {"leansearch", "mathlib"}
-    made, _ = steps(load_paper("mathamr-plus"), "4.9")
+    made, _ = steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)))
     assert sources_of({name for step in made for name in step.corpora()}) == {"arqmath-posts"}
 
 

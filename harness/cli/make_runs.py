@@ -1,0 +1,153 @@
+"""`harness reproduce paper=NAME make=true`: the plan, and the runs that a paper's tables lack."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from harness.cli.settings import ReproduceSettings
+from harness.errors import counted
+from harness.io.console import out, say
+from harness.papers.experiment_runs import CellRun
+from harness.papers.making import Making, Result, carry_out, finished, results_of
+from harness.papers.paper import Paper
+from harness.papers.plan import Plan, Planned, plan, plan_json, plan_lines
+from harness.papers.steps import Selection, Step
+from harness.reports.estimates import amount
+
+
+def runs_folder(settings: ReproduceSettings) -> str:
+    """Returns the folder of the runs of a scale."""
+    return f"{settings.runs}/{settings.scale}" if settings.scale else settings.runs
+
+
+def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], list[str]]:
+    """Prints the plan of a paper and carries it out; returns the results of its steps, and the faults of those failed.
+
+    With `dry`, it prints the plan only.
+    """
+    runs = runs_folder(settings)
+    words = () if settings.output == "reports" else (f"output={settings.output}",)
+    making = Making(Path(settings.runs, "making", paper.key), runs=runs, words=words, budget=settings.budget)
+    part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
+    found = plan(paper, part, settings.scale or "", settings.seeds, lambda step: _is_made(making, step))
+    if settings.dry:
+        _print(found, as_json=settings.json)
+        return [], []
+    _print(found, as_json=False)
+    absent = _fetch(found, making)
+    steps = list(_able(found, absent))
+    results: list[Result] = []
+    faults: list[str] = []
+    shown = _Progress(found, steps)
+    shown.begin(steps)
+    for step, made in carry_out(making, steps):
+        results += made
+        faults += [f"{step.title}: {made[0].fault} ({made[0].log})"] if not made[0].passed else []
+        shown.done(step, made[0])
+    return results, faults
+
+
+def _print(found: Plan, *, as_json: bool) -> None:
+    if as_json:
+        out(json.dumps(plan_json(found), indent=1))
+        return
+    for line in plan_lines(found, amount):
+        out(line)
+
+
+def _is_made(making: Making, step: Step) -> bool:
+    from harness.papers.brought import unproven
+
+    if step.experiment:
+        return False  # it knows by itself which of its runs are finished
+    if finished(making, step) is not None:
+        return True
+    path = making.work / making.runs / step.file
+    return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
+
+
+def _fetch(found: Plan, making: Making) -> set[str]:
+    """Fetches what the steps need; returns the names of what could not be had."""
+    absent = set()
+    for need in found.fetchable:
+        (result,) = results_of(making, Step(f"fetch {need.source}", ("fetch", need.source), ()))
+        if not result.passed:
+            absent.add(need.name)
+            say(f"not fetched: {need.name}: {result.fault}")
+    return absent
+
+
+def _able(found: Plan, absent: Collection[str]) -> Iterator[Step]:
+    """Yields the steps that can be carried out without what could not be had."""
+    lost: set[str] = set()
+    for each in found.of("to make"):
+        lacking = [name for name in each.lacks if name in absent]
+        read = lost & set(each.step.reads())
+        if (lacking and not each.step.experiment) or read:
+            say(f"left out: {each.step.title}: needs {', '.join(lacking) or 'runs that are left out'}")
+            lost.add(each.step.file)
+            continue
+        yield each.step
+
+
+def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> dict[str, list[CellRun]]:
+    """Returns the finished runs of a paper's experiments at a scale; none if the folder holds no runs to look at."""
+    runs = f"{settings.runs}/{scale}" if scale else settings.runs
+    if paper.runs or not Path(runs).is_dir():
+        return {}
+    from harness.cli.experiment import finished_runs
+
+    return {name: finished_runs(name, scale, runs, settings.seeds) for name in paper.config.experiments}
+
+
+class _Progress:
+    """A line for each step: its number, its title and about how long the others take."""
+
+    def __init__(self, found: Plan, steps: Sequence[Step]) -> None:
+        by_name = {each.step.name: each for each in found.steps}
+        self._guess = {step.name: _guessed(by_name[step.name]) for step in steps}
+        self._left = [step.name for step in steps]
+        self._count, self._at = len(steps), 0
+        self._took = self._expected = 0.0
+
+    def begin(self, steps: Sequence[Step]) -> None:
+        if steps:
+            say(f"{counted(len(steps), 'step')} to carry out")
+
+    def done(self, step: Step, result: Result) -> None:
+        self._at += 1
+        self._left.remove(step.name)
+        guess = self._guess[step.name]
+        if guess and result.passed:
+            self._took, self._expected = self._took + result.seconds, self._expected + guess
+        ended = "made" if result.passed else "failed"
+        say(f"step {self._at} of {self._count}, {step.title}: {ended} in {_span(result.seconds)}{self._rest()}")
+
+    def _rest(self) -> str:
+        guesses = [self._guess[name] for name in self._left]
+        if not guesses or not self._expected or None in guesses:
+            return ""
+        return f", {_span(sum(filter(None, guesses)) * self._took / self._expected)} left"
+
+
+def _guessed(each: Planned) -> float | None:
+    """Returns the geometric mean of the seconds that a step takes; None if not known."""
+    if each.unknown or not each.work:
+        return 60.0 if each.step.reads() else None
+    return 3600 * math.sqrt(max(each.hours.low, 1e-4) * max(each.hours.high, 1e-4))
+
+
+def _span(seconds: float) -> str:
+    """Returns a duration in words.
+
+    Examples
+    --------
+    >>> [_span(seconds) for seconds in (4.2, 130, 9000)]
+    ['4 s', '2 min', '2.5 h']
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,81 @@
+"""Runs of experiments as the runs behind the rows of a paper's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.papers.cells import Cell
+from harness.papers.map import PaperRow, label_of, paper_rows
+from harness.papers.paper import Paper
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """The finished run of an experiment's cell.
+
+    Attributes
+    ----------
+    labels : of the row, without that of the set of topics.
+    seed : empty for a cell without one.
+    collection, edition : ours, by which it is scored.
+    """
+
+    labels: tuple[str, ...]
+    seed: str
+    collection: str
+    edition: str
+    path: Path
+
+
+def matching_rows(cell: Cell, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """Yields the rows of an experiment, given by their labels, that a published number belongs to."""
+    for row in rows:
+        names = [_plain(label) for label in row]
+        if _plain(cell.system) in names and (not cell.group or _plain(cell.group) in names):
+            yield row
+
+
+def _plain(name: str) -> str:
+    """Returns a row's name normalised over the spellings in the tables of a paper."""
+    return re.sub(r"[\s-]", "", name.removesuffix(" (ef = 128)")).casefold()
+
+
+@dataclass(frozen=True)
+class RowRuns:
+    """The runs of a row on a collection (a key in `Scored.collections`), one for each seed."""
+
+    row: PaperRow
+    collection: str
+    paths: tuple[Path, ...]
+
+
+def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[RowRuns]:
+    """Returns the runs behind the rows of tables that experiments compute.
+
+    Parameters
+    ----------
+    made : experiment -> its finished runs.
+    """
+    scored, known, labels = paper.scored, paper_rows(paper), label_of(paper)
+    if scored is None:
+        return []
+    found: dict[tuple[str, str, str], RowRuns] = {}
+    for name, runs in made.items():
+        tables = paper.config.experiments[name]
+        rows = tuple(dict.fromkeys(run.labels for run in runs))
+        for cell in paper.cells:
+            place = scored.place(cell)
+            at = (cell.table, labels.get((cell.table, cell.group, cell.system), ""))
+            if cell.table not in tables or not place or at not in known or (*at, place) in found:
+                continue
+            judged = scored.collections[place]
+            for labels_ in matching_rows(cell, rows):
+                same = [run for run in runs if run.labels == labels_ and run.collection == judged.collection]
+                by_seed = {run.seed: run.path for run in same if run.edition in ("", judged.edition)}
+                if by_seed:
+                    row = replace(known[at], seeds=len(by_seed))
+                    found[*at, place] = RowRuns(row, place, tuple(by_seed.values()))
+    return list(found.values())

@@ -1,0 +1,292 @@
+"""Carries out the steps of a paper as the commands that a person would type; records what each took.
+
+Every step leaves a record, so that the same call goes on after whatever stopped it: a step that passed with the same
+command, code and configurations, and whose runs are unchanged, is not run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from harness.experiments import launch
+from harness.experiments.engines import BASIC
+from harness.io import config
+from harness.io.files import sha256_file, write_atomic
+from harness.papers.steps import Step, file_name
+from harness.store import sidecar
+from harness.systems.resources import declared
+
+_PATIENCE = 10.0  # seconds in which a command that is told to stop must end
+_FAULT = re.compile(r"^(?:harness: |not run: )(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Outcome of a step.
+
+    Attributes
+    ----------
+    fault : the line that stopped it; empty if it passed.
+    seconds, cpu : wall-clock and CPU seconds, of all its processes.
+    memory : largest resident set, bytes.
+    runs : run file, relative to the current folder of the commands -> SHA-256; those it wrote or found finished.
+    code : hash of the code and the configurations by which it ran.
+    log : file of what it printed.
+    """
+
+    step: str
+    command: str
+    fault: str
+    seconds: float
+    cpu: float
+    memory: int
+    runs: Mapping[str, str]
+    code: str
+    log: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the command ended with exit code 0, and made each of its runs."""
+        return not self.fault
+
+
+@dataclass(frozen=True)
+class Making:
+    """Where and how steps are carried out.
+
+    Attributes
+    ----------
+    folder : for records and logs.
+    work : current folder of the commands.
+    runs : folder of runs, relative to `work` or absolute.
+    words : appended to each command, such as `output=reports`.
+    budget : dollars that language models and services may still take; None for no limit.
+    """
+
+    folder: Path
+    work: Path = field(default_factory=Path.cwd)
+    runs: str = "runs"
+    words: tuple[str, ...] = ()
+    budget: float | None = None
+
+
+def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, list[Result]]]:
+    """Yields each step with its results: its own and, if it failed, those of its parts.
+
+    A launcher of Hydra, if the command line chose one, makes the runs of steps that do not read each other's at the
+    same time; an experiment hands its own runs to the launcher. A step that reads a run whose step failed is not run.
+    """
+    failed: dict[str, str] = {}
+    for wave in [[step] for step in steps] if launch.chosen() == BASIC else waves(steps):
+        able = [step for step in wave if not failed.keys() & set(step.reads())]
+        for step in wave:
+            if step not in able:
+                why = ", ".join(failed[file] for file in step.reads() if file in failed)
+                yield step, [Result(step.name, step.command, f"not run: the step {why} failed", 0, 0, 0, {}, code())]
+        for step, results in _wave(making, able):
+            if not results[0].passed:
+                failed[step.file] = step.title
+            if making.budget is not None:
+                paid = sum(spent(making.work / run) for result in results for run in result.runs)
+                making = replace(making, budget=max(making.budget - paid, 0.0))
+            yield step, results
+
+
+def _wave(making: Making, wave: Sequence[Step]) -> Iterator[tuple[Step, list[Result]]]:
+    """Yields the results of steps that do not read each other's runs."""
+    if launch.chosen() == BASIC:
+        yield from ((step, list(results_of(making, step))) for step in wave)
+        return
+    if making.budget is not None:
+        making = replace(making, budget=making.budget / max(1, sum(bool(_budget_key(step)) for step in wave)))
+    if wave:
+        single = [step for step in wave if not step.experiment]
+        known = {step.name: found for step in single if (found := finished(making, step)) is not None}
+        waiting = [step for step in single if step.name not in known]
+        ended = launch.launch([_job(making, step) for step in waiting], _work, making.folder / "launched", "steps")
+        made = {
+            step.name: [Result(**each) for each in end.made["results"]] if end.state == "made" else [_lost(step, end)]
+            for step, end in zip(waiting, ended, strict=True)
+        }
+        for step in wave:
+            yield step, made.get(step.name) or list(results_of(making, step, _launcher_words()))
+
+
+def spent(run: Path) -> float:
+    """Returns the dollars that the calls of a run took, from its metadata file."""
+    notes = sidecar.costs(sidecar.beside(run)).values()
+    return math.fsum(float(note["cost"]) for note in notes if isinstance(note, Mapping) and "cost" in note)
+
+
+def _budget_key(step: Step) -> str:
+    """Returns the key that limits what the calls of a step cost; empty for a step without calls."""
+    if step.experiment:
+        return ""
+    configuration = step.runs[0].configuration
+    if "budget" in configuration and "llm" in configuration:
+        return "system.budget"
+    return "system.calls.budget" if isinstance(configuration.get("calls"), Mapping) else ""
+
+
+def waves(steps: Sequence[Step]) -> list[list[Step]]:
+    """Returns the steps in groups; a step reads only runs of earlier groups."""
+    by_file = {step.file: step for step in steps if step.file}
+
+    def depth(step: Step) -> int:
+        return max((1 + depth(by_file[file]) for file in step.reads() if file in by_file), default=0)
+
+    found: dict[int, list[Step]] = {}
+    for step in steps:
+        found.setdefault(depth(step), []).append(step)
+    return [found[level] for level in sorted(found)]
+
+
+def results_of(making: Making, step: Step, more: Sequence[str] = ()) -> Iterator[Result]:
+    """Yields the result of a step, run only if it has to be, and of its parts if it fails."""
+    known = finished(making, step)
+    if known is not None:
+        yield known
+        return
+    result = _command(making, step, more)
+    write_atomic(_record(making, step), json.dumps(asdict(result)))
+    yield result
+    if not result.passed:
+        for part in step.parts:
+            yield from results_of(making, part, more)
+
+
+def finished(making: Making, step: Step) -> Result | None:
+    """Returns the record of a step that passed and need not be run again; None if there is none.
+
+    An experiment, which knows by itself which of its runs are finished, is always run again.
+    """
+    result = None if step.experiment else recorded(making, step)
+    if result is None or (result.command, result.code, result.fault) != (step.command, code(), ""):
+        return None
+    runs = {making.work / path: sha for path, sha in result.runs.items()}
+    return result if all(path.is_file() and sha256_file(path) == sha for path, sha in runs.items()) else None
+
+
+def recorded(making: Making, step: Step) -> Result | None:
+    """Returns the last record of a step; None if there is none, or it is damaged."""
+    try:
+        result = Result(**json.loads(_record(making, step).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return result if isinstance(result.runs, dict) else None
+
+
+@cache
+def code() -> str:
+    """Returns a hash of the program and of all configurations."""
+    total = hashlib.sha256()
+    for root in (Path(__file__).parents[1], *config.folders()):
+        for path in sorted(root.rglob("*")):
+            if path.suffix in (".py", ".yaml", ".txt", ".csv") and path.is_file():
+                total.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def _record(making: Making, step: Step) -> Path:
+    return making.folder / "steps" / f"{file_name(step.name)}.json"
+
+
+# ---- one command ------------------------------------------------------------------------------------------------
+
+
+def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
+    logs = making.folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    log, start = logs / f"{file_name(step.name)}.txt", time.monotonic()
+    with log.open("wb") as stream:
+        stream.write(f"$ {step.command}\n".encode())
+        stream.flush()
+        status, usage = _waited(making, step, more, stream)
+    said = log.read_text(encoding="utf-8", errors="replace")
+    faults = _FAULT.findall(said)
+    fault = "" if status == 0 and not faults else (faults[0] if faults else _last(said) or f"exit code {status}")
+    runs = {} if fault else _runs(making, said)
+    if not fault and step.file and not runs:
+        fault = "ended with exit code 0 and made no run"
+    seconds, cpu = time.monotonic() - start, usage.ru_utime + usage.ru_stime
+    return Result(step.name, step.command, fault, seconds, cpu, usage.ru_maxrss * 1024, runs, code(), str(log))
+
+
+def _waited(making: Making, step: Step, more: Sequence[str], stream: IO[bytes]) -> tuple[int, resource.struct_rusage]:
+    """Runs a command to its end; returns its exit code and what it used."""
+    words = step.words if step.words[0] != "run" else (*step.located(making.runs), *making.words, *more)
+    if making.budget is not None and step.words[0] == "run" and (key := _budget_key(step)):
+        words = (*words, f"{key}={making.budget}")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "harness", *words],
+        cwd=making.work,
+        stdin=subprocess.DEVNULL,
+        stdout=stream,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except BaseException:  # Ctrl-C reaches the command as well
+        process.terminate()
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage
+
+
+def _runs(making: Making, said: str) -> dict[str, str]:
+    """Returns the runs that a command says it made; an experiment, which checks its own, says none."""
+    named = [making.work / line.removeprefix("run: ") for line in said.splitlines() if line.startswith("run: ")]
+    return {os.path.relpath(path, making.work): sha256_file(path) for path in named}
+
+
+def _last(said: str) -> str:
+    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")[:300]
+
+
+# ---- launchers --------------------------------------------------------------------------------------------------
+
+
+def _job(making: Making, step: Step) -> launch.Job:
+    need = declared(step.systems(), f"step {step.name}")
+    (run,) = step.runs
+    alike = json.dumps([run.system, run.corpus])
+    plain = {**asdict(making), "folder": str(making.folder.absolute()), "work": str(making.work.absolute())}
+    return launch.Job({"making": plain, "step": [step.name, list(step.words)]}, step.title, need, alike)
+
+
+def _work(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Carries out a step in a process of a launcher."""
+    plain = content["making"]
+    making = Making(**{**plain, "folder": Path(plain["folder"]), "work": Path(plain["work"])})
+    name, words = content["step"]
+    return {"results": [asdict(result) for result in results_of(making, Step(name, tuple(words), ()))]}
+
+
+def _lost(step: Step, end: launch.Ended) -> Result:
+    log = "" if end.log is None else str(end.log)
+    return Result(step.name, step.command, end.lines[0], 0.0, 0.0, 0, {}, code(), log)
+
+
+def _launcher_words() -> list[str]:
+    from hydra.core.hydra_config import HydraConfig
+
+    given = HydraConfig.get().overrides.hydra
+    return [word for word in given if word.startswith(("hydra/launcher=", "hydra.launcher."))]

@@ -1,0 +1,109 @@
+"""What runs need that may not be here: packages, corpora, collections, models, keys of services and parsers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.io import config
+from harness.papers.rates import NOTHING, Range, data
+from harness.sources import catalogue
+from harness.store.llm import load_endpoint
+from harness.systems.states import by_hand, missing_answers, module_lines, needed_models
+
+UNKNOWN = "not known"
+State = Literal["here", "fetch", "by hand"]
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A file, model, package or key.
+
+    Attributes
+    ----------
+    where : the command or address that it is from.
+    megabytes : its size; None if not known.
+    state : whether it is here, `harness fetch` gets it, or a person must do what `where` says.
+    source : name for `harness fetch`; empty if that does not get it.
+    """
+
+    name: str
+    where: str
+    licence: str
+    megabytes: Range | None
+    state: State = "here"
+    source: str = ""
+
+
+def needed_by(
+    configurations: Sequence[Mapping[str, Any]], corpora: Iterable[str], collections: Iterable[str]
+) -> Iterator[Needed]:
+    """Yields what systems (given by all their parts) need on corpora and collections, each once."""
+    extras = dict.fromkeys(word for part in configurations for word in str(part.get("extra") or "").split(",") if word)
+    lacking = module_lines(configurations)
+    if extras or lacking:
+        where = f"pip install 'mathir-harness[{','.join(extras)}]'" if extras else "; ".join(lacking)
+        yield Needed("the packages", where, "of each package", None, "by hand" if lacking else "here")
+    for name in corpora:
+        corpus = load_corpus(name)
+        yield _files("corpus", name, corpus.files(), corpus.state(), corpus.licence)
+    for name in collections:
+        collection = load_collection(name)
+        yield _files("collection", name, collection.files(), collection.state(), collection.licence)
+    brought = by_hand(configurations)
+    linearised = [part["model"] for part in configurations if str(part.get("_target_", "")).endswith(".Linearised")]
+    for name in dict.fromkeys((*needed_models(configurations), *linearised)):
+        yield _key_of(name) if name in config.names("llm") else _model(name, brought)
+    if answers := missing_answers(configurations):
+        yield Needed("answers of language models", "; ".join(answers), "the service's terms", NOTHING, "by hand")
+    else:
+        asked = dict.fromkeys(endpoint for part in configurations for endpoint, _ in asked_by(part))
+        yield from (_key_of(endpoint) for endpoint in asked)
+    for parser in dict.fromkeys(str(part["parser"]) for part in configurations if part.get("parser")):
+        where = "pip install 'mathir-harness[graphs]'" if parser == "dependency" else "manual; see harness doctor"
+        yield Needed(f"parser {parser}", where, UNKNOWN, None)  # its state is that of the packages
+
+
+def asked_by(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields (endpoint, prompt) of what a system asks of language models."""
+    if "llm" in configuration and configuration.get("view") != "formal":
+        yield str(configuration["llm"]), "informalise"
+    if "llm" in configuration and configuration.get("augment"):
+        yield str(configuration.get("augment_llm") or configuration["llm"]), "augment"
+
+
+def _files(kind: str, name: str, files: Sequence[Any], state: str, licence: str) -> Needed:
+    sizes = [getattr(file, "size", None) for file in files]
+    known = all(sizes)
+    size = sum(each or 0 for each in sizes) / 1e6
+    manual = state.startswith(("manual", "needs a "))
+    where = state.removeprefix("needs ") if manual or state.startswith("needs") else f"harness fetch {name}"
+    found: State = "here" if state == "here" else "by hand" if manual else "fetch"
+    megabytes = Range(size, size) if known else None
+    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if manual else name)
+
+
+def _model(name: str, brought: Mapping[str, str]) -> Needed:
+    from harness.systems.dense import models
+
+    absent = bool(models.missing(name))
+    if name in config.names("source"):
+        mapping, _ = config.load("source", name)
+        size = Range(*[sum(file.size for file in catalogue.source_files(name)) / 1e6] * 2)
+        licence, where = str(mapping.get("licence", UNKNOWN)), f"harness fetch {name}"
+        return Needed(name, where, licence, size, "fetch" if absent else "here", name)
+    known = data().models.get(name)
+    licence = (known.licence if known else "") or UNKNOWN
+    manual = name in brought or "/" not in name
+    where = brought.get(name, f"Hugging Face hub: hf download {name}")
+    state: State = "here" if not absent else "by hand" if manual else "fetch"
+    return Needed(name, where, licence, None if known is None else known.megabytes, state, "" if manual else name)
+
+
+def _key_of(name: str) -> Needed:
+    endpoint = load_endpoint(name)
+    state: State = "by hand" if endpoint.missing() else "here"
+    return Needed(f"a key for {endpoint.model}", f"set {endpoint.key}", "the service's terms", NOTHING, state)

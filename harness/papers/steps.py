@@ -1,0 +1,436 @@
+"""The steps that make the runs of a paper's rows: the commands that its report prints, in a working order."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from harness.errors import HarnessError, suggestion
+from harness.experiments.experiment import CONDITION, FULL, load_experiment
+from harness.io import checks, config
+from harness.io.files import sha256
+from harness.papers.paper import Paper
+from harness.papers.rows import Row as PaperRow
+from harness.systems import states
+
+HERE = "here"  # scale of a step: on small public replacements of the paper's resources
+_RUNS = "runs/"  # begin of the files that the words of a step name
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: a system with its settings, on a collection and a corpus.
+
+    Attributes
+    ----------
+    settings : key below the system's configuration, with dots -> value.
+    edition : empty for the collection's own.
+    rerank : whether only judged documents are ranked.
+    """
+
+    system: str
+    collection: str
+    corpus: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    edition: str = ""
+    rerank: bool = False
+
+    @cached_property
+    def configuration(self) -> Mapping[str, Any]:
+        """Configuration of the system with the settings of the run."""
+        found = dict(config.load("system", self.system)[0])
+        for key, value in self.settings:
+            found = _replaced(found, key.split("."), value)
+        return found
+
+    @property
+    def parts(self) -> tuple[Mapping[str, Any], ...]:
+        """Configurations of its system and of that system's parts."""
+        return tuple(states.parts(self.configuration))
+
+    @property
+    def name(self) -> str:
+        """Name of its file, without folder and ending; not of the runs of an experiment, which have suffixes."""
+        return str(self.configuration.get("name", self.system))
+
+
+def run_of(words: Sequence[str]) -> Run:
+    """Returns the run of a command.
+
+    Examples
+    --------
+    >>> run_of(["system=bm25", "collection=mini-task1", "corpus=mini-answers", "system.k1=0.9"]).settings
+    (('k1', 0.9),)
+    """
+    given = {key: value for key, _, value in (word.partition("=") for word in words)}
+    settings = [(key.removeprefix("system."), value) for key, value in given.items() if key.startswith("system.")]
+    return Run(
+        given["system"],
+        given.get("collection", ""),
+        given.get("corpus", ""),
+        tuple((key, config.parse(f"x: {value}".encode(), key)["x"]) for key, value in settings),
+        given.get("edition", ""),
+        given.get("rerank") == "true",
+    )
+
+
+def _replaced(mapping: Mapping[str, Any], keys: Sequence[str], value: object) -> dict[str, Any]:
+    """Returns a mapping with the value at a path of keys.
+
+    Examples
+    --------
+    >>> _replaced({"training": {"seed": 1, "batch": 32}}, ["training", "seed"], 2)
+    {'training': {'seed': 2, 'batch': 32}}
+    """
+    first, *rest = keys
+    below = mapping.get(first)
+    if rest:
+        return {**mapping, first: _replaced(below if isinstance(below, Mapping) else {}, rest, value)}
+    return {**mapping, first: value}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a paper: the table and the label in print, or for systems without a table the system's title."""
+
+    table: str
+    label: str
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.label}" if self.table else self.label
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command that makes the runs of some rows.
+
+    Attributes
+    ----------
+    name : unique within a paper; names its log file.
+    words : of the command, without `harness`.
+    rows : that need its runs.
+    parts : the same in smaller commands, which are run if it fails, to find the rows that fail.
+    condition : of an experiment, if the command is limited to one.
+    seeds : those that an experiment is limited to; empty for all.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    rows: tuple[Row, ...]
+    parts: tuple[Step, ...] = ()
+    condition: str = ""
+    seeds: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The line for a shell."""
+        return shlex.join(["harness", *self.words])
+
+    def digest(self) -> str:
+        """Returns a hash of the command and of all configurations that it names; for records of what was rehearsed.
+
+        Keys that only describe, such as titles and licences, are left out.
+        """
+        named = {
+            f"{group}/{name}": _acting(config.load(group, name)[0])
+            for group, name in _choices(self.words)
+            if name in config.names(group)
+        }
+        content = [self.words, named, [_acting(part) for part in replace(self, seeds=()).systems()]]
+        return sha256(json.dumps(content, sort_keys=True, default=str).encode())[:16]
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that it makes, in the order in which it makes them."""
+        return tuple(run_of(words) for words in self._composed())
+
+    def systems(self) -> Iterator[Mapping[str, Any]]:
+        """Yields the configurations of its systems and of their parts, with the overrides of the command."""
+        for run in self.runs:
+            yield from run.parts
+
+    @property
+    def title(self) -> str:
+        """What it makes, in words."""
+        if self.words[0] != "run":
+            return " ".join(self.words)
+        if self.experiment or self.reads():
+            return f"experiment {self.experiment}" if self.experiment else self.name
+        return f"{self.runs[0].name} on {self.runs[0].collection}"
+
+    @property
+    def experiment(self) -> str:
+        """Name of the experiment that it runs; empty if it makes one run."""
+        return dict(_choices(self.words)).get("experiment", "")
+
+    @property
+    def file(self) -> str:
+        """File of its run, below the folder of runs; empty for an experiment."""
+        return "" if self.experiment else f"{self.runs[0].collection}/{self.runs[0].name}.run"
+
+    def reads(self) -> tuple[str, ...]:
+        """Returns the files of the runs that it fuses or learns from, below the folder of runs."""
+        if self.experiment:
+            return ()
+        listed = [name for word in self.words if "runs=" in word for name in _listed(word)]
+        return tuple(
+            name.removeprefix(_RUNS) if name.endswith(".run") else f"{self.runs[0].collection}/{_run_name(name)}.run"
+            for name in listed
+        )
+
+    def located(self, runs: str) -> tuple[str, ...]:
+        """Returns the words with the folder of runs in place of the default; a fusion gets a name of its own."""
+        moved = [word.replace(_RUNS, f"{runs}/") if "runs=[" in word else word for word in self.words]
+        if self.reads() and not any(word.startswith("system.name=") for word in moved):
+            moved.append(f"system.name={file_name(self.name)}")
+        return (*moved, f"runs={runs}") if f"{runs}/" != _RUNS else tuple(moved)
+
+    def chosen(self, group: str) -> set[str]:
+        """Returns the names of a group's configurations that its words, or its experiment's cells, choose."""
+        return {str(getattr(run, group)) for run in self.runs}
+
+    def corpora(self) -> set[str]:
+        """Returns the corpora and collections whose files it reads, by name."""
+        found = self.chosen("corpus") | self.chosen("collection")
+        for part in self.systems():
+            found |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
+            found |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
+        return found
+
+    def _composed(self) -> Iterator[tuple[str, ...]]:
+        choice = dict(_choices(self.words))
+        if "experiment" not in choice:
+            yield self.words
+            return
+        scale = next((word.partition("=")[2] for word in self.words if word.startswith("scale=")), FULL)
+        for cell in load_experiment(choice["experiment"]).cells((), scale):
+            if self.condition in ("", cell.labels[0]) and (not self.seeds or cell.seed in (None, *self.seeds)):
+                yield cell.overrides
+
+
+def _acting(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in mapping.items() if key not in (*states.ABOUT, "licence", "link", "notes")}
+
+
+def _choices(words: Sequence[str]) -> list[tuple[str, str]]:
+    groups = ("collection", "corpus", "system", "protocol", "experiment")
+    pairs = (word.partition("=") for word in words)
+    return [(key, value) for key, _, value in pairs if key in groups]
+
+
+def _run_name(system: str) -> str:
+    return str(config.load("system", system)[0].get("name", system))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A part of a paper.
+
+    Attributes
+    ----------
+    rows : pattern of labels or tables, such as `mirmu*`; empty for all.
+    tables, collections : names of tables, and of our collections; empty for all.
+    """
+
+    rows: str = ""
+    tables: tuple[str, ...] = ()
+    collections: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.tables or self.collections)
+
+    def fits(self, row: Row) -> bool:
+        """Returns whether a row belongs to the part, on some collection."""
+        tables = row.table.split(", ")
+        known = (row.label, str(row), row.table, *tables)
+        by_name = not self.rows or any(fnmatch.fnmatchcase(each.lower(), self.rows.lower()) for each in known)
+        return by_name and (not self.tables or bool(set(tables) & set(self.tables)))
+
+
+EVERYTHING = Selection()
+
+
+def file_name(name: str) -> str:
+    """Returns the name of a step's record, log and fused run, without its ending.
+
+    Examples
+    --------
+    >>> file_name("2 mirmu 1: Base arqmath-1-task1")
+    '2-mirmu-1-Base-arqmath-1-task1'
+    """
+    return re.sub(r"[^\w.+-]+", "-", name).strip("-")[:120]
+
+
+def steps(
+    paper: Paper, part: Selection = EVERYTHING, scale: str = "", seeds: int | None = None
+) -> tuple[list[Step], dict[Row, str]]:
+    """Returns the steps of a paper, and row -> the reason of the rows that no command makes.
+
+    Parameters
+    ----------
+    part : rows to make; the runs that these rows fuse or learn from are made too.
+    scale : empty for the paper's resources, or `here`.
+    seeds : number of seeds of trained systems, from the first; None for all of an experiment, and one of other systems.
+
+    Raises
+    ------
+    HarnessError
+        No row fits, or a table or collection is unknown.
+    """
+    made, left = _of_rows(paper, scale, seeds or 1)
+    made += _of_experiments(paper, scale, seeds)
+    covered = {part.get("name") for step in made for part in step.systems()}
+    made += [] if scale else _of_systems(paper, covered)
+    if part:
+        _check_part(paper, part)
+        made = _chosen(made, part, paper)
+        left = {row: why for row, why in left.items() if part.fits(row)}
+    return made, left
+
+
+def _check_part(paper: Paper, part: Selection) -> None:
+    rows = () if paper.available is None else paper.available.rows
+    known = dict.fromkeys([cell.table for cell in paper.cells] + [row.table for row in rows])
+    for table in part.tables:
+        checks.choice("tables", table, known)
+    for collection in part.collections:
+        checks.choice("collections", collection, config.names("collection"))
+
+
+def _chosen(made: Sequence[Step], part: Selection, paper: Paper) -> list[Step]:
+    """Returns the steps of the rows that fit, and of those whose runs they read, without their rows."""
+    wanted = {row for step in made for row in step.rows if part.fits(row)}
+    if not wanted:
+        known = [row.label for step in made for row in step.rows]
+        raise HarnessError(f"paper {paper.key}: no row with a command fits; {suggestion(part.rows, known)}")
+    needed: list[Step] = []
+    read: set[str] = set()  # by the chosen steps
+    for step in reversed(made):
+        there = not part.collections or bool(step.chosen("collection") & set(part.collections))
+        mine = tuple(row for row in step.rows if row in wanted) if there else ()
+        if mine or step.file in read:
+            parts = [one for one in step.parts if set(one.rows) & set(mine)]
+            if len(parts) < len(step.parts):
+                needed += (replace(one, rows=tuple(r for r in one.rows if r in wanted)) for one in reversed(parts))
+            else:
+                needed.append(replace(step, rows=mine))
+            read |= set(step.reads())
+    if not needed:
+        where = ", ".join(part.collections)
+        raise HarnessError(f"paper {paper.key}: no command makes a row on {where}")
+    return needed[::-1]
+
+
+def _listed(word: str) -> list[str]:
+    return [part for part in word.partition("=")[2].strip("[]").split(",") if part]
+
+
+# ---- rows with a command ----------------------------------------------------------------------------------------
+
+
+def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[Step], dict[Row, str]]:
+    """Returns a step for each run behind the rows of `available`, single systems first, and the rows without one."""
+    available = paper.available
+    if available is None or (scale == HERE and available.instead is None):
+        return [], {}
+    sharing: dict[tuple[str, str], list[PaperRow]] = {}
+    for row in available.rows:
+        sharing.setdefault(row.run, []).append(row)
+    made: list[Step] = []
+    left: dict[Row, str] = {}
+    single = [found for found in sharing.values() if not found[0].inputs]
+    for found in (*single, *(found for found in sharing.values() if found[0].inputs)):
+        rows = tuple(Row(row.table, row.label) for row in found)
+        first = next((row for row in found if (row.table, row.label) == row.run), found[0])
+        if (lack := first.registered()) is not None:
+            left |= dict.fromkeys(rows, f"{lack[0]}: {lack[1]}")
+            continue
+        for collection in available.collections(first):
+            command = available.small(first, collection) if scale == HERE else available.full(first, collection)
+            if not command:
+                left |= dict.fromkeys(rows, "needs: fewer than two of the runs that it fuses can be made here")
+                continue
+            words = tuple(shlex.split(command))[1:]
+            own_first = (first, *(row for row in found if row is not first))
+            printed = tuple(Row(row.table, row.label) for row in own_first if collection in row.collections)
+            for seed in range(1, 1 + (seeds if first.tuned() else 1)):
+                name = f"{first.table} {first.label} {collection}"
+                made.append(Step(name, words, printed) if seed == 1 else _seeded(Step(name, words, printed), seed))
+    # Runs that a fusion learns from are made before it.
+    return sorted(made, key=lambda step: any("training_runs" in word for word in step.words)), left
+
+
+def _seeded(step: Step, number: int) -> Step:
+    """Returns the step of a trained system with another seed, the first being that of its configuration."""
+    (run,) = step.runs
+    seed = int(run.configuration["training"].get("seed", 0)) + number - 1
+    words = (*step.words, f"system.training.seed={seed}", f"system.name={run.name}-seed-{number}")
+    return replace(step, name=f"{step.name} seed {number}", words=words)
+
+
+# ---- experiments ------------------------------------------------------------------------------------------------
+
+
+def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[Step]:
+    """Returns a step for each experiment that has rows of the paper; its parts are the experiment's conditions."""
+    made = []
+    for name, tables in paper.config.experiments.items():
+        found = load_experiment(name)
+        if scale and scale not in found.scale:
+            continue
+        named = scale or FULL
+        cells = found.cells((), named)
+        words = ("run", f"experiment={name}", f"scale={named}") if found.scale else ("run", f"experiment={name}")
+        table = ", ".join(tables)
+        values = found.scale_of(named).seeds or (found.seeds.values if found.seeds else ())
+        few = tuple(map(str, values[:seeds])) if seeds is not None else ()
+        seed = f"seed:[{','.join(few)}]" if few else ""
+        rows = {found.row(cell.labels): Row(table, ", ".join(found.row(cell.labels))) for cell in cells}
+        parts = tuple(
+            Step(
+                f"{name} {condition}",
+                (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
+                tuple(dict.fromkeys(rows[found.row(cell.labels)] for cell in cells if cell.labels[0] == condition)),
+                condition=condition,
+                seeds=few,
+            )
+            for condition in found.conditions
+        )
+        whole = (*words, _only(seed)) if seed else words
+        made.append(Step(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))
+    return made
+
+
+def _only(*parts: str) -> str:
+    return f"only={{{','.join(filter(None, parts))}}}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", r"\'") + "'"
+
+
+# ---- systems with a recipe --------------------------------------------------------------------------------------
+
+
+def _of_systems(paper: Paper, covered: Iterable[object]) -> list[Step]:
+    """Returns a step for each system of the paper with a recipe that no other step runs."""
+    made = []
+    for name in config.names("system"):
+        mapping, where = config.load("system", name)
+        if mapping.get("paper") != paper.key or name in set(covered):
+            continue
+        found = states.recipe(mapping, where)
+        if found is None or states.registered(list(states.parts(mapping)), where) is not None:
+            continue
+        title = str(mapping.get("title", name))
+        scored = [cell for cell in paper.cells if paper.scored is not None and paper.scored.place(cell)]
+        printed = [cell for cell in scored if cell.system in title.split(", ")]
+        row = Row(printed[0].table, printed[0].system) if printed else Row("", title)
+        made.append(Step(name, ("run", *found.words(name)), (row,)))
+    return made
