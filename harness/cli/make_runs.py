@@ -83,14 +83,17 @@ def _fetch(found: Plan, making: Making) -> set[str]:
 def _able(found: Plan, absent: Collection[str]) -> Iterator[Step]:
     """Yields the steps that can be carried out without what could not be had."""
     lost: set[str] = set()
+    why: dict[str, list[str]] = {}
     for each in found.of("to make"):
         lacking = [name for name in each.lacks if name in absent]
-        read = lost & set(each.step.reads())
-        if (lacking and not each.step.experiment) or read:
-            say(f"left out: {each.step.title}: needs {', '.join(lacking) or 'runs that are left out'}")
+        if (lacking and not each.step.experiment) or lost & set(each.step.reads()):
+            why.setdefault(", ".join(lacking) or "runs that are left out", []).append(each.step.title)
             lost.add(each.step.file)
-            continue
-        yield each.step
+        else:
+            yield each.step
+    for lacking_, titles in why.items():
+        more = f" and {counted(len(titles) - 1, 'more step')}" if titles[1:] else ""
+        say(f"left out: {titles[0]}{more}: needs {lacking_}")
 
 
 def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> dict[str, list[CellRun]]:

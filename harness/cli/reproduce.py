@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from harness.papers.making import Result
+    from harness.papers.paper import Paper
+    from harness.papers.reproduce import Reproduction
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
 
@@ -93,11 +95,33 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
     made_by = provenance(files).reference() if settings.reference else provenance(files)
     beside = None if settings.reference or key != PAPER else kept(output / "experiments")
     report = paper_report(
-        reproduction, made_by, settings.alpha, settings.seed, titles=not settings.reference, beside=beside
+        reproduction,
+        made_by,
+        settings.alpha,
+        settings.seed,
+        titles=not settings.reference,
+        beside=beside,
+        small=None if settings.reference else _small(found, settings),
+        results=results,
     )
     written = report.write(output / key, settings.formats, say)
     out(reproduction.line)
     return first_page(written)
+
+
+def _small(paper: Paper, settings: ReproduceSettings) -> Reproduction | None:
+    """Returns what the finished runs of the scale `here` give; None if there are none."""
+    from harness.cli.make_runs import experiment_runs
+    from harness.papers.brought import bring
+    from harness.papers.reproduce import reproduce as recompute
+    from harness.papers.steps import HERE
+
+    runs = Path(settings.runs) / HERE
+    small = paper.at_small_scale()
+    if small is None or not runs.is_dir():
+        return None
+    brought = bring(small, None, runs, say, experiment_runs(paper, settings, HERE), settings.seeds, HERE)
+    return recompute(small, say, track, brought=brought, restricted=True) if brought.runs else None
 
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:

@@ -30,8 +30,8 @@ from harness.papers.map import (
 )
 from harness.papers.paper import Paper
 from harness.papers.rows import Row
+from harness.papers.steps import HERE, steps
 from harness.papers.steps import Run as PaperRun
-from harness.papers.steps import steps
 from harness.scoring.protocol import load_protocol
 from harness.sources.fetch import fetch
 from harness.store import sidecar
@@ -94,6 +94,7 @@ def bring(
     say: Say = lambda _: None,
     experiments: Mapping[str, Sequence[CellRun]] = MappingProxyType({}),
     seeds: int | None = None,
+    scale: str = "",
 ) -> Brought:
     """Reads the runs of a folder by its map and complete re-runs below `runs`, and computes fusions of both.
 
@@ -103,6 +104,7 @@ def bring(
     runs : folder of runs made by `harness run`; None to ignore them.
     say : called with progress messages, one line each.
     experiments : experiment -> its finished runs.
+    scale : empty, or `here` for runs of that scale.
     seeds : number of seeds whose runs below `runs` count, of systems that are trained; None for the first alone.
 
     Raises
@@ -125,7 +127,7 @@ def bring(
     for note in notes:
         say(note)
     given = {(entry.row.name, entry.collection) for entry in entries}
-    local = [] if runs is None else _made_here(paper, runs, say, seeds)
+    local = [] if runs is None else _made_here(paper, runs, say, seeds, scale)
     for each in runs_of_rows(paper, experiments):
         local.append(Entry(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
     local = [entry for entry in local if _place(entry) not in given]
@@ -154,7 +156,7 @@ def bring(
         with gather(faults):
             found += _read(paper, entry, collections[entry.collection].known_topics())
     refuse(faults)
-    fused, absent = _fusions(paper, found)
+    fused, absent = _fusions(paper, found, in_part=scale == HERE)
     known, labels = paper_rows(paper), label_of(paper)
     by_cell = {cell: known[cell[0], label] for cell, label in labels.items() if (cell[0], label) in known}
     counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
@@ -218,7 +220,7 @@ def _partial(paper: Paper, said: sidecar.Said) -> str:
     return ""
 
 
-def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None) -> list[Entry]:
+def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str) -> list[Entry]:
     """Finds runs below `runs` made by the rows' commands on the whole collection; reports other runs to `say`."""
     scored = paper.scored
     if scored is None or not runs.is_dir():
@@ -226,7 +228,7 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None) -> list[En
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known = paper_rows(paper)
     found: dict[tuple[str, str], Entry] = {}
-    for step in steps(paper, seeds=seeds or 1)[0]:
+    for step in steps(paper, scale=scale, seeds=seeds or 1)[0]:
         path = runs / step.file
         # Fusions are computed from their inputs, and the runs of experiments have names of their own.
         if step.experiment or step.reads() or not path.is_file() or step.runs[0].collection not in keys:
@@ -286,8 +288,15 @@ def _parameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _fusions(paper: Paper, found: Sequence[BroughtRun]) -> tuple[list[BroughtRun], dict[tuple[str, str], str]]:
-    """Computes rows that fuse other rows' runs; also returns the missing inputs of those that cannot be computed."""
+def _fusions(
+    paper: Paper, found: Sequence[BroughtRun], *, in_part: bool
+) -> tuple[list[BroughtRun], dict[tuple[str, str], str]]:
+    """Computes rows that fuse other rows' runs; also returns the missing inputs of those that cannot be computed.
+
+    Parameters
+    ----------
+    in_part : whether two of a row's inputs are enough.
+    """
     available, scored = paper.available, paper.scored
     if available is None or scored is None:
         return [], {}
@@ -297,14 +306,17 @@ def _fusions(paper: Paper, found: Sequence[BroughtRun]) -> tuple[list[BroughtRun
     lacking: dict[tuple[str, str], str] = {}
     for row in (row for row in available.rows if row.inputs):
         whose = known[row.table, row.label]
-        names = [known[item.table, item.label].name for item in row.inputs]
+        names = {known[item.table, item.label].name: item.short for item in row.inputs}
         before = ""
         for key in (keys[name] for name in row.collections if name in keys):
             at = (whose.name, key)
             if at not in runs and at not in fused and any((name, key) in runs for name in names):
                 try:
-                    run = _fused(paper, row, whose.name, names, runs, (before, key))
-                    fused[at] = BroughtRun(whose, key, run, "fused", ", ".join(names))
+                    there = [name for name in names if (name, key) in runs and (not before or (name, before) in runs)]
+                    few = {name: names[name] for name in there} if in_part and len(there) > 1 else names
+                    run = _fused(paper, row, whose.name, few, runs, (before, key))
+                    some = f"{len(few)} of {len(names)} runs: " if len(few) < len(names) else ""
+                    fused[at] = BroughtRun(whose, key, run, "fused", some + ", ".join(few))
                 except HarnessError as error:
                     lacking[key, whose.name] = "; ".join(error.lines)
             before = key
@@ -315,11 +327,15 @@ def _fused(
     paper: Paper,
     row: Row,
     name: str,
-    names: Sequence[str],
+    names: Mapping[str, str],
     runs: Mapping[tuple[str, str], Run],
     collections: tuple[str, str],
 ) -> Run:
     """Computes the fused run of a row on the second of two collections; a rule that learns is trained on the first.
+
+    Parameters
+    ----------
+    names : of the runs to fuse -> labels of their rows.
 
     Raises
     ------
@@ -329,7 +345,7 @@ def _fused(
     before, key = collections
 
     def inputs(on: str) -> list[Run]:
-        absent = [item.short for item, run in zip(row.inputs, names, strict=True) if (run, on) not in runs]
+        absent = [label for run, label in names.items() if (run, on) not in runs]
         if absent:
             raise HarnessError(f"the run{'s' * (len(absent) > 1)} of {', '.join(absent)} on {on}")
         return [runs[run, on] for run in names]

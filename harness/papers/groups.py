@@ -71,7 +71,9 @@ def groups(paper: Paper, part: Selection = EVERYTHING, scale: str = "") -> tuple
             for each in _with_inputs(step, by_file):
                 by_table.setdefault(table, {}).update({repr(run): run for run in each.runs})  # settings may be lists
     same: dict[tuple[str, frozenset[str]], list[str]] = {}
-    for table, runs in by_table.items():
+    rows = paper.cells if paper.available is None else paper.available.rows
+    for table in dict.fromkeys(row.table for row in rows if row.table in by_table):
+        runs = by_table[table]
         if not str(paper.config.states.get(table, "")).startswith("blocked"):
             same.setdefault((source[table], frozenset(runs)), []).append(table)
     return tuple(Group(tuple(t), kind, tuple(by_table[t[0]].values())) for (kind, _), t in same.items())

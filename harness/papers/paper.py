@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -304,6 +304,7 @@ class Config:
     also : further protocols that runs are scored by.
     baselines : end of a run's name -> the run that it is tested against.
     available : see `rows.parse`.
+    here : what replaces the paper's resources at the scale `here`.
     experiments : experiment -> tables whose values it computes.
     scored : for a paper without an archive: how user-supplied runs are scored.
     claims, breakdown : claims that are tested, and a table of means by an attribute of topics.
@@ -330,6 +331,7 @@ class Config:
     rerun: RerunSettings | None = None
     remarks: tuple[Words, ...] = ()
     available: rows.Listed | None = None
+    here: rows.Here | None = None
     printed_twice: tuple[Twice, ...] = ()
     url: Annotated[str, _link] = ""
     doi: Annotated[str, _link] = ""
@@ -367,6 +369,20 @@ class Paper:
             return self.available.corpus
         return "" if self.scored is None else self.scored.corpus
 
+    def at_small_scale(self) -> Paper | None:
+        """Returns the paper with the collections of its key `here`, and without its archive; None without that key."""
+        here, scored = self.config.here, self.config.scored
+        if here is None or scored is None:
+            return None
+        ours = {
+            name: judged
+            if judged.collection not in here.collections
+            else replace(judged, collection=(other := here.collection(judged.collection)), edition=_default(other))
+            for name, judged in scored.collections.items()
+        }
+        config = replace(self.config, scored=replace(scored, collections=ours, corpus=here.corpus), claims=())
+        return replace(self, config=config, runs=())
+
     def files(self) -> list[Resource]:
         """Returns every fetched file needed to recompute the paper from its archive."""
         out = [run.file for run in self.runs]
@@ -390,6 +406,10 @@ class Paper:
         return "fetchable" if "fetchable" in {state(file) for file in self.files()} else "here"
 
 
+def _default(collection: str) -> str:
+    return load_collection(collection).edition(None).name
+
+
 def load_paper(key: str) -> Paper:
     """Loads a paper by its key.
 
@@ -411,7 +431,9 @@ def load_paper(key: str) -> Paper:
         raise HarnessError(
             f"{where}: key 'scored' conflicts with 'archive', which also says how runs are scored; remove it"
         )
-    available = None if found.available is None else rows.parse(found.available, cells, f"{where}: available")
+    available = (
+        None if found.available is None else rows.parse(found.available, cells, f"{where}: available", found.here)
+    )
     twice = tuple(pair for entry in found.printed_twice for pair in _twice(entry, cells, where))
     return Paper(key, found.title, cells, runs, found, where, available, twice)
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.collections.collection import Collection
@@ -15,6 +16,7 @@ from harness.data.topic_files import READERS
 from harness.data.topics import Topics
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted, suggestion
+from harness.experiments.task import task
 from harness.io import checks
 from harness.io.files import read_bytes
 from harness.papers import rehearsed
@@ -26,6 +28,7 @@ from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
 from harness.sources.fetch import fetch
+from harness.store import sidecar
 
 if TYPE_CHECKING:
     from harness.papers.rerun import Agreement
@@ -98,6 +101,7 @@ def reproduce(
     *,
     rerun: bool = False,
     brought: Brought | None = None,
+    restricted: bool = False,
 ) -> Reproduction:
     """Recomputes every cell that can be recomputed.
 
@@ -107,6 +111,7 @@ def reproduce(
     track : iterates over the runs and shows progress, such as `console.track`.
     rerun : also re-runs archived runs, if the paper's configuration says how.
     brought : runs from `harness.papers.brought.bring`; they replace archived runs of the same rows.
+    restricted : whether judgments are limited to the documents of the corpus that the runs of a collection searched.
 
     Raises
     ------
@@ -132,7 +137,11 @@ def reproduce(
     files += [file for collection in collections.values() for file in collection.files()] if not paper.runs else []
     fetch(files, progress=say)
     topics = {key: collection.topics() for key, collection in collections.items()}
-    scorers = {key: _scorer(collections[key], entry, scored.protocol, brought) for key, entry in entries.items()}
+    corpora = _corpora(brought) if restricted else {}
+    scorers = {
+        key: _scorer(collections[key], entry, scored.protocol, brought, corpora.get(key, ""))
+        for key, entry in entries.items()
+    }
     others = {
         name: {key: _scorer(collections[key], entry, name, brought) for key, entry in entries.items()}
         for name in paper.config.also
@@ -180,9 +189,21 @@ def _sources(paper: Paper, brought: Brought) -> list[Source]:
     ]
 
 
-def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Brought) -> Scorer:
+def _corpora(brought: Brought) -> dict[str, str]:
+    """Returns the paper's collection -> corpus that its runs searched, by the metadata file of the first one."""
+    found: dict[str, str] = {}
+    for run in brought.runs:
+        said = sidecar.said(sidecar.beside(Path(run.source))) if run.origin != "fused" else None
+        if said is not None and said.corpus:
+            found.setdefault(run.collection, said.corpus)
+    return found
+
+
+def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Brought, corpus: str = "") -> Scorer:
     """Returns the scorer of a collection; its own protocol takes precedence over the paper's."""
     how = load_protocol(entry.protocol or protocol)
+    if corpus:
+        return task(collection, corpus, edition=entry.edition, protocol=how).scorer
     return collection.scorer(entry.edition, how, keys=brought.keys if how.deduplicate else None)
 
 

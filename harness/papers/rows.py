@@ -48,8 +48,8 @@ Entries = dict[tuple[str, str], tuple[Entry, tuple[str, ...], str]]
 
 
 @dataclass(frozen=True)
-class Instead:
-    """What is used in place of the paper's resources at the scale `here`.
+class Here:
+    """Key `here` of a paper's configuration: what replaces its resources at the scale `here`.
 
     Attributes
     ----------
@@ -58,6 +58,11 @@ class Instead:
     collections : our collection of the paper -> one that replaces it; the others are used as they are.
     systems : name of a system -> overrides of its command, such as `system.model=all-minilm-l6-v2`.
     training : settings of fine-tuning.
+
+    Raises
+    ------
+    HarnessError
+        A corpus, collection or system is unknown.
     """
 
     says: Words
@@ -65,6 +70,17 @@ class Instead:
     collections: Mapping[str, Words] = field(default_factory=dict)
     systems: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.choice("corpus", self.corpus, config.names("corpus"))
+        for collection in (*self.collections, *self.collections.values()):
+            checks.choice("collections", collection, config.names("collection"))
+        for system in self.systems:
+            checks.choice("systems", system, config.names("system"))
+
+    def collection(self, name: str) -> str:
+        """Returns the collection that replaces another one, else that one."""
+        return self.collections.get(name, name)
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,6 @@ class Listed:
     corpus : our corpus that equals the paper's.
     collections : the paper's name -> our collection.
     tables : table -> row -> how its run is made.
-    instead : what replaces them at the scale `here`; None if nothing does.
     without_numbers : tables without published numbers.
     retrained : collection -> settings of training of the runs on it.
     """
@@ -84,7 +99,6 @@ class Listed:
     corpus: str
     collections: Mapping[str, Words]
     tables: Mapping[str, Mapping[str, Entry]]
-    instead: Instead | None = None
     without_numbers: tuple[Words, ...] = ()
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -211,12 +225,12 @@ class Available:
     Attributes
     ----------
     corpus : corpus used by the paper.
-    instead : what replaces it at the scale `here`; None if nothing does.
+    here : what replaces it at the scale `here`; None if nothing does.
     retrained : collection that the systems' configurations learn from -> settings of fine-tuning that leave it out.
     """
 
     corpus: str
-    instead: Instead | None
+    here: Here | None
     rows: tuple[Row, ...]
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -270,28 +284,28 @@ class Available:
     def small(self, row: Row, collection: str = "") -> str:
         """Returns the command at the scale `here`, with the inputs that our code makes; empty if these are too few."""
         inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
-        if self.instead is None or row.registered() or (row.inputs and len(inputs) < _LEAST):
+        if self.here is None or row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
         retrained = self.retrained.get(collection or row.collections[-1], {})
-        return _command(row, self.instead.corpus, inputs, self.instead, collection, retrained)
+        return _command(row, self.here.corpus, inputs, self.here, collection, retrained)
 
 
 def _command(
     row: Row,
     corpus: str,
     inputs: Sequence[Row],
-    instead: Instead | None = None,
+    here: Here | None = None,
     collection: str = "",
     retrained: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Formats a row's command; inputs of a fusion are names of systems, or files (see `Row.apart`)."""
     collection = collection or row.collections[-1]
-    training = {} if instead is None else instead.training
-    place = {} if instead is None else instead.collections
-    words = [f"collection={place.get(collection, collection)}", f"corpus={corpus}", f"system={row.system}"]
+    training = {} if here is None else here.training
+    ours = here.collection if here is not None else str
+    words = [f"collection={ours(collection)}", f"corpus={corpus}", f"system={row.system}"]
     for key, value in row.settings:
         words.append(f"system.{key}={str(value).lower() if isinstance(value, bool) else value}")
-    words += () if instead is None else instead.systems.get(row.system, ())
+    words += () if here is None else here.systems.get(row.system, ())
     if row.tuned():
         words += [f"system.training.{key}={value}" for key, value in training.items()]
     if row.learns_from(collection):
@@ -299,18 +313,15 @@ def _command(
     if inputs:
         apart = [
             item.apart(collection)
-            or (instead is not None and (item.system in instead.systems or bool(training and item.tuned())))
+            or (here is not None and (item.system in here.systems or bool(training and item.tuned())))
             for item in inputs
         ]
-        runs = [
-            _file(item, place.get(collection, collection)) if by else item.system
-            for item, by in zip(inputs, apart, strict=True)
-        ]
+        runs = [_file(item, ours(collection)) if by else item.system for item, by in zip(inputs, apart, strict=True)]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
         before = row.collections[row.collections.index(collection) - 1]
-        words.append(f"training=[{place.get(before, before)}]")
-        words.append(f"system.training_runs=[{','.join(_file(item, place.get(before, before)) for item in inputs)}]")
+        words.append(f"training=[{ours(before)}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, ours(before)) for item in inputs)}]")
     return command(words)
 
 
@@ -340,7 +351,7 @@ def _file(row: Row, collection: str) -> str:
     return f"runs/{collection}/{row.run_name}.run"
 
 
-def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
+def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | None = None) -> Available:
     """Parses a paper's key `available`, given the paper's cells.
 
     Every row of a listed table needs an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
@@ -351,10 +362,8 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
     HarnessError
         A row has no entry, an entry has no row, a key is unknown, or a named configuration does not exist.
     """
-    instead = listed.instead
-    for corpus in (listed.corpus, *([instead.corpus] if instead else [])):
-        _known(corpus, config.names("corpus"), "corpus", where)
-    for collection in (*listed.collections.values(), *(instead.collections.values() if instead else [])):
+    _known(listed.corpus, config.names("corpus"), "corpus", where)
+    for collection in listed.collections.values():
         _known(collection, config.names("collection"), "collection", where)
     entries: Entries = {}
     for table, rows in listed.tables.items():
@@ -378,7 +387,7 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str) -> Available:
     found = tuple(_row(key, entries, made) for key in entries)
     for collection in listed.retrained:
         _known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
-    return Available(listed.corpus, instead, found, listed.retrained)
+    return Available(listed.corpus, here, found, listed.retrained)
 
 
 def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:

@@ -286,7 +286,7 @@ def steps(
     made, left = _of_rows(paper, scale, seeds or 1)
     made += _of_experiments(paper, scale, seeds)
     covered = {part.get("name") for step in made for part in step.systems()}
-    made += [] if scale else _of_systems(paper, covered)
+    made += _of_systems(paper, covered, scale)
     if part:
         _check_part(paper, part)
         made = _chosen(made, part, paper)
@@ -337,7 +337,7 @@ def _listed(word: str) -> list[str]:
 def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[Step], dict[Row, str]]:
     """Returns a step for each run behind the rows of `available`, single systems first, and the rows without one."""
     available = paper.available
-    if available is None or (scale == HERE and available.instead is None):
+    if available is None or (scale == HERE and available.here is None):
         return [], {}
     sharing: dict[tuple[str, str], list[PaperRow]] = {}
     for row in available.rows:
@@ -418,7 +418,7 @@ def _quoted(text: str) -> str:
 # ---- systems with a recipe --------------------------------------------------------------------------------------
 
 
-def _of_systems(paper: Paper, covered: Iterable[object]) -> list[Step]:
+def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Step]:
     """Returns a step for each system of the paper with a recipe that no other step runs."""
     made = []
     for name in config.names("system"):
@@ -428,9 +428,16 @@ def _of_systems(paper: Paper, covered: Iterable[object]) -> list[Step]:
         found = states.recipe(mapping, where)
         if found is None or states.registered(list(states.parts(mapping)), where) is not None:
             continue
+        words = found.words(name)
+        if scale == HERE:
+            if paper.config.here is None or name not in paper.config.here.systems:
+                continue
+            here = paper.config.here
+            small = replace(found, corpus=here.corpus, collection=here.collection(found.collection), edition=None)
+            words = [*small.words(name), *here.systems[name]]
         title = str(mapping.get("title", name))
         scored = [cell for cell in paper.cells if paper.scored is not None and paper.scored.place(cell)]
         printed = [cell for cell in scored if cell.system in title.split(", ")]
         row = Row(printed[0].table, printed[0].system) if printed else Row("", title)
-        made.append(Step(name, ("run", *found.words(name)), (row,)))
+        made.append(Step(name, ("run", *words), (row,)))
     return made

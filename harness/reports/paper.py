@@ -8,6 +8,7 @@ from harness.collections.load import load_collection
 from harness.papers.cells import KINDS, Verdict
 from harness.papers.claims import Claim, check_claims
 from harness.papers.estimate import estimates
+from harness.papers.making import Result
 from harness.papers.reproduce import Reproduction
 from harness.papers.translations import Translation
 from harness.render.model import Block, Cell, Column, Facts, Records, Section, Table, Text, number_cell, slug
@@ -17,6 +18,7 @@ from harness.reports.brought import brought_data, brought_section
 from harness.reports.claims import claim_records, claims_section
 from harness.reports.comparison import marks_of
 from harness.reports.estimates import cost_section
+from harness.reports.made import order_section, small_section, took_section
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.rerun import rerun_section
@@ -47,6 +49,8 @@ def paper_report(
     *,
     titles: bool = True,
     beside: Section | None = None,
+    small: Reproduction | None = None,
+    results: Sequence[Result] = (),
 ) -> Report:
     """Builds the report of one paper.
 
@@ -54,14 +58,20 @@ def paper_report(
     ----------
     titles : of topics are others' text, which may not go everywhere.
     beside : what was made here and is not a reproduction; it follows the paper's tables.
+    small : the same paper at the scale `here`.
+    results : of the steps that were carried out for this report.
     """
     claims = check_claims(reproduction, alpha, seed)
+    here = reproduction.paper.config.here
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
         _outcome(reproduction),
         _tables(reproduction, alpha),
+        order_section(reproduction.verdicts, METRICS),
         brought_section(reproduction.brought),
+        None if small is None or here is None else small_section(small.verdicts, here, METRICS),
         beside,
+        took_section(results),
         _conflicting_values(reproduction),
         None if reproduction.paper.available is None else available_section(reproduction.paper.available),
         _costs(reproduction),

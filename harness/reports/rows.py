@@ -21,8 +21,8 @@ def available_section(available: Available) -> Section:
         f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
         f"Full collection: {_corpus(full)}.",
     )
-    if available.instead:
-        small = load_corpus(available.instead.corpus)
+    if available.here:
+        small = load_corpus(available.here.corpus)
         text = (*text, f"Small replacement: {_corpus(small)}. It does not give the paper's numbers.")
     return Section("Available rows", (Text(text), _rows(available), _commands(available)))
 
@@ -55,7 +55,7 @@ def _rows(available: Available) -> Table:
 
 
 def _commands(available: Available) -> Table:
-    instead = [f"on {available.instead.corpus}"] if available.instead else []
+    instead = [f"on {available.here.corpus}"] if available.here else []
     rows = tuple(
         (
             *(Cell(row.table), Cell(row.label), Cell(available.full(row))),

@@ -236,8 +236,8 @@ def _commands(reproduction: Reproduction, table: str, verdicts: Sequence[Verdict
             if row.table == table and row.label in labels:
                 if full := available.full(row):
                     found.append(("Make the run on the paper's collection:", full))
-                if available.instead is not None and (small := available.small(row)):
-                    found.append((f"A small replacement, on {available.instead.corpus}:", small))
+                if available.here is not None and (small := available.small(row)):
+                    found.append((f"A small replacement, on {available.here.corpus}:", small))
     found.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
     return found
 

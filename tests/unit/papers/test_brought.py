@@ -36,9 +36,9 @@ scored:
   protocol: arqmath-task1
   measures: {ndcg: nDCG, p10: P@10}
   collections: {c1: {collection: mini-task1, edition: official}}
+here: {corpus: mini-formulas, says: a small corpus}
 available:
   corpus: mini-answers
-  instead: {corpus: mini-formulas, says: a small corpus}
   collections: {c1: mini-task1}
   without_numbers: ["0"]
   tables:

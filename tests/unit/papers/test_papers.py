@@ -213,7 +213,8 @@ def test_a_paper_is_recomputed(tiny: Tiny) -> None:
     assert {kind: found.count(kind) for kind in KINDS} == {
         "exact": 4,
         "close": 1,
-        "within": 0, "differs": 1,
+        "within": 0,
+        "differs": 1,
         "needs": 2,
         "not implemented": 0,
         "blocked": 1,
