@@ -168,9 +168,8 @@ def unlike(cell: str, stated: object) -> Iterator[str]:
         for name, pairs in SETTINGS.findall(cell)
         for pair in re.findall(PAIR, pairs)
     } | {("", path.rpartition(".")[2]): yaml.safe_load(value) for path, value in CODE.findall(cell) if value}
-    whole = not isinstance(stated, Mapping)
-    for wanted, value in [("", stated)] if whole else stated.items():
-        here = {key: own for key, own in found.items() if whole or wanted in (key[1], ":".join(key))}
+    for wanted, value in (stated if isinstance(stated, Mapping) else {"": stated}).items():
+        here = {key: own for key, own in found.items() if wanted in ("", key[1], ":".join(key))}
         yield from (f"{key[1]} is {own!r}, and {value!r} there" for key, own in here.items() if not same(own, value))
         if not here:
             yield f"no value of {wanted or 'a key'}"
