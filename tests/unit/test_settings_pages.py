@@ -164,9 +164,9 @@ def wrong(cell: str) -> Iterator[str]:
 def unlike(cell: str, stated: object) -> Iterator[str]:
     """What a cell of `ours` has otherwise than the paper or the authors' file."""
     found = {
-        (name, pair[1:-1].partition("` = `")[0]): yaml.safe_load(pair[1:-1].partition("` = `")[2])
+        (name, key): yaml.safe_load(value)
         for name, pairs in SETTINGS.findall(cell)
-        for pair in re.findall(PAIR, pairs)
+        for key, value in re.findall(r"`([^`]+)` = `([^`]+)`", pairs)
     } | {("", path.rpartition(".")[2]): yaml.safe_load(value) for path, value in CODE.findall(cell) if value}
     for wanted, value in (stated if isinstance(stated, Mapping) else {"": stated}).items():
         here = {key: own for key, own in found.items() if wanted in ("", key[1], ":".join(key))}
