@@ -8,6 +8,9 @@ forms, with any words around them:
   the YAML does not list has the default of its class.
 - `` `harness.systems.dense.texts.VIEWS` ``: a module, class, function or constant; with `` = `VALUE` `` its value.
 - `none: WHY`: the harness has nothing for it.
+
+A cell of `same` is no, unknown or chosen with a reason, or yes with what compares it: names of tests (`FILE::TEST`);
+`value`, where `settings_values.yaml` has the value that the paper or the authors' file states; or `read, not compared`.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ import pytest
 import yaml
 
 from harness.errors import HarnessError
+from harness.experiments.experiment import load_experiment
 from harness.io import config
-from harness.papers.paper import paper_names
+from harness.papers.paper import load_paper, paper_names
 from harness.systems.dense.training.settings import Tuning
 from harness.systems.lexical.text import view
 from harness.systems.mathamr.training.schedule import Schedule
@@ -33,7 +37,11 @@ from harness.systems.mathamr.training.schedule import Schedule
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("settings-*.md"))
 COLUMNS = ("setting", "paper says", "authors' code says", "ours", "same")
-SAME = re.compile(r"yes\b|(no|unknown|chosen): \S")
+TEST = r"`(\w+)::(\w+)`"
+EVIDENCE = rf"(?:value|{TEST})(?:, {TEST})*"
+SAME = re.compile(rf"(?:yes: (?P<how>read, not compared|{EVIDENCE})(?:; \S.*)?|(?:no|unknown|chosen): \S.*)$")
+VALUES = yaml.safe_load((Path(__file__).parent / "settings_values.yaml").read_text(encoding="utf-8"))
+TESTS = {path.stem: path for path in Path(__file__).parents[1].rglob("test_*.py")}
 PAIR = r"`[^`]+` = `[^`]+`"
 SETTINGS = re.compile(rf"`([\w./+-]+)`: ({PAIR}(?:, {PAIR})*)")
 CODE = re.compile(r"`(harness(?:\.\w+)+)`(?: = `([^`]+)`)?")
@@ -49,13 +57,16 @@ MISSING = object()
 
 class Row(NamedTuple):
     line: int
+    heading: str
     cells: tuple[str, ...]
 
 
 def rows(page: str) -> Iterator[Row]:
     """The rows of the tables that have our columns."""
-    within = False
+    within, heading = False, ""
     for number, line in enumerate(page.splitlines(), 1):
+        if line.startswith("## "):
+            heading = line[3:]
         if not line.startswith("|"):
             within = False
             continue
@@ -63,7 +74,7 @@ def rows(page: str) -> Iterator[Row]:
         if cells == COLUMNS:
             within = True
         elif within and not set("".join(cells)) <= set("-: "):
-            yield Row(number, cells)
+            yield Row(number, heading, cells)
 
 
 def default(reader: object, key: str) -> object:
@@ -150,7 +161,34 @@ def wrong(cell: str) -> Iterator[str]:
         yield f"{cell!r} names no configuration and no code, and does not begin with 'none: '"
 
 
-def faults(page: str) -> Iterator[str]:
+def unlike(cell: str, stated: object) -> Iterator[str]:
+    """What a cell of `ours` has otherwise than the paper or the authors' file."""
+    found = {
+        (name, key): yaml.safe_load(value)
+        for name, pairs in SETTINGS.findall(cell)
+        for key, value in re.findall(r"`([^`]+)` = `([^`]+)`", pairs)
+    } | {("", path.rpartition(".")[2]): yaml.safe_load(value) for path, value in CODE.findall(cell) if value}
+    for wanted, value in (stated if isinstance(stated, Mapping) else {"": stated}).items():
+        here = {key: own for key, own in found.items() if wanted in ("", key[1], ":".join(key))}
+        yield from (f"{key[1]} is {own!r}, and {value!r} there" for key, own in here.items() if not same(own, value))
+        if not here:
+            yield f"no value of {wanted or 'a key'}"
+
+
+def uncompared(row: Row, values: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """What is wrong with the evidence of a `yes`."""
+    how = (SAME.match(row.cells[4]) or {"how": None})["how"]
+    known = row.cells[0] in values.get(row.heading, {})
+    if how and how.startswith("value"):
+        yield from unlike(row.cells[3], values[row.heading][row.cells[0]]) if known else ["no value of it is stated"]
+    elif known:
+        yield "a value of it is stated, and 'same' does not say so"
+    for file, test in re.findall(TEST, how or ""):
+        if file not in TESTS or f"\ndef {test}(" not in TESTS[file].read_text(encoding="utf-8"):
+            yield f"no test {file}::{test}"
+
+
+def faults(page: str, values: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """What is wrong with a page, each with its line."""
     for row in rows(page):
         if len(row.cells) != len(COLUMNS) or not all(row.cells):
@@ -158,23 +196,39 @@ def faults(page: str) -> Iterator[str]:
             continue
         yield from (f"{row.line}: {fault}" for fault in wrong(row.cells[3]))
         if not SAME.match(row.cells[4]):
-            yield f"{row.line}: 'same' is {row.cells[4]!r}, expected yes, or no, unknown or chosen with a reason"
+            yield f"{row.line}: 'same' is {row.cells[4]!r}, expected yes with tests, or no, unknown or chosen: WHY"
+        yield from (f"{row.line}: {fault}" for fault in uncompared(row, values))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_what_a_page_says_of_ours_is_so(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert [f"{page.name}:{fault}" for fault in faults(text)] == []
-    assert page.stem.removeprefix("settings-") in paper_names()
+    text, paper = page.read_text(encoding="utf-8"), page.stem.removeprefix("settings-")
+    assert [f"{page.name}:{fault}" for fault in faults(text, VALUES[paper])] == []
+    assert paper in paper_names()
+    stated = {(heading, setting) for heading, settings in VALUES[paper].items() for setting in settings}
+    assert stated <= {(row.heading, row.cells[0]) for row in rows(text)}
     assert sum(bool(SETTINGS.search(row.cells[3])) for row in rows(text)) >= 10
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_a_page_begins_with_its_counts(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    counts = Counter(re.split(r"\W", row.cells[4])[0] for row in rows(text))
-    answer = ", ".join(f"{counts[each]} {each}" for each in ("yes", "no", "chosen", "unknown"))
-    assert text.splitlines()[2].startswith(f"{counts.total()} settings: {answer}.")
+    cells = [row.cells[4] for row in rows(text)]
+    counts = Counter(re.split(r"\W", cell)[0] for cell in cells)
+    read = sum(cell.startswith("yes: read, not compared") for cell in cells)
+    yes = f"{counts['yes']} yes ({counts['yes'] - read} compared by tests, {read} read, not compared)"
+    answer = ", ".join([yes, *(f"{counts[each]} {each}" for each in ("no", "chosen", "unknown"))])
+    assert " ".join(text.split()).split("harness ", 1)[1].startswith(f"{counts.total()} settings: {answer}.")
+
+
+def test_baselines_are_those_of_the_tables() -> None:
+    """The rows of MathAMR+ that its tables mark are the baselines of its experiments."""
+    marked = {
+        (cell.table, cell.system.partition(" (ef")[0]) for cell in load_paper("mathamr-plus").cells if cell.baseline
+    }
+    tables = {"formulas": "6", "structure": "9", "edges": "10", "initialisation": "13", "strategy": "15", "loss": "17"}
+    baselines = {f"4.{table}": load_experiment(f"mathamr-{name}").baseline for name, table in tables.items()}
+    assert {(table, str((baseline or {})["condition"])) for table, baseline in baselines.items()} == marked
 
 
 HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
@@ -209,23 +263,35 @@ HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
     ],
 )
 def test_what_is_not_so_is_found(ours: str, fault: str) -> None:
-    found = list(faults(f"{HEAD}| k1 | 1.5 (3.3) | not public | {ours} | yes |\n"))
+    found = list(faults(f"{HEAD}| k1 | 1.5 (3.3) | not public | {ours} | yes: read, not compared |\n", {}))
     assert len(found) == bool(fault)
     assert all(line.startswith("3: ") and fault in line for line in found)
+
+
+STATED = {"": {"k1": {"msm-bm25:k1": 1.5}, "b": 0.75, "k3": {"k3": 1}}}
 
 
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ("| k1 | 1.5 | | `msm-bm25`: `k1` = `1.5` | yes |", "none of them empty"),
-        ("| k1 | 1.5 | `msm-bm25`: `k1` = `1.5` | yes |", "expected 5 cells"),
-        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | no |", "'same' is 'no'"),
-        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | maybe: a | yes |", "expected 5 cells"),
+        ("| x | 1.5 | | `msm-bm25`: `k1` = `1.5` | no: a |", "none of them empty"),
+        ("| x | 1.5 | `msm-bm25`: `k1` = `1.5` | no: a |", "expected 5 cells"),
+        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | maybe: a | yes |", "expected 5 cells"),
+        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | no |", "'same' is 'no'"),
+        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes |", "'same' is 'yes'"),
+        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: `test_a::test_b` |", "no test test_a::test_b"),
+        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: `test_mini::test_b` |", "no test test_mini::test_b"),
+        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", "no value of it is stated"),
+        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", ""),
+        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | no: a |", "a value of it is stated, and"),
+        ("| b | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", "k1 is 1.5, and 0.75 there"),
+        ("| k3 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", "no value of k3"),
     ],
 )
 def test_a_row_has_its_cells(row: str, fault: str) -> None:
-    (found,) = faults(HEAD + row)
-    assert fault in found
+    found = list(faults(HEAD + row, STATED))
+    assert len(found) == bool(fault)
+    assert all(fault in line for line in found)
 
 
 def test_other_tables_are_not_read() -> None:

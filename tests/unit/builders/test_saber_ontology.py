@@ -83,13 +83,6 @@ def test_content_and_similarities_by_hand() -> None:
         info.content("Topology")
 
 
-def test_each_tag_of_a_problem_counts() -> None:
-    """Three problems with five tags: Algebra is at or above three of them, two of one problem."""
-    info = information([["Algebra/Roots", "Algebra/Sums"], ["Algebra/Roots", "Geometry"], ["Topology"]])
-    assert (info.tags, info.frequency["Algebra"], info.frequency["Algebra/Roots"]) == (5, 3, 2)
-    assert info.content("Algebra") == pytest.approx(math.log(5 / 3))
-
-
 @pytest.mark.parametrize(
     ("tags", "kept"),
     [

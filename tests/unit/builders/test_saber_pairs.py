@@ -172,19 +172,6 @@ def test_ideas_without_words_are_equal() -> None:
     assert list(zip(found.left.tolist(), found.right.tolist(), found.jaccard.tolist(), strict=True)) == [(0, 1, 1.0)]
 
 
-@pytest.mark.parametrize(
-    ("idea", "expected"),
-    [
-        ("Write x^2+1 = a_n, then FACTOR.", {"x^2", "1", "a_n", "write", "factor"}),
-        ("Compute the value of this equation by Vieta's lemma", {"vieta", "s"}),
-        ("Grün … naïve", {"gr", "n", "na", "ve"}),
-        ("", set()),
-    ],
-)
-def test_words_of_ideas(idea: str, expected: set[str]) -> None:
-    assert idea_words(idea) == expected
-
-
 def test_stop_words_are_those_of_scikit_learn_and_of_mathematics() -> None:
     text = pytest.importorskip("sklearn.feature_extraction.text")
     assert len(STOP_WORDS) == 337
@@ -255,13 +242,6 @@ def test_a_group_of_domains_has_the_targets_with_just_these_domains() -> None:
     assert Counter(target.domains for target in targets) == {("A",): 2, ("B", "A"): 3}
     assert counts["eligible problems of A; B"] >= 3
     assert counts["of other groups"] > 0
-
-
-def test_the_quotas_are_the_authors() -> None:
-    """1,000 targets in 11 groups, 50 candidates of each signal."""
-    found = SelectSettings()
-    assert (found.targets, len(found.groups()), found.each) == (1000, 11, 50)
-    assert sum(n for key, n in found.quotas.items() if ";" not in key) == 844
 
 
 def test_too_few_targets_are_one_line_that_says_how_many_there_are() -> None:

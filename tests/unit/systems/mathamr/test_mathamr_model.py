@@ -54,6 +54,13 @@ def test_parameters_of_the_thesis_experiments() -> None:
     assert number(Encoder(Settings())) == 2_488_545 + 4 * 2 * 64
 
 
+def test_node_embeddings_are_xavier_uniform() -> None:
+    weight = model(nodes=5_000).embedding.weight.detach()
+    most = math.sqrt(6 / (len(weight) + weight.shape[1]))
+    assert 0.99 * most < float(weight.abs().max()) <= most
+    assert float(weight.std()) == pytest.approx(most / math.sqrt(3), rel=0.02)
+
+
 def test_parameters_of_each_initialisation() -> None:
     base = number(model(init="zero"))
     square = 16 * 16 + 16
