@@ -314,14 +314,6 @@ def test_halves_of_surrogate_pairs_are_read_as_question_marks(bert: Path) -> Non
 # ---- models of packages -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_minilm_as_its_library_has_it() -> None:
-    some = ["A group of prime order is cyclic.", "Let $G$ be a group. " * 60, "", "$\\int_0^1 x^2 dx$"]
-    found, cut, _ = encoder.load("all-minilm-l6-v2").encoded(some, "document")
-    assert (found.shape, cut.sum()) == ((4, 384), 1)
-    np.testing.assert_allclose(found, library(models.find("all-minilm-l6-v2").folder, some), atol=1e-5)
-
-
 class Engine:
     """Stands in for the C engine: a text's length and role as its vector; a single text would be another."""
 
