@@ -108,6 +108,8 @@ def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_p
     os.utime(folder / "0.json", (1, 1))
     said = place.run(*arguments, "formats=[json]")
     assert "1 of 3 points are left out because of a change of protocol; run" in said.err
+    said = place.run("run", "-m", *MINI, "system=shuffle", "protocol=mine,trec_eval", "formats=[json]")
+    assert f" {unlike} the best" in said.out
 
 
 @pytest.mark.slow

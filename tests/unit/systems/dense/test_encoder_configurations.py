@@ -78,6 +78,7 @@ MODELS: dict[str, Any] = {
     ),
     "passages": lambda at: encoder_models.save(at / "m", prompts={"query": "w90 ", "passage": "w91 "}),
     "pooling of the first piece": lambda at: encoder_models.save(at / "m", pooling="cls", normalise=False),
+    "pooling of the last piece": lambda at: encoder_models.save(at / "m", "roberta", pooling="last"),
     "a dense layer": dense,
     "a router": routed,
     "a router of words and a transformer": lambda at: routed(at, "static"),
@@ -165,6 +166,12 @@ def test_a_distance_is_refused_unless_it_is_replaced(tmp_path: Path, similarity:
     with pytest.raises(HarnessError, match=f"its files say similarity '{similarity}', .* set the key 'normalise'"):
         encoder.load(str(folder))
     assert np.linalg.norm(encoder.load(str(folder), Settings(normalise=True)).encode(TEXTS)[0]) == pytest.approx(1)
+
+
+def test_pooling_is_not_overridden_before_another_module(tmp_path: Path) -> None:
+    expected = "key 'pooling' is 'cls', and model .* has a module Dense behind its own pooling; leave it null"
+    with pytest.raises(HarnessError, match=expected):
+        encoder.load(str(dense(tmp_path)), Settings(pooling="cls"))
 
 
 @pytest.mark.parametrize("settings", [{"pooling": "cls"}, {"length": 8}, {"windows": True}, {"eos": True}])
