@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import HarnessError, suggestion
 from harness.io import config
+from harness.io.files import data_root
 
 Row = Mapping[str, str]  # column -> text; `name` is one of them
 AVAILABLE = ("ready", "here")  # states of what can be used at once
@@ -43,10 +44,14 @@ def _remedy(state: str, name: str) -> str:
 
 def _system(name: str) -> Row:
     from harness.papers.rehearsed import marked, of_system
+    from harness.systems.build import key_faults
     from harness.systems.states import system_state
 
-    mapping, _ = config.load("system", name)
+    mapping, where = config.load("system", name)
     kind, state = system_state(mapping, name)
+    own = not config.names("system")[name].is_relative_to(data_root())  # those of the harness are tested
+    if kind == "ready" and own and (faults := key_faults(mapping, where)):
+        kind, state = "broken", f"broken: {'; '.join(faults)}"
     if kind == "needs":
         state = marked(state, of_system(name))
     return {

@@ -186,8 +186,8 @@ def _spread(settings: RunSettings) -> AbstractContextManager[None]:
 
 
 def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
-    """Returns the remarks on a run, a sentence each: training, re-ranking, approximate search."""
-    remarks = (*system.notes(), *sidecar.recalls(sidecar.beside(produced.path)))
+    """Returns the remarks on a run, a sentence each: training, re-ranking, models, approximate search."""
+    remarks = (*system.notes(), *sidecar.remarks(sidecar.beside(produced.path)))
     if settings.training:
         remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
     if produced.run.name.endswith(MARK):
@@ -245,7 +245,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
         settings=asdict(settings),
         basis=key({"basis": basis, "rest": rest}),
         fixed=_unvaried_digests(overrides.keys() - fixed(), rest, protocols),
-        scored_on=key({"judgments": judged}),
+        scored_on=key({"judgments": judged, "protocols": [repr(each) for each in protocols]}),
         said=tuple(said),
     )
     write_point(folder, made)

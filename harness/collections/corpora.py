@@ -89,7 +89,7 @@ class CorpusFile:
     fields : column of the file -> field of a document, or a list of fields: id, title, body, tags, formulas.
     keep : columns that documents keep under their own names.
     reader : format of the files, or MODULE:FUNCTION of your own.
-    notes : shown in every report.
+    notes : shown in reports on runs.
     ids_are_keys : whether document ids are the keys of protocols that remove duplicates (visual ids of formulas).
     has_keys : whether documents are formulas with their key (visual id) as a field.
     judged : collections of whose judged documents the corpus consists.

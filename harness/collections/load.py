@@ -154,7 +154,7 @@ class CollectionFile:
     attributes : file of attributes of topics, or a list of several.
     keys : file that maps documents to keys, for protocols that keep one document of each key.
     corpus : name in `conf/corpus/`; searched by default, and the source of the texts in reports.
-    notes : shown in every report.
+    notes : shown in reports on runs.
     cluster : attribute of topics; topics that share its value are dependent: errors of means and tests allow for it.
     link : address of a document with `{id}` in place of its id.
     """

@@ -32,7 +32,7 @@ class Point:
         date.
     fixed : key of the configuration that does not vary -> digest of its value; points that differ in one of these are
         not comparable.
-    scored_on : digest of topics and judgments of the means; means are compared only if it is equal.
+    scored_on : digest of topics, judgments and protocols of the means; means are compared only if it is equal.
     said : warnings before the numbers, such as the share of judgments that a corpus covers.
     """
 
@@ -112,21 +112,21 @@ def best_of(points: Sequence[Point], lowest: bool = False) -> Point:
     Raises
     ------
     HarnessError
-        No point was computed, or they were scored on different topics or judgments.
+        No point was computed, or they were scored on different topics, judgments or protocols.
     """
     done = [point for point in points if point.means]
     if not done:
         raise HarnessError("no point of the sweep was computed")
     if not same_topics(done):
         raise HarnessError(
-            "the points of the sweep were scored on different topics or judgments, so none of them is the best; "
-            "sweep the keys of one system on one corpus and one collection"
+            "the points of the sweep were scored on different topics, judgments or protocols, so none of them is "
+            "the best; sweep the keys of one system on one corpus and one collection"
         )
     return min(done, key=lambda point: place_of(point, lowest))
 
 
 def same_topics(points: Sequence[Point]) -> bool:
-    """Returns whether all points were scored on the same topics and judgments."""
+    """Returns whether all points were scored on the same topics and judgments by the same protocols."""
     return len({point.scored_on for point in points}) <= 1
 
 

@@ -338,7 +338,8 @@ def analysis_report(
     if bias is not None:
         blocks: tuple[Block, ...] = (teams_table(bias, protocol.label), losses_table(bias, protocol.label))
         sections.append(Section("Pool", blocks))
-    what = Text((f"{evaluation.task.collection.title}, edition {scores[0].edition}.", *remarks))
+    collection = evaluation.task.collection
+    what = Text((f"{collection.title}, edition {scores[0].edition}.", *collection.notes, *remarks))
     sections += [
         Section("Data and protocol", (what, protocol_text(protocol))),
         provenance_section(inputs(evaluation)),

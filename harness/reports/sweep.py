@@ -16,7 +16,8 @@ from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
 
 _NOT_COMPARABLE = (
-    "They were scored on different topics or judgments, so their values are not comparable and none is marked as best."
+    "They were scored on different topics, judgments or protocols, so their values are not comparable and none is "
+    "marked as best."
 )
 
 
@@ -29,7 +30,7 @@ def sweep_report(
 ) -> Report:
     """Builds the report of every configuration tried, the best first; with one swept number, a curve.
 
-    No configuration is called the best where they were scored on different topics or judgments.
+    No configuration is called the best where they were scored on different topics, judgments or protocols.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def sweep_report(
         tied = f", which ties with {counted(same - 1, 'other')}" if same > 1 else ""
         headline += "" if unranked else f" with {_setting(ranked[0], names)}{tied}, {where}"
     else:
-        headline += f"{', '.join(firsts)} on different topics or judgments, so none is the best"
+        headline += f"{', '.join(firsts)} on different topics, judgments or protocols, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
 
 

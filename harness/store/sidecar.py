@@ -27,6 +27,7 @@ from harness.store.cost import Meter
 from harness.store.provenance import Provenance
 
 ENDING = ".ir-metadata.yml"
+_MODEL = ": model"  # ends the name under which a system notes what its model's files decide
 MOST_BYTES = 1 << 26  # maximum size of a metadata file, which has a line for each topic
 
 
@@ -191,17 +192,29 @@ def costs(path: Path) -> dict[str, Any]:
         return {}
 
 
-def recalls(path: Path) -> tuple[str, ...]:
-    """Returns the recall of approximate against exact search, a sentence each; none if the file is damaged."""
+def remarks(path: Path) -> tuple[str, ...]:
+    """Returns a sentence on each model's own configuration and on the recall of each approximate search.
+
+    Returns none if the file is damaged.
+    """
+    found = costs(path)
     try:
-        return tuple(
-            f"{name[0].upper()}{name[1:]}: {found['mean']:.4f} of the first {found['first documents']:,} documents, "
-            f"the mean of {found['topics']} topics; {found['least']:.4f} at least."
-            for name, found in costs(path).items()
+        models = [
+            f"Model of {name.removesuffix(_MODEL)}: {', '.join(map(str, model['modules']))}; "
+            f"{model['dimensions']} dimensions; similarity: {model['similarity']}; prefix of queries: "
+            f"{model['prefixes']['query']!r}, of documents: {model['prefixes']['document']!r}."
+            for name, model in found.items()
+            if name.endswith(_MODEL)  # see harness.systems.dense.bi_encoder
+        ]
+        recalls = [
+            f"{name[0].upper()}{name[1:]}: {recall['mean']:.4f} of the first {recall['first documents']:,} documents, "
+            f"the mean of {recall['topics']} topics; {recall['least']:.4f} at least."
+            for name, recall in found.items()
             if name.startswith("recall of ")  # see harness.systems.dense.search.note_recall
-        )
+        ]
     except (KeyError, TypeError, ValueError):
         return ()
+    return (*models, *recalls)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from harness.data.topics import Topic
-from harness.data.trec import Run, read_run
+from harness.data.trec import Run, read_run, run_bytes
 from harness.errors import HarnessError
 from harness.io import checks
-from harness.io.files import read_bytes, sha256
+from harness.io.files import sha256
 from harness.store.cost import queries
 from harness.systems.base import MARK, Request
 
@@ -112,7 +112,7 @@ class External:
 
     def reads(self) -> dict[str, str]:
         """Returns the checksum of the file."""
-        return {self.path: sha256(read_bytes(Path(str(self.path)).expanduser()))}
+        return {self.path: sha256(run_bytes(Path(str(self.path)).expanduser()))}
 
     def searches(self) -> bool:
         """Returns False: the run file is read instead of a corpus."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.data.trec import Run
-from harness.errors import HarnessError, SystemRaisedError, refuse, suggestion, system_raised
+from harness.errors import HarnessError, SystemRaisedError, gather, refuse, suggestion, system_raised
 from harness.io import config, interrupt, memory
 from harness.io.arguments import checked_arguments
 from harness.io.console import NO_READER
@@ -147,11 +147,48 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
         The module or the class raises an exception.
     """
     check_registered(mapping, where)
-    declared([mapping], where)
     target = str(mapping.get("_target_", ""))
     # Our own systems report missing modules when they run; others would end in a traceback.
     if not target.startswith("harness.") and (lacking := missing_modules([mapping])):
         raise HarnessError(f"{where}: {lacking}")
+    faults: list[str] = []
+    with gather(faults):
+        declared([mapping], where)
+    try:
+        factory, parameters = _called(mapping, target, where)
+    except SystemRaisedError:
+        raise
+    except HarnessError as error:
+        raise HarnessError(*faults, *error.lines) from None
+    try:
+        system: System = guarded(f"{where}: {target}", lambda: factory(**parameters))
+    except SystemRaisedError:
+        raise
+    except HarnessError as error:
+        raise HarnessError(*faults, *(f"{where}: {line}" for line in error.lines)) from None
+    refuse(faults)
+    if fault := _uncallable(system):
+        raise HarnessError(f"{where}: key '_target_': {target} gives {fault}")
+    return Built(system, mapping)
+
+
+def key_faults(mapping: Mapping[str, Any], where: str) -> list[str]:
+    """Returns the faults of a system's class and keys that are found without making it; imports only our classes.
+
+    Keys that are null are given on the command line, and stand here for a text.
+    """
+    target = str(mapping.get("_target_", ""))
+    faults: list[str] = []
+    with gather(faults):
+        declared([mapping], where)
+    if target.startswith("harness."):
+        with gather(faults):
+            _called({key: key if value is None else value for key, value in mapping.items()}, target, where)
+    return faults
+
+
+def _called(mapping: Mapping[str, Any], target: str, where: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Returns the class of a system and the parameters that it is called with."""
     factory = _factory(target, mapping, where)
     parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in ABOUT}
     try:
@@ -161,15 +198,7 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     refuse([f"{where}: {fault}" for fault in _faults(target, parameters, known)])
     if "name" not in known:  # a class need not know the name of its runs
         parameters.pop("name", None)
-    try:
-        system: System = guarded(f"{where}: {target}", lambda: factory(**parameters))
-    except SystemRaisedError:
-        raise
-    except HarnessError as error:
-        raise HarnessError(*(f"{where}: {line}" for line in error.lines)) from None
-    if fault := _uncallable(system):
-        raise HarnessError(f"{where}: key '_target_': {target} gives {fault}")
-    return Built(system, mapping)
+    return factory, parameters
 
 
 def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, inspect.Parameter]) -> list[str]:

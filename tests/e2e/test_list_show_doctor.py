@@ -165,6 +165,14 @@ def test_what_is_broken_is_listed_with_its_fault(tmp_path: Path) -> None:
     place.write("conf/system/gone.yaml", "title: Gone\n_target_: nosuchmodule.Gone\n")
     place.write("conf/system/here.yaml", "title: Here\n_target_: module.Here\n")
     place.write("module.py", "raise SystemExit\n")
+    of_ours = {
+        "unknown": ("system.BM25\nk3: 1", "key 'k3' is unknown to harness.systems.lexical.system.BM25; "),
+        "lost": ("system.BM26", "key '_target_': harness.systems.lexical.system has no 'BM26'"),
+        "greedy": ("system.BM25\nresources: {gpus: all}", "resources: key 'gpus' is 'all', expected a whole number"),
+        "sound": ("system.BM25\nname: null\nresources: {gpus: 1}", ""),
+    }
+    for name, (text, _) in of_ours.items():
+        place.write(f"conf/system/{name}.yaml", f"title: T\n_target_: harness.systems.lexical.{text}\n")
     found = {row["name"]: row for row in json.loads(place.good("list", "collections", "--json"))}
     assert found["mini-task1"]["state"] == "here"
     fault = f"{torn}:2: not valid YAML: did not find expected node content"
@@ -172,6 +180,9 @@ def test_what_is_broken_is_listed_with_its_fault(tmp_path: Path) -> None:
     found = {row["name"]: row for row in json.loads(place.good("list", "systems", "--json"))}
     missing = "broken: module 'nosuchmodule' is neither in the current folder nor installed"
     assert (found["gone"]["state"], found["gone"]["missing"], found["here"]["state"]) == ("broken", missing, "ready")
+    for name, (_, reason) in of_ours.items():
+        assert found[name]["state"] == ("broken" if reason else "ready")
+        assert reason in found[name]["missing"]
     done = place.run("show", "torn")
     assert (done.code, done.err) == (2, f"harness: {fault}\n")
     place.write("conf/system/torn.yaml", "title: [\n")

@@ -96,7 +96,8 @@ def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_p
     place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
     arguments = ("run", "-m", "collection=mini-task1", "corpus=mini-answers,part", "system=shuffle", "protocol=mine")
     said = place.run(*arguments, "formats=[json]")
-    assert "2 configurations of shuffle on mini-task1: P@10 on different topics or judgments, so none is" in said.out
+    unlike = "on different topics, judgments or protocols, so none is"
+    assert f"2 configurations of shuffle on mini-task1: P@10 {unlike}" in said.out
     assert "left out" not in said.err
     (folder,) = (place.here / "reports" / "sweeps").iterdir()
     (old,) = (path for path in folder.glob("*.json") if '"part"' in path.read_text())
@@ -107,6 +108,8 @@ def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_p
     os.utime(folder / "0.json", (1, 1))
     said = place.run(*arguments, "formats=[json]")
     assert "1 of 3 points are left out because of a change of protocol; run" in said.err
+    said = place.run("run", "-m", *MINI, "system=shuffle", "protocol=mine,trec_eval", "formats=[json]")
+    assert f" {unlike} the best" in said.out
 
 
 @pytest.mark.slow
@@ -383,7 +386,7 @@ def test_all_of_a_sweep_is_in_the_folder_of_reports(place: Place) -> None:
 def test_a_sweep_over_collections_has_the_measures_of_all(place: Place) -> None:
     """Each value is that of a run on the collection alone."""
     printed = place.good("run", "-m", "collection=mini-task1,mini-theorems", "system=overlap", "formats=[csv,json]")
-    assert "nDCG′, nDCG@20 on different topics or judgments, so none is the best" in printed
+    assert "nDCG′, nDCG@20 on different topics, judgments or protocols, so none is the best" in printed
     (path,) = (place.here / "reports").rglob("points.csv")
     with path.open(newline="") as stream:
         rows = {row["collection"]: row for row in csv.DictReader(stream)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -133,3 +134,16 @@ def test_imports_go_down() -> None:
 
 def test_no_cycles() -> None:
     assert cycles() == []
+
+
+def test_one_module_calls_language_models() -> None:
+    calls = [
+        name for name, path in modules() if re.search(r"\bimport openai\b|\bfrom openai\b", path.read_text("utf-8"))
+    ]
+    assert calls == ["harness.store.llm.wire"]
+
+
+def test_files_have_at_most_500_lines() -> None:
+    folders = ("bench", "docs", "examples", "harness", "tests")
+    paths = [path for folder in folders for path in (ROOT.parent / folder).rglob("*.py")]
+    assert [str(path) for path in paths if len(path.read_text("utf-8").splitlines()) > 500] == []

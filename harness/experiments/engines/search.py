@@ -64,7 +64,9 @@ class Optuna(OptunaSweeper):
         if not varied and not self.sweeper.search_space and not self.sweeper.custom_search_space_extender:
             raise HarnessError("hydra/sweeper=optuna: no key varies; add one such as 'system.b=interval(0,1)'")
         if topics := sorted(varied.intersection(_SCORED_BY)):
-            why = "values on other topics or judgments are not comparable; search for each of them by a command"
+            why = (
+                "values on other topics or judgments, or by another protocol, are not comparable; run a search for each"
+            )
             raise HarnessError(f"hydra/sweeper=optuna: {topics[0]} varies: {why}")
         try:
             super().sweep(words)

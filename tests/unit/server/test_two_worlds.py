@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 from harness.labs.lab import Lab
-from harness.server.live import SITE
+from harness.server.live import HIDDEN, SITE
 
 CLOCKS = (
     *("labs.lab", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "reports.site.field"),
@@ -118,7 +118,11 @@ def seen(lab: Lab) -> Iterator[tuple[str, bytes]]:
             yield f"GET {page} as {role}", f"{answer.status_code} {answer.text}".encode()
     archive = site.client(site.organiser()).get("/organise/site.zip")
     if archive.headers.get("content-type") == "application/zip":
-        yield "site.zip", "\n".join(ZipFile(BytesIO(archive.content)).namelist()).encode()
+        packed = ZipFile(BytesIO(archive.content))
+        built = files(site.service.state / SITE).items()
+        pages_in = {name: packed.read(name) for name in packed.namelist()}
+        assert pages_in == {name: content for name, content in built if not HIDDEN.search(name)}
+        yield "site.zip", "\n".join(pages_in).encode()
 
 
 def test_only_released_numbers_depend_on_judgments(worlds: list[dict[str, bytes]]) -> None:

@@ -185,6 +185,11 @@ def test_a_run_made_elsewhere_is_read_and_checked(tmp_path: Path) -> None:
     path.write_text("T1\tp1\t1\t0.5\ttheirs\n")
     assert ranking(External(str(path)), None) == {"T1": {"p1": 0.5}}
     assert External(str(path), name="ours")(Request(TOPICS, None, WORK)).name == "ours"
+    (tmp_path / "tira").mkdir()
+    (tmp_path / "tira" / "run.txt").write_bytes(path.read_bytes())
+    folder = External(str(tmp_path / "tira"))
+    assert ranking(folder, None) == {"T1": {"p1": 0.5}}
+    assert [*folder.reads().values()] == [*External(str(path)).reads().values()]
     wrong = External(str(path), format="trek")
     assert message(lambda: wrong(Request(TOPICS, None, WORK))) == "--format trek: no such format; did you mean 'trec'?"
     assert message(lambda: External("absent.tsv")(Request(TOPICS, None, WORK))) == "absent.tsv: no such file"
@@ -242,6 +247,17 @@ class Older:
 )
 def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) -> None:
     assert message(lambda: build_system(mapping, "f")).startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"), [("depth", 0, "key 'depth' is 0, expected"), ("deph", 5, "key 'deph' is unknown to")]
+)
+def test_wrong_resources_are_told_with_other_faults(key: str, value: int, fault: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        build_system({"_target_": f"{SIMPLE}.Overlap", key: value, "resources": {"gpus": "all"}}, "f")
+    first, second = caught.value.lines
+    assert first == "f: resources: key 'gpus' is 'all', expected a whole number from 0 up"
+    assert second.startswith(f"f: {fault}")
 
 
 def test_what_a_configuration_says_about_itself_is_no_parameter() -> None:

@@ -54,17 +54,6 @@ def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
-@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
-@pytest.mark.parametrize("normalise", [True, False])
-def test_vectors_are_the_librarys(tmp_path: Path, kind: str, pooling: str, normalise: bool) -> None:
-    folder = save(tmp_path / "model", kind, pooling=pooling, normalise=normalise)
-    found = encoder.load(str(folder), Settings(normalise=None if normalise else False)).encode(texts())
-    np.testing.assert_allclose(found, library(folder, texts()), atol=1e-5)
-    assert found.dtype == np.float32
-
-
-@pytest.mark.slow
 def test_a_role_has_the_models_prompt(roberta: Path) -> None:
     loaded = encoder.load(str(roberta))
     some = texts(10, 8)
@@ -88,20 +77,6 @@ def test_a_prompt_that_a_model_leaves_out_of_its_mean(tmp_path: Path) -> None:
     with_prompt = library(folder, [f"w1 w2 w3 {text}" for text in some], prompt="")
     assert np.abs(found - with_prompt).max() > 1e-3
     np.testing.assert_allclose(loaded.encode(some), library(folder, some, prompt=""), atol=1e-5)
-
-
-def test_what_a_model_has_behind_its_pooling_is_not_left_out(tmp_path: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense
-
-    first, pooling = list(SentenceTransformer(str(save(tmp_path / "plain", normalise=False)), device="cpu"))
-    folder = str(tmp_path / "dense")
-    SentenceTransformer(modules=[first, pooling, Dense(32, 8)], device="cpu").save(folder, create_model_card=False)
-    assert encoder.load(folder).encode(["w1"]).shape == (1, 8)
-    with pytest.raises(HarnessError) as error:
-        encoder.load(folder, Settings(pooling="cls"))
-    expected = "has a module Dense behind its own pooling; leave it null"
-    assert message(error) == f"key 'pooling' is 'cls', and model {folder} {expected}"
 
 
 def token_vectors(folder: Path, text: str, length: int, eos: bool = False) -> np.ndarray[Any, Any]:
@@ -312,14 +287,6 @@ def test_halves_of_surrogate_pairs_are_read_as_question_marks(bert: Path) -> Non
 
 
 # ---- models of packages -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_minilm_as_its_library_has_it() -> None:
-    some = ["A group of prime order is cyclic.", "Let $G$ be a group. " * 60, "", "$\\int_0^1 x^2 dx$"]
-    found, cut, _ = encoder.load("all-minilm-l6-v2").encoded(some, "document")
-    assert (found.shape, cut.sum()) == ((4, 384), 1)
-    np.testing.assert_allclose(found, library(models.find("all-minilm-l6-v2").folder, some), atol=1e-5)
 
 
 class Engine:

@@ -57,7 +57,7 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
         start = f"Recall of tiny, {precision} against exact: {told['mean']:.4f} of the first 6 documents, the mean of 3"
         assert sentence.startswith(start)
         path.write_text(text.replace("topics: 3", "topics: 4"))
-        assert sidecar.recalls(path) == ()
+        assert sidecar.remarks(path) == ()
     # One vector for each of a query's is too few for FAISS; the embedded Qdrant looks at all there are.
     notes: list[Any] = [meter.notes[f"recall of tiny, {precision} against exact"] for meter in meters]
     means = [each["mean"] for each in notes]
