@@ -289,7 +289,11 @@ def repair_entities(latex: str) -> str:
     >>> repair_entities(r"a&lt;b &amp;amp;gt; 0&\displaystyle amp;=c & d")
     'a<b > 0&=c & d'
     """
-    return _REMAINING.sub(_character, latex) if "&" in latex or ";" in latex else latex
+    if "&" not in latex and ";" not in latex:
+        return latex
+    while (found := _REMAINING.sub(_character, latex)) != latex:  # what was escaped may be an entity with what follows
+        latex = found
+    return latex
 
 
 def _character(found: re.Match[str]) -> str:
