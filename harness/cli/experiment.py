@@ -138,7 +138,8 @@ def finished_runs(name: str, scale: str, runs: str, seeds: int | None = None) ->
     made = []
     with without_downloads("only finished runs are looked for"):
         for each in _composed(chosen, _suffixes(found, cells, scale), settings):
-            if missing_resource(each.settings):
+            named = f"{(each.settings.system or {}).get('name')}{each.suffix}.run"
+            if not Path(runs, name_of(each.settings.collection), named).is_file() or missing_resource(each.settings):
                 continue
             with suppress(HarnessError):
                 path, _ = finished_run(each, found.measures, tasks)

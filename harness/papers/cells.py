@@ -79,6 +79,14 @@ class Verdict:
     cause: str = ""
 
 
+_IN_PART = re.compile(r": .* from \d+ of \d+ runs")
+
+
+def in_part(verdict: Verdict) -> bool:
+    """Returns whether a value is that of a fusion some of whose inputs are missing."""
+    return bool(_IN_PART.search(verdict.cause))
+
+
 def judge(printed: str, value: float) -> Judgement:
     """Returns `exact` if the value rounds to the printed digits, `close` within two units of the last, else `differs`.
 

@@ -153,18 +153,28 @@ def _pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class ClaimSettings:
-    """A claim of the paper.
+    """A claim of the paper, about runs of its archive (`pairs`) or about rows of its tables (`rows`).
 
     Attributes
     ----------
     title : the claim in words.
-    expect : expected outcome of the test of each pair of runs.
+    expect : expected outcome of the test of each pair; of rows, the first is better.
     pairs : pairs of runs.
+    rows, metrics : pairs of rows, as `TABLE: ROW`, and the paper's metrics in which they are compared.
+    collections, slices : by the paper's names, on which they are compared; empty for all.
     """
 
     title: Words
-    expect: Literal["no difference", "first better"]
-    pairs: Annotated[tuple[tuple[str, str], ...], _pairs]
+    expect: Literal["no difference", "first better"] = "first better"
+    pairs: Annotated[tuple[tuple[str, str], ...], _pairs] = ()
+    rows: Annotated[tuple[tuple[str, str], ...], _pairs] = ()
+    metrics: tuple[Words, ...] = ()
+    collections: tuple[Words, ...] = ()
+    slices: tuple[Words, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.pairs) == bool(self.rows) or bool(self.rows) != bool(self.metrics):
+            raise HarnessError("a claim has either pairs of runs, or pairs of rows with metrics")
 
 
 @dataclass(frozen=True)

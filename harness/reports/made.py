@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
-from harness.papers.cells import Verdict
+from harness.papers.cells import Verdict, in_part
 from harness.papers.effects import Column as TableColumn
 from harness.papers.effects import columns
 from harness.papers.making import Result
@@ -13,7 +12,6 @@ from harness.papers.rows import Here
 from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
 
 _MB = 1e6
-_IN_PART = re.compile(r": .* from \d+ of \d+ runs")  # of the cause of a fusion whose inputs are not all there
 _EFFECT_NOTES = (
     "Tau-b: Kendall's correlation of the printed and the recomputed order of the rows; 1 is the same order. Effect: "
     "difference from the row that the paper marks as its baseline. Effect ratio: recomputed effect divided by the "
@@ -114,7 +112,7 @@ def small_section(verdicts: Sequence[Verdict], here: Here, names: Mapping[str, s
         "These values have no verdict: their documents, models or topics are not the paper's. The order of the systems "
         "and the signs of differences may be compared; the values may not, as a smaller collection is an easier one.",
     )
-    whole = [verdict for verdict in made if not _IN_PART.search(verdict.cause)]
+    whole = [verdict for verdict in made if not in_part(verdict)]
     order = order_section(whole, names, "Order at small scale")
     return Section("Values at small scale", (Text(said), table, *(order.blocks if order else ())))
 

@@ -10,6 +10,7 @@ from harness.papers.claims import Claim, check_claims
 from harness.papers.estimate import estimates
 from harness.papers.making import Result
 from harness.papers.reproduce import Reproduction
+from harness.papers.row_claims import row_claims
 from harness.papers.translations import Translation
 from harness.render.model import Block, Cell, Column, Facts, Records, Section, Table, Text, number_cell, slug
 from harness.render.write import Report
@@ -22,6 +23,7 @@ from harness.reports.made import order_section, small_section, took_section
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.rerun import rerun_section
+from harness.reports.row_claims import row_claims_section
 from harness.reports.rows import available_section
 from harness.reports.topics import explorer, topic_pages
 from harness.scoring.compare import Row, compare
@@ -66,6 +68,7 @@ def paper_report(
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
         _outcome(reproduction),
+        row_claims_section(row_claims(reproduction, small, alpha), METRICS),
         _tables(reproduction, alpha),
         order_section(reproduction.verdicts, METRICS),
         brought_section(reproduction.brought),

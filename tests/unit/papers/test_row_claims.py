@@ -1,0 +1,56 @@
+"""Claims of papers about rows of their tables: printed differences, and tests of runs that are here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.papers.paper import ClaimSettings, load_paper
+from harness.papers.reproduce import reproduce
+from harness.papers.row_claims import row_claims
+
+
+def test_printed_differences_of_mirmu_by_hand() -> None:
+    first, second = row_claims(reproduce(load_paper("mirmu-msm")))
+    assert [first.agree([test.printed for test in first.tests]), len(second.tests)] == [(9, 9), 27]
+    (test,) = (t for t in first.tests if (t.second, t.metric) == ("2: mirmu 1: Base", "ndcg_prime"))
+    assert (test.collection, round(test.printed, 3), test.test, test.small) == ("arqmath-3", 0.071, None, None)
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("mirror")
+def test_runs_that_are_here_are_tested() -> None:
+    """By the t-test that the report of CrossMath makes for the same two runs."""
+    paper = load_paper("crossmath")
+    rows = (("1: Bi-encoder", "1: Cross-encoder"),)
+    claim = ClaimSettings("The first is better", rows=rows, metrics=("p10_prime",), collections=("arqmath-2",))
+    found = reproduce(replace(paper, config=replace(paper.config, claims=(claim,))))
+    ((test,),) = (each.tests for each in row_claims(found))
+    scores = {run: found.scores["arqmath-2", run] for run in ("eng-NLLB-bi", "eng-NLLB-cross")}
+    means = [one.aggregate("P@10") for one in scores.values()]
+    assert test.test is not None
+    assert test.test.difference == pytest.approx(means[0] - means[1])
+    assert test.test.p == test.test.p_bonferroni < 0.001
+    assert test.printed == pytest.approx(test.test.difference, abs=0.0011)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"rows": (("2: msm 2: tf-idf", "2: nobody"),), "metrics": ("ndcg_prime",)}, "row '2: nobody' is unknown;"),
+        ({"rows": (("2: msm 2: tf-idf", "2: msm 3: BM25"),), "metrics": ("bpref",)}, "have no column in common"),
+    ],
+)
+def test_rows_that_cannot_be_compared(settings: dict[str, object], fault: str) -> None:
+    paper = load_paper("mirmu-msm")
+    claim = ClaimSettings("x", **settings)  # type: ignore[arg-type]
+    with pytest.raises(HarnessError, match=fault):
+        row_claims(reproduce(replace(paper, config=replace(paper.config, claims=(claim,)))))
+
+
+@pytest.mark.parametrize("settings", [{}, {"rows": (("a", "b"),)}, {"pairs": (("a", "b"),), "metrics": ("x",)}])
+def test_a_claim_is_of_runs_or_of_rows_with_metrics(settings: dict[str, object]) -> None:
+    with pytest.raises(HarnessError, match="either pairs of runs, or pairs of rows with metrics"):
+        ClaimSettings("x", **settings)  # type: ignore[arg-type]
