@@ -110,5 +110,7 @@ def _run(found: Reproduction, verdict: Verdict) -> bool:
 def _test(found: Reproduction, one: Verdict, other: Verdict, family: int, alpha: float) -> Row:
     by_run = {(scores.collection, run): scores for (_, run), scores in found.scores.items()}
     scores = [by_run[verdict.collection, verdict.run] for verdict in (one, other)]
-    made = compare(scores, pairs=[(one.run, other.run)], alpha=alpha, family=family, permutations=1)
-    return next(row for row in made.rows if row.measure == one.measure)
+    (row,) = compare(
+        scores, pairs=[(one.run, other.run)], measures=[one.measure], alpha=alpha, family=family, permutations=1
+    ).rows
+    return row
