@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +39,27 @@ class Asked:
     redact: bool
     note: Callable[[str], None]
     lines: bool = True  # whether the runs are shown line by line
+
+    def commands(self, evaluation: Evaluation) -> dict[str, str]:
+        """Returns run -> the command that made it by its metadata file, else the one that scores it alone."""
+        from harness.store.sidecar import beside, command
+
+        named = {
+            "collection": self.collection,
+            "qrels": self.qrels,
+            "topics": self.topics,
+            "edition": self.edition,
+            "protocol": self.protocol,
+            "format": self.format,
+            "measures": self.measures,
+            "keys": self.keys,
+            "corpus": self.corpus,
+        }
+        options = [word for name, value in named.items() if value is not None for word in (f"--{name}", str(value))]
+        return {
+            run.name: command(beside(Path(run.source)), run.sha256) or shlex.join(["harness", "score", text, *options])
+            for run, text in zip(evaluation.runs, self.runs, strict=True)
+        }
 
 
 def note_unless(quiet: bool) -> Callable[[str], None]:

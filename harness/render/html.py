@@ -182,6 +182,7 @@ def _table(table: Table, label: str) -> dict[str, Any]:
     room = [_room(table, index) for index in range(len(table.columns))]
     rows = [[_cell(table, index, cell, notes, room[index]) for index, cell in enumerate(row)] for row in table.rows]
     shown = len(rows) if len(rows) <= _MOST_ROWS else _FIRST_ROWS
+    made = template("table.html.j2").module
     return {
         "id": table.id,
         "label": label,
@@ -192,7 +193,7 @@ def _table(table: Table, label: str) -> dict[str, Any]:
         "width": len(table.columns),
         "heads": _heads(table),
         "rows": rows[:shown],
-        "rest": packed(template("table.html.j2").module.rows(rows[shown:])) if rows[shown:] else "",
+        "rest": packed(made.rows(rows[shown:])) if rows[shown:] else "",  # type: ignore[attr-defined]
         "size": f"{len(rows):,}",
         "legend": [(name, MARKS[name]) for name in marks_used(table)],
         "notes": table.notes,

@@ -14,6 +14,7 @@ from harness.render.write import Report
 from harness.reports.parts import equal, highest, provenance_section
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
+from harness.systems.states import command
 
 _NOT_COMPARABLE = (
     "They were scored on different topics or judgments, so their values are not comparable and none is marked as best."
@@ -83,6 +84,8 @@ def sweep_report(
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
         sections.append(Section("Failed configurations", (Text(lines),)))
+    if not tuned_on:
+        sections.append(_commands(ranked))
     sections.append(provenance_section(provenance))
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
     systems, collections = (_named(done, group) for group in ("system", "collection"))
@@ -101,6 +104,15 @@ def sweep_report(
     else:
         headline += f"{', '.join(firsts)} on different topics or judgments, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _commands(points: Sequence[Point]) -> Section:
+    """Returns the command of each configuration alone, the best first."""
+    alone = (command([f"{name}={value}" for name, value in point.overrides.items()]) for point in points)
+    rows = tuple((Cell(point.text()), Cell(line)) for point, line in zip(points, alone, strict=True))
+    columns = (Column("configuration"), Column("command"))
+    table = Table("commands", "Commands of the configurations", columns, rows, collapsed=True)
+    return Section("Commands", (table,))
 
 
 def _is_coverage(label: str) -> bool:

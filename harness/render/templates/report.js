@@ -235,6 +235,19 @@ function unpacked(text) {
     filterable(region, rows);
   });
 
+  // The button's label is its style's, so that rows are sorted, filtered and copied by their own text.
+  document.querySelectorAll("td.w").forEach((cell) => {
+    const command = cell.textContent;
+    if (!command.startsWith("harness ")) return;
+    const button = document.createElement("button");
+    const label = (text) => button.setAttribute("aria-label", text);
+    button.type = "button";
+    button.className = "one";
+    label("Copy");
+    button.addEventListener("click", () => copy(command).then(() => label("copied"), () => label("not allowed")));
+    cell.append(" ", button);
+  });
+
   document.querySelectorAll(".facts dt").forEach((name) => {
     if (name.textContent !== "command") return;
     const value = name.nextElementSibling;

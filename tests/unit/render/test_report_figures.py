@@ -353,3 +353,37 @@ def test_svg_of_others_is_refused(broken: str, message: str) -> None:
     with pytest.raises(HarnessError, match=message) as caught:
         svg.check(broken, "fig")
     assert str(caught.value).startswith("figure fig: ")
+
+
+LONG = [
+    *(
+        f"reranker-{model} trained on ARQMath-{n} answers, random"
+        for model in ("mathberta-large", "mpnet")
+        for n in (1, 2)
+    ),
+    "ApproachZero_structure_search_and_Anserini_bm25_fusion_the-second-manual-run",
+    "differential-equations",
+]
+
+
+@pytest.mark.parametrize("kind", sorted(DRAWINGS.keys() - {"per_topic_differences", "scatter", "stars"}))
+def test_no_label_of_a_row_group_or_legend_loses_its_middle(kind: str) -> None:
+    drawing = {
+        "dot_interval": figures.dot_interval([(label, 1, 0, 2, True) for label in LONG], "x"),
+        "distribution": figures.distribution([(label, [1, 2]) for label in LONG]),
+        "grouped_bars": figures.grouped_bars(LONG, LONG, [[1.0] * 6] * 6, "y"),
+        "p_value_matrix": figures.p_value_matrix(LONG, [[0.5] * 6] * 6),
+        "curves": figures.curves([(label, [(1, 0.5)]) for label in LONG], "x", "y"),
+    }[kind]
+    shown = "".join(texts(parse(drawing))).replace(" ", "")
+    assert [label for label in LONG if label.replace(" ", "") not in shown] == []
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+
+
+@given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=4), st.floats(60, 400))
+@settings(max_examples=examples(100))
+def test_wrapped_labels_fit(labels: list[str], width: float) -> None:
+    for label in svg.shorten(labels, width):
+        lines = svg.wrap(label, width)
+        assert len(lines) <= 4
+        assert all(svg.text_width(line) <= width or len(line) <= 3 for line in lines)

@@ -65,6 +65,15 @@ def test_a_single_configuration_is_not_called_the_best() -> None:
     assert [[cell.marks for cell in row] for row in table.rows] == [[(), ("best",), ()], [(), (), ("best",)]]
 
 
+def test_each_configuration_has_its_command() -> None:
+    points = (point(0.5, fields="{a: 1}"), point(0.7, fields="{a: 2}"))
+    (table,) = (table for table in report_of(*points).tables() if table.id == "commands")
+    expected = [f"harness run system=bm25 'system.fields={{a: {n}}}'" for n in (2, 1)]
+    assert [row[1].text for row in table.rows] == expected
+    # A tuned report has one configuration's numbers, which its own report tells.
+    assert "commands" not in {table.id for table in report_of(*points, tuned_on=("other",)).tables()}
+
+
 def test_whole_values_have_whole_ticks() -> None:
     drawn = texts(curves(report_of(*(point(0.5 + k / 10, k=str(k)) for k in (1, 2, 3))))["curve-system-k"])
     assert [text for text in drawn if re.fullmatch(r"[123](\.[0-9]+)?", text)] == ["1", "2", "3"]
