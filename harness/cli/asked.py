@@ -44,18 +44,9 @@ class Asked:
         """Returns run -> the command that made it by its metadata file, else the one that scores it alone."""
         from harness.store.sidecar import beside, command
 
-        named = {
-            "collection": self.collection,
-            "qrels": self.qrels,
-            "topics": self.topics,
-            "edition": self.edition,
-            "protocol": self.protocol,
-            "format": self.format,
-            "measures": self.measures,
-            "keys": self.keys,
-            "corpus": self.corpus,
-        }
-        options = [word for name, value in named.items() if value is not None for word in (f"--{name}", str(value))]
+        names = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         return {
             run.name: command(beside(Path(run.source)), run.sha256) or shlex.join(["harness", "score", text, *options])
             for run, text in zip(evaluation.runs, self.runs, strict=True)

@@ -77,44 +77,6 @@ def dot_interval(
     return document(bottom + 46, title or xlabel, description, body)
 
 
-def per_topic_differences(labels: Sequence[str], differences: Sequence[float], title: str) -> str:
-    """Draws one bar per topic, from the largest gain to the largest loss; gains are solid, losses hatched.
-
-    Raises
-    ------
-    HarnessError
-        The numbers of labels and differences differ.
-    """
-    if len(labels) != len(differences):
-        raise HarnessError(f"figure {title!r}: {len(labels)} labels for {len(differences)} differences")
-    pairs = [(label, float(value)) for label, value in zip(labels, differences, strict=True)]
-    missing = [label for label, value in pairs if not drawable(value)]
-    drawn = sorted((pair for pair in pairs if drawable(pair[1])), key=lambda pair: (-pair[1], pair[0]))
-    height, left, right = 300.0, 56.0, WIDTH - 10
-    scale, body = _y_axis([0.0, *(value for _, value in drawn)], "difference", (left, right, 14, height - 12))
-    step = (right - left) / max(1, len(drawn))
-    for index, (label, value) in enumerate(drawn):
-        top, low = sorted((scale(value), scale(0.0)))
-        place = {"x": left + step * (index + 0.12), "y": top, "width": step * 0.76, "height": max(low - top, 0.4)}
-        style = {"class_": "f0"} if value >= 0 else {"class_": "s1", "fill": "url(#@1)"}
-        body += element("rect", tip(f"{label}: {_signed(value)}"), **place, **style)
-    body += line(left, scale(0.0), right, scale(0.0), "zero")
-    gains, losses = [p for p in drawn if p[1] > 0], [p for p in reversed(drawn) if p[1] < 0]
-    counts = f"better on {len(gains)}, equal on {len(drawn) - len(gains) - len(losses)}, worse on {len(losses)}"
-    counts += f", n/a on {len(missing)}" if missing else ""
-    # Sorted bars leave two corners free: top right for the gains, bottom left for the losses.
-    lines = ["Largest gains", *(f"{clip(label, 150)} {_signed(value)}" for label, value in gains[:3])]
-    for index, content in enumerate(lines if gains else []):
-        body += text(right, 28 + 17 * index, content, "end", "soft halo" if index else "big halo")
-    lines = ["Largest losses", *(f"{_signed(value)} {clip(label, 150)}" for label, value in losses[:3])]
-    for index, content in enumerate(lines if losses else []):
-        body += text(
-            left + 8, height - 22 - 17 * (len(lines) - 1 - index), content, "", "soft halo" if index else "big halo"
-        )
-    body += text((left + right) / 2, height + 10, f"topics, sorted: {counts}", "middle", "soft")
-    return document(height + 20, title, counts, body, hatched=True)
-
-
 def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", title: str = "") -> str:
     """Draws distributions, one row each: box over the quartiles, median, mean, range, and every value."""
     clean = [(label, sorted(float(v) for v in values if drawable(v)), len(values)) for label, values in rows]
@@ -380,10 +342,6 @@ def _spread(mean: float, low: float, high: float, decimals: int) -> str:
 def _first(parts: Sequence[str], most: int) -> str:
     rest = len(parts) - most
     return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
 
 
 def _left(labels: Sequence[str], most: float = 250, strong: bool = False) -> float:
