@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +39,18 @@ class Asked:
     redact: bool
     note: Callable[[str], None]
     lines: bool = True  # whether the runs are shown line by line
+
+    def commands(self, evaluation: Evaluation) -> dict[str, str]:
+        """Returns run -> the command that made it by its metadata file, else the one that scores it alone."""
+        from harness.store.sidecar import beside, command
+
+        names = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        return {
+            run.name: command(beside(Path(run.source)), run.sha256) or shlex.join(["harness", "score", text, *options])
+            for run, text in zip(evaluation.runs, self.runs, strict=True)
+        }
 
 
 def note_unless(quiet: bool) -> Callable[[str], None]:

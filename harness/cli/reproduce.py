@@ -138,7 +138,7 @@ def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
         comparison = compare(evaluation, made.baseline, alpha=settings.alpha, seed=settings.seed)
         out(headline(evaluation))
         _out_means(evaluation.scores, comparison)
-        page = report(evaluation, comparison, provenance=made_by)
+        page = report(evaluation, comparison, provenance=made_by, commands=made.commands)
         written = page.write(output / evaluation.task.collection.name, settings.formats, say)
         out(f"report: {first_page(written)}\n")
 

@@ -152,7 +152,8 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     with _spread(settings):
         produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
-    page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks))
+    commands = {produced.run.name: provenance({}).command}
+    page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks), commands=commands)
     if said := evaluation.coverage_sentence():
         out(said)
     for caution in cautions(evaluation):

@@ -336,7 +336,7 @@ def _finish(asked: Asked, evaluation: Evaluation, comparison: Comparison | None,
     if output is not None:
         from harness.reports.comparison import report
 
-        written = report(evaluation, comparison).write(output)
+        written = report(evaluation, comparison, commands=asked.commands(evaluation)).write(output)
         say_private(asked, evaluation)
         (asked.note if asked.json else out)(f"report: {written['html']}")
     if asked.json:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
-import zlib
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -22,14 +20,6 @@ _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _FIRST, _SECOND = [digit for digit in _DIGITS for _ in _DIGITS], [*_DIGITS] * len(_DIGITS)  # of numbers below 64^2
 _PLAIN = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 _SCALE = 100_000  # values are written as integers, in units of 1/100,000
-
-
-def packed(block: Explorer) -> str:
-    """Returns the block's JSON (see `to_json`), compressed by zlib, in base 64: about a third less than the JSON.
-
-    Another version of zlib may give other bytes, which decompress to the same JSON.
-    """
-    return base64.b64encode(zlib.compress(to_json(block).encode())).decode()
 
 
 def to_json(block: Explorer) -> str:

@@ -13,25 +13,34 @@ from collections.abc import Callable, Sequence
 from harness.errors import HarnessError
 from harness.render.svg import (
     FONT,
+    LINE,
     SERIES,
     WIDTH,
     clip,
+    diamond,
+    disc,
     document,
     drawable,
     element,
-    fit_labels,
     line,
+    lines_of_text,
     num,
+    shorten,
+    square,
     text,
     text_width,
     tick_label,
     ticks,
     tip,
+    widest_word,
+    wrap,
 )
 
 Scale = Callable[[float], float]
 Area = tuple[float, float, float, float]  # left, right, top, bottom
 _ROW = 25.0
+_LOW_ROW, _MANY = 17.0, 40  # rows of a figure with more than so many
+MOST_ROWS = 100  # that fit on a page
 
 
 def dot_interval(
@@ -48,76 +57,37 @@ def dot_interval(
     """
     shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
     shown = [0.0, *shown] if shown and zero else shown
-    left = _left([row[0] for row in rows], strong=any(row[4] for row in rows))
-    names = fit_labels([row[0] for row in rows], left - 16, any(row[4] for row in rows))
-    right, bottom = WIDTH - 190, 14 + _ROW * len(rows)
+    row_height = _ROW if len(rows) <= _MANY else _LOW_ROW
+    left, names, heights = _row_labels([row[0] for row in rows], row_height, any(row[4] for row in rows))
+    right, bottom = WIDTH - 190, 14 + sum(heights)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
     body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
-        y, strong, series = 10 + _ROW * (index + 0.5), "big" if highlighted else "", 1 if highlighted else 0
-        body += text(left - 12, y + 4.5, names[index], "end", strong)
+        y, strong, series = _middle(heights, index), "big" if highlighted else "", 1 if highlighted else 0
+        body += lines_of_text(left - 12, y, names[index], "end", strong)
         ends = [end for end in (low, high) if drawable(end)]
         if len(ends) == 2:
             body += line(scale(low), y, scale(high), y, f"s{series}")
             body += "".join(line(scale(end), y - 4, scale(end), y + 4, f"s{series}") for end in ends)
         if drawable(mean):
             hint = tip(f"{label}: {_spread(mean, low, high, decimals)}")
-            body += _diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else _disc(scale(mean), y, 4.5, "f0", hint)
+            body += diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else disc(scale(mean), y, 4.5, "f0", hint)
         body += text(WIDTH - 6, y + 4.5, _spread(mean, low, high, decimals), "end", strong or "soft")
     description = "; ".join(f"{row[0]}: {_spread(row[1], row[2], row[3], decimals)}" for row in rows)
     return document(bottom + 46, title or xlabel, description, body)
 
 
-def per_topic_differences(labels: Sequence[str], differences: Sequence[float], title: str) -> str:
-    """Draws one bar per topic, from the largest gain to the largest loss; gains are solid, losses hatched.
-
-    Raises
-    ------
-    HarnessError
-        The numbers of labels and differences differ.
-    """
-    if len(labels) != len(differences):
-        raise HarnessError(f"figure {title!r}: {len(labels)} labels for {len(differences)} differences")
-    pairs = [(label, float(value)) for label, value in zip(labels, differences, strict=True)]
-    missing = [label for label, value in pairs if not drawable(value)]
-    drawn = sorted((pair for pair in pairs if drawable(pair[1])), key=lambda pair: (-pair[1], pair[0]))
-    height, left, right = 300.0, 56.0, WIDTH - 10
-    scale, body = _y_axis([0.0, *(value for _, value in drawn)], "difference", (left, right, 14, height - 12))
-    step = (right - left) / max(1, len(drawn))
-    for index, (label, value) in enumerate(drawn):
-        top, low = sorted((scale(value), scale(0.0)))
-        place = {"x": left + step * (index + 0.12), "y": top, "width": step * 0.76, "height": max(low - top, 0.4)}
-        style = {"class_": "f0"} if value >= 0 else {"class_": "s1", "fill": "url(#@1)"}
-        body += element("rect", tip(f"{label}: {_signed(value)}"), **place, **style)
-    body += line(left, scale(0.0), right, scale(0.0), "zero")
-    gains, losses = [p for p in drawn if p[1] > 0], [p for p in reversed(drawn) if p[1] < 0]
-    counts = f"better on {len(gains)}, equal on {len(drawn) - len(gains) - len(losses)}, worse on {len(losses)}"
-    counts += f", n/a on {len(missing)}" if missing else ""
-    # Sorted bars leave two corners free: top right for the gains, bottom left for the losses.
-    lines = ["Largest gains", *(f"{clip(label, 150)} {_signed(value)}" for label, value in gains[:3])]
-    for index, content in enumerate(lines if gains else []):
-        body += text(right, 28 + 17 * index, content, "end", "soft halo" if index else "big halo")
-    lines = ["Largest losses", *(f"{_signed(value)} {clip(label, 150)}" for label, value in losses[:3])]
-    for index, content in enumerate(lines if losses else []):
-        body += text(
-            left + 8, height - 22 - 17 * (len(lines) - 1 - index), content, "", "soft halo" if index else "big halo"
-        )
-    body += text((left + right) / 2, height + 10, f"topics, sorted: {counts}", "middle", "soft")
-    return document(height + 20, title, counts, body, hatched=True)
-
-
 def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", title: str = "") -> str:
     """Draws distributions, one row each: box over the quartiles, median, mean, range, and every value."""
     clean = [(label, sorted(float(v) for v in values if drawable(v)), len(values)) for label, values in rows]
-    left, right, pitch = _left([label for label, _ in rows]), WIDTH - 118, 38.0
-    names = fit_labels([label for label, _ in rows], left - 16)
-    bottom = 14 + pitch * len(rows)
+    left, names, heights = _row_labels([label for label, _ in rows], 38.0)
+    right, bottom = WIDTH - 118, 14 + sum(heights)
     scale, body = _x_axis([value for _, values, _ in clean for value in values], xlabel, (left, right, 10, bottom))
     body += text(WIDTH - 6, bottom + 37, "median / mean", "end", "soft")
     spoken = []
     for index, (label, values, total) in enumerate(clean):
-        y = 10 + pitch * (index + 0.5)
-        body += text(left - 12, y + 4.5, names[index], "end")
+        y = _middle(heights, index)
+        body += lines_of_text(left - 12, y, names[index], "end")
         if not values:
             body += text(left + 8, y + 4.5, "n/a", "", "soft")
             spoken.append(f"{label}: n/a")
@@ -126,7 +96,7 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
         mean = math.fsum(values) / len(values)
         # The golden ratio separates neighbours deterministically.
         for order, value in enumerate(values):
-            body += _disc(scale(value), y + 22 * ((order * 0.618034) % 1 - 0.5), 2.1, "f5 dot")
+            body += disc(scale(value), y + 22 * ((order * 0.618034) % 1 - 0.5), 2.1, "f5 dot")
         body += line(scale(values[0]), y, scale(low), y, "s0") + line(scale(high), y, scale(values[-1]), y, "s0")
         summary = f"n {len(values)}, quartiles {_show(low)}, {_show(middle)}, {_show(high)}, mean {_show(mean)}"
         summary += f", n/a {total - len(values)}" if total > len(values) else ""
@@ -134,11 +104,11 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
         body += element(
             "rect", tip(f"{label}: {summary}"), x=scale(low), y=y - 9, width=width, height=18.0, class_="box"
         )
-        body += line(scale(middle), y - 9, scale(middle), y + 9, "zero") + _diamond(scale(mean), y, 5.5, "f1")
+        body += line(scale(middle), y - 9, scale(middle), y + 9, "zero") + diamond(scale(mean), y, 5.5, "f1")
         body += text(WIDTH - 6, y + 4.5, f"{_show(middle)} / {_show(mean)}", "end", "soft")
         spoken.append(f"{label}: {summary}")
     legend = "box: quartiles; line: median; diamond: mean; dots: single values"
-    body += text(left, bottom + 60, clip(legend, WIDTH - left), "", "soft")
+    body += text(6, bottom + 60, legend, "", "soft")
     return document(bottom + 72, title or xlabel or "Distribution", "; ".join(spoken), body)
 
 
@@ -157,13 +127,20 @@ def grouped_bars(
     if len(values) != len(groups) or any(len(row) != len(series) for row in values):
         raise HarnessError(f"figure {title or ylabel!r}: expected {len(groups)} rows of {len(series)} values")
     left, right = 56.0, WIDTH - 10
-    body, top = _legend(series, left, right)
+    body, top = _legend(series, left, right, hatched=True)
     bottom = top + 240
     finite = [value for row in values for value in row if drawable(value)]
     scale, axis = _y_axis([0.0, *finite], ylabel, (left, right, top, bottom))
     body += axis
     pitch = (right - left) / max(1, len(groups))
     step = min(pitch * 0.84 / max(1, len(series)), 56.0)
+    names = shorten(groups, 200)
+    upright = widest_word(names) > pitch - 4  # labels that do not fit below their bars read upwards
+    room = (
+        max(map(text_width, names), default=0.0)
+        if upright
+        else LINE * max((len(wrap(name, pitch - 4)) for name in names), default=1)
+    )
     for g, group in enumerate(groups):
         start = left + pitch * (g + 0.5) - step * len(series) / 2
         for s, name in enumerate(series):
@@ -177,14 +154,18 @@ def grouped_bars(
             body += element("rect", hint, **place, **_fill(s))
             if step >= 36:
                 body += text(x + step / 2, high - 4, _show(value), "middle", "soft")
-        for index, part in enumerate(_wrapped(group, pitch - 6)):
-            body += text(left + pitch * (g + 0.5), bottom + 20 + 16 * index, part, "middle")
+        middle = left + pitch * (g + 0.5)
+        if upright:
+            body += _upright(names[g], middle + 4.5, bottom + 8, "end")
+        else:
+            for index, part in enumerate(wrap(names[g], pitch - 4)):
+                body += text(middle, bottom + 20 + LINE * index, part, "middle")
     body += line(left, scale(0.0), right, scale(0.0), "zero")
     description = "; ".join(
         f"{group}: " + ", ".join(f"{name} {_show(row[s])}" for s, name in enumerate(series))
         for group, row in zip(groups, values, strict=True)
     )
-    return document(bottom + 46, title or ylabel, description, body, hatched=True)
+    return document(bottom + 16 + room, title or ylabel, description, body, hatched=True)
 
 
 def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: str = "") -> str:
@@ -199,13 +180,13 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
     if len(p) != n or any(len(row) != n for row in p):
         raise HarnessError(f"figure {title!r}: expected {n} rows of {n} p values")
     left, top = _left(names, 230) + 24, 28.0
-    labels = fit_labels(names, left - 40)
+    labels = [wrap(name, left - 40, most=3) for name in shorten(names, left - 40)]
     size = min(58.0, (WIDTH - left - 10) / max(1, n))
-    high = min(max(size, 15.0), 30.0)
+    high = max(min(max(size, 15.0), 30.0), LINE * max(map(len, labels), default=1))
     body, shades, low = "", {-1: "", 0: "", 1: "", 2: "", 3: ""}, []
     for i, name in enumerate(names):
         y = top + high * i
-        body += text(left - 36, y + high / 2 + 4.5, labels[i], "end")
+        body += lines_of_text(left - 36, y + high / 2, labels[i], "end")
         body += text(left - 10, y + high / 2 + 4.5, str(i + 1), "end", "soft")
         if n <= 30 or i % 5 == 4:
             body += text(left + size * (i + 0.5), top - 9, str(i + 1), "middle", "soft")
@@ -242,11 +223,11 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
     x_scale, axis = _x_axis([x for _, x, _ in drawn], xlabel, (left, right, top, bottom))
     body += axis
     places = [(x_scale(x), y_scale(y)) for _, x, y in drawn]
-    labels = fit_labels([label for label, _, _ in drawn], 170)
+    labels = [clip(label, 400) for label in shorten([label for label, _, _ in drawn], 170)]
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
     names = ""
     for (label, x_value, y_value), (x, y), shown in zip(drawn, places, labels, strict=True):
-        body += _disc(x, y, 5, "f0", tip(f"{label}: {xlabel} {x_value:.4g}, {ylabel} {y_value:.4g}"))
+        body += disc(x, y, 5, "f0", tip(f"{label}: {xlabel} {x_value:.4g}, {ylabel} {y_value:.4g}"))
         width = text_width(shown)
         for start, base in (
             (x + 9, y + 4.5),
@@ -285,7 +266,7 @@ def curves(
     xs = [x for _, points in drawn for x, _ in points]
     whole = bool(xs) and all(float(x).is_integer() for x in xs)
     left, right = _left_of_axis([y for _, points in drawn for _, y in points]), _right_of_axis(xs, whole)
-    legend, top = _markers([name for name, _ in drawn] if len(drawn) > 1 else (), left, right)
+    legend, top = _legend([name for name, _ in drawn] if len(drawn) > 1 else (), left, right)
     bottom = top + 350
     y_scale, body = _y_axis([y for _, points in drawn for _, y in points], ylabel, (left, right, top, bottom))
     x_scale, axis = _x_axis(xs, xlabel, (left, right, top, bottom), whole)
@@ -317,7 +298,7 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
     if len(kinds) > SERIES:
         raise HarnessError(f"figure {title!r}: {len(kinds)} kinds, at most {SERIES} can be distinguished")
     drawn = [point for point in points if drawable(point[3]) and drawable(point[4])]
-    legend, top = _markers(kinds, 14.0, WIDTH - 14)
+    legend, top = _legend(kinds, 14.0, WIDTH - 14)
     bottom = top + 470
     xs, ys = ([float(point[at]) for point in drawn] or [0.0] for at in (3, 4))
     x_scale, y_scale = (
@@ -343,24 +324,10 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
     return document(bottom + 10, title, _first(spoken, 40), legend + lines + marks + names)
 
 
-def _markers(names: Sequence[str], left: float, right: float) -> tuple[str, float]:
-    """Draws a legend of markers and names; returns it and the y coordinate below it."""
-    legend, top, at = "", 14.0, (left, 8.0)
-    for index, shown in enumerate(fit_labels(names, right - left - 22)):
-        at = (left, at[1] + 22) if at[0] > left and at[0] + 22 + text_width(shown) > right else at
-        legend += _marker(index, at[0] + 8, at[1] + 6.5) + text(at[0] + 22, at[1] + 11, shown)
-        at, top = (at[0] + 42 + text_width(shown), at[1]), at[1] + 36
-    return legend, top
-
-
 def _marker(series: int, x: float, y: float, hint: str = "") -> str:
     """Draws the marker of a series: disc, diamond, square, then the same hollow."""
-    shape = (_disc, _diamond, _square)[series % 3](x, y, (4.5, 6.0, 4.2)[series % 3], f"f{series}", hint)
+    shape = (disc, diamond, square)[series % 3](x, y, (4.5, 6.0, 4.2)[series % 3], f"f{series}", hint)
     return shape if series < 3 else shape.replace(f'class="f{series}"', f'class="paper s{series}"', 1)
-
-
-def _square(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
-    return element("rect", hint, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=class_)
 
 
 def _show(value: float, decimals: int = 3) -> str:
@@ -375,10 +342,6 @@ def _spread(mean: float, low: float, high: float, decimals: int) -> str:
 def _first(parts: Sequence[str], most: int) -> str:
     rest = len(parts) - most
     return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
 
 
 def _left(labels: Sequence[str], most: float = 250, strong: bool = False) -> float:
@@ -444,37 +407,35 @@ def _upright(content: str, x: float, y: float, anchor: str = "") -> str:
     return text(x, y, content, anchor, "soft" if content == "n/a" else "", transform=f"rotate(-90 {x:.2f} {y:.2f})")
 
 
-def _disc(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
-    return element("circle", hint, cx=x, cy=y, r=radius, class_=class_)
-
-
-def _diamond(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
-    outline = f"M{x - radius:.2f} {y:.2f}L{x:.2f} {y - radius:.2f}L{x + radius:.2f} {y:.2f}L{x:.2f} {y + radius:.2f}Z"
-    return element("path", hint, d=outline, class_=class_)
-
-
 def _fill(series: int) -> dict[str, str]:
     """Returns the fill of a series: solid for the first, hatched for the others."""
     return {"class_": "f0"} if series == 0 else {"class_": f"s{series}", "fill": f"url(#@{series})"}
 
 
-def _legend(series: Sequence[str], left: float, right: float) -> tuple[str, float]:
-    """Draws a legend of fills and names; returns it and the y coordinate below it."""
-    body, x, y = "", left, 8.0
-    for index, shown in enumerate(fit_labels(series, right - left - 24)):
-        if x > left and x + 24 + text_width(shown) > right:
+def _legend(names: Sequence[str], left: float, right: float, hatched: bool = False) -> tuple[str, float]:
+    """Draws a legend of markers, or of hatched fills, and names; returns it and the y coordinate below it."""
+    legend, x, y = "", left, 8.0
+    for index, name in enumerate(names):
+        shown = wrap(name, right - left - 22)
+        width = max(map(text_width, shown))
+        if x > left and x + 22 + width > right:
             x, y = left, y + 22
-        body += element("rect", x=x, y=y, width=16.0, height=13.0, **_fill(index)) + text(x + 22, y + 11, shown)
-        x += 42 + text_width(shown)
-    return body, y + 36
+        sign = element("rect", x=x, y=y, width=16.0, height=13.0, **_fill(index)) if hatched else ""
+        legend += sign or _marker(index, x + 8, y + 6.5)
+        legend += "".join(text(x + 22, y + 11 + LINE * at, part) for at, part in enumerate(shown))
+        x, y = x + 42 + width if len(shown) == 1 else right, y + LINE * (len(shown) - 1)
+    return legend, y + 36 if names else 14.0
 
 
-def _wrapped(content: str, width: float) -> list[str]:
-    """Wraps a text to at most two lines that fit the width."""
-    first, rest = "", content.split()
-    while rest and (not first or text_width(f"{first} {rest[0]}") <= width):
-        first = f"{first} {rest.pop(0)}".strip()
-    return [clip(part, width) for part in (first, " ".join(rest)) if part]
+def _row_labels(labels: Sequence[str], row: float, strong: bool = False) -> tuple[float, list[list[str]], list[float]]:
+    """Returns the width of the labels, the lines of each row's label, and the heights of the rows."""
+    left = _left(labels, strong=strong)
+    lines = [wrap(label, left - 16, strong) for label in shorten(labels, left - 16, strong)]
+    return left, lines, [max(row, LINE * len(of) + 6) if len(of) > 1 else row for of in lines]
+
+
+def _middle(heights: Sequence[float], index: int) -> float:
+    return 10 + sum(heights[:index]) + heights[index] / 2
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,15 +40,23 @@ _WIDE_COLUMNS = 8
 _LONG_TEXT = 36
 _HALF_TEXT = 14
 _MANY_NOTES = 8
+# Of tables with more rows the page holds the first ones as elements: tens of thousands would make it slow.
+_MOST_ROWS = 250
+_FIRST_ROWS = 100
 # A fact that is exactly a web address becomes a link; no other text does.
 _ADDRESS = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(?:/[A-Za-z0-9./?=&%#:@~_+()-]*)?")
 _EXPLORER = ("explorer_base.js", "explorer_wordings.js", "explorer_topic.js", "explorer.js")
 
 
-def render_html(report: Content) -> str:
+def render_html(report: Content, *, csv: bool = False) -> str:
     """Renders a report as a self-contained HTML document.
 
-    Its content security policy allows only our styles and scripts, by their hashes.
+    Its content security policy allows only our styles and scripts, by their hashes. Of a table with more than 250 rows
+    the first 100 are elements; the script makes the others from compressed markup as they are scrolled to or printed.
+
+    Parameters
+    ----------
+    csv : whether `tables/ID.csv` of each table is beside the page, for a link to what browsers without scripts lack.
 
     Raises
     ------
@@ -65,6 +74,7 @@ def render_html(report: Content) -> str:
     labels = report.labels()
     return template("report.html.j2").render(
         report=report,
+        csv=csv,
         sections=[(section, [block(each, labels) for each in section.blocks]) for section in report.sections],
         style=Markup(style),  # noqa: S704 - our own file
         scripts=[(kind, Markup(script)) for kind, script in scripts],  # noqa: S704 - our own files
@@ -128,6 +138,14 @@ def source_hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
+def packed(text: str) -> str:
+    """Returns a text compressed by zlib, in base 64, for a script of the page.
+
+    Another version of zlib may give other characters, which decompress to the same text.
+    """
+    return base64.b64encode(zlib.compress(text.encode())).decode()
+
+
 def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
     """Returns the template's variables for a block."""
     from markupsafe import Markup
@@ -143,7 +161,7 @@ def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
             return {
                 "kind": "explorer",
                 "id": content.id,
-                "data": explorer.packed(content),
+                "data": packed(explorer.to_json(content)),
                 "tables": [(labels[table.id], table) for table in content.tables],
                 "compared": bool(content.pair[1]),
             }
@@ -162,6 +180,9 @@ def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
 def _table(table: Table, label: str) -> dict[str, Any]:
     notes = footnotes(table)
     room = [_room(table, index) for index in range(len(table.columns))]
+    rows = [[_cell(table, index, cell, notes, room[index]) for index, cell in enumerate(row)] for row in table.rows]
+    shown = len(rows) if len(rows) <= _MOST_ROWS else _FIRST_ROWS
+    made = template("table.html.j2").module
     return {
         "id": table.id,
         "label": label,
@@ -171,9 +192,9 @@ def _table(table: Table, label: str) -> dict[str, Any]:
         "wide": len(table.columns) > _WIDE_COLUMNS,
         "width": len(table.columns),
         "heads": _heads(table),
-        "rows": [
-            [_cell(table, index, cell, notes, room[index]) for index, cell in enumerate(row)] for row in table.rows
-        ],
+        "rows": rows[:shown],
+        "rest": packed(made.rows(rows[shown:])) if rows[shown:] else "",  # type: ignore[attr-defined]
+        "size": f"{len(rows):,}",
         "legend": [(name, MARKS[name]) for name in marks_used(table)],
         "notes": table.notes,
         "footnotes": [(letter, f"{table.id}-note-{letter}", note) for note, letter in notes.items()],

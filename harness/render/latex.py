@@ -7,7 +7,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from harness.render.model import (
@@ -55,7 +55,11 @@ _PREAMBLE = r"""\documentclass[11pt]{article}
 \setlength{\emergencystretch}{3em}
 \makeatletter
 % A table or a figure that stays where it is and may break between its parts; the argument is what its caption counts.
-\newenvironment{inplace}[1]{\par\addvspace{\bigskipamount}\newcommand{\@captype}{#1}\centering}%
+% A page does not end below a caption, unless the caption is long.
+\newenvironment{inplace}[1]{\par\addvspace{\bigskipamount}\newcommand{\@captype}{#1}\centering
+  \let\plaincaption\@makecaption
+  \renewcommand{\@makecaption}[2]{\setbox\@tempboxa\vbox{\plaincaption{##1}{##2}}%
+    \ifdim\ht\@tempboxa<.12\textheight\box\@tempboxa\else\unvbox\@tempboxa\fi}}%
   {\par\addvspace{\bigskipamount}}
 \makeatother
 % Content that is scaled down if it is wider than the line or higher than the page.
@@ -120,7 +124,8 @@ def render_table(table: Table) -> str:
     The table has its natural width, is neither scaled nor split, and words are not broken.
     """
     letters = footnotes(table)
-    prose = [index for index in _prose(table) if any(" " in row[index].text for row in table.rows)]
+    shares = _prose(table).items()
+    prose = {index: share for index, share in shares if any(" " in row[index].text for row in table.rows)}
     body = _tabular(table, letters, prose, escape_unbroken)
     needed = [package for package, commands in _PACKAGES.items() if re.search(commands, body)]
     lines = ["Needs " + ", ".join(f"\\usepackage{package}" for package in needed) + ".", "Around it:"]
@@ -269,7 +274,7 @@ def _pages(table: Table) -> list[Table]:
     return [replace(table, rows=tuple(rows)) for rows in groups]
 
 
-def _tabular(table: Table, letters: dict[str, str], prose: Sequence[int], write: Write) -> str:
+def _tabular(table: Table, letters: dict[str, str], prose: Mapping[int, float], write: Write) -> str:
     head = f"\\begin{{tabular}}{{{_spec(table, prose)}}}\n\\toprule\n{_heads(table, write)}\n\\midrule"
     return "\n".join([head, *_rows(table, letters, write), r"\bottomrule", r"\end{tabular}"])
 
@@ -307,26 +312,30 @@ def _longest(table: Table, index: int) -> int:
     return max(len(visible(table.columns[index].title)), max(cells, default=0))
 
 
-def _prose(table: Table) -> list[int]:
-    """Returns the indices of text columns that are set as paragraphs."""
-    return [
-        index
-        for index, column in enumerate(table.columns)
-        if column.kind == "text" and _longest(table, index) > _LONG_TEXT
-    ]
+def _prose(table: Table) -> dict[int, float]:
+    """Returns the text columns that are set as paragraphs: index -> share of the line's width.
 
-
-def _prose_share(table: Table) -> float:
-    """Returns the share of the line's width for each column of prose."""
-    prose = _prose(table)
-    others = sum(_longest(table, index) + 2 for index in range(len(table.columns)) if index not in prose)
-    return round(min(0.6, max(0.2, (1 - others / _LINE) / max(1, len(prose)))), 2)
+    They share what the others leave, at least half a line, by the square roots of their mean lengths; none gets less
+    than its longest unbreakable word, or more than its longest text.
+    """
+    longest = [_longest(table, index) for index in range(len(table.columns))]
+    prose = [at for at, column in enumerate(table.columns) if column.kind == "text" and longest[at] > _LONG_TEXT]
+    left = max(_LINE / 2, _LINE - sum(size + 2 for at, size in enumerate(longest) if at not in prose))
+    texts = {at: [visible(row[at].text) for row in table.rows] for at in prose}
+    weights = {at: math.sqrt(sum(map(len, of)) / max(1, len(of))) + 1 for at, of in texts.items()}
+    words = {
+        at: [len(word) for text in of for word in text.split() if len(word) < _LONG_WORD] for at, of in texts.items()
+    }
+    return {
+        at: round(min(longest[at] + 2, max(left * weights[at] / sum(weights.values()), *words[at], 8)) / _LINE, 2)
+        for at in prose
+    }
 
 
 def _widths(table: Table) -> list[float]:
-    prose, share = _prose(table), _prose_share(table)
+    prose = _prose(table)
     return [
-        share * _LINE if index in prose else _longest(table, index) + 2 + 0.7 * _room(table, index)
+        prose[index] * _LINE if index in prose else _longest(table, index) + 2 + 0.7 * _room(table, index)
         for index in range(len(table.columns))
     ]
 
@@ -338,12 +347,12 @@ def _room(table: Table, index: int) -> int:
     return max((len(symbols(row[index])) + bool(row[index].note) for row in table.rows), default=0)
 
 
-def _spec(table: Table, prose: Sequence[int]) -> str:
-    spec, share = [], _prose_share(table)
+def _spec(table: Table, prose: Mapping[int, float]) -> str:
+    spec = []
     for index, column in enumerate(table.columns):
         room = _room(table, index)
         if index in prose:
-            spec.append(f">{{\\raggedright\\arraybackslash}}p{{{share}\\textwidth}}")
+            spec.append(f">{{\\raggedright\\arraybackslash}}p{{{prose[index]}\\textwidth}}")
         elif column.kind == "text":
             spec.append("l")
         else:

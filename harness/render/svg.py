@@ -17,6 +17,7 @@ from harness.render.model import visible
 
 WIDTH = 680.0
 FONT = 13.0
+LINE = 15.0  # height of a line of text
 SERIES = 6
 NAMESPACE = "http://www.w3.org/2000/svg"
 
@@ -89,9 +90,31 @@ def text(x: float, y: float, content: str, anchor: str = "", class_: str = "", *
     return element("text", escape(content), x=x, y=y, text_anchor=anchor, class_=class_, transform=transform)
 
 
+def lines_of_text(x: float, y: float, lines: Sequence[str], anchor: str = "", class_: str = "") -> str:
+    """Draws lines of plain text below each other, around the height y."""
+    top = y + 4.5 - LINE * (len(lines) - 1) / 2
+    return "".join(text(x, top + LINE * index, content, anchor, class_) for index, content in enumerate(lines))
+
+
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
     """Draws a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def square(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    """Draws a square around a point; `hint` is the markup of its tooltip."""
+    return element("rect", hint, x=x - radius, y=y - radius, width=2 * radius, height=2 * radius, class_=class_)
+
+
+def disc(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    """Draws a disc; `hint` as in `square`."""
+    return element("circle", hint, cx=x, cy=y, r=radius, class_=class_)
+
+
+def diamond(x: float, y: float, radius: float, class_: str, hint: str = "") -> str:
+    """Draws a diamond; `hint` as in `square`."""
+    outline = f"M{x - radius:.2f} {y:.2f}L{x:.2f} {y - radius:.2f}L{x + radius:.2f} {y:.2f}L{x:.2f} {y + radius:.2f}Z"
+    return element("path", hint, d=outline, class_=class_)
 
 
 def tip(content: str) -> str:
@@ -137,14 +160,12 @@ def clip(content: str, width: float, strong: bool = False) -> str:
     return shown
 
 
-def fit_labels(labels: Sequence[str], width: float, strong: bool = False) -> list[str]:
-    """Returns labels that fit a width: if one is too wide, all lose the words that all begin or end with.
-
-    Only a label that is still too wide loses its middle.
+def shorten(labels: Sequence[str], width: float, strong: bool = False) -> list[str]:
+    """Returns labels without the words that all begin or end with, if one is wider than `width` user units.
 
     Examples
     --------
-    >>> fit_labels(["a long name of a model, k1=0.9", "a long name of a model, k1=1.2"], 100)
+    >>> shorten(["a long name of a model, k1=0.9", "a long name of a model, k1=1.2"], 100)
     ['…k1=0.9', '…k1=1.2']
     """
     if all(text_width(visible(label), strong) <= width for label in labels):
@@ -154,7 +175,25 @@ def fit_labels(labels: Sequence[str], width: float, strong: bool = False) -> lis
     begin = next((at for at in range(most) if len({of[at] for of in words}) > 1), most)
     end = next((at for at in range(most - begin) if len({of[-1 - at] for of in words}) > 1), most - begin)
     kept = ["".join(of[begin : len(of) - end]).strip() for of in words]
-    return [clip(f"{'…' * bool(begin)}{label}{'…' * bool(end)}", width, strong) for label in kept]
+    return [visible(f"{'…' * bool(begin)}{label}{'…' * bool(end)}") for label in kept]
+
+
+def wrap(label: str, width: float, strong: bool = False, most: int = 4) -> list[str]:
+    """Returns a label in at most `most` lines that fit a width, broken after blanks and signs.
+
+    A word that is too wide, or what is left for the last line, loses its middle.
+    """
+    lines = [""]
+    for word in _WORDS.findall(visible(label)):
+        if lines[-1] and len(lines) < most and text_width(f"{lines[-1]}{word}".rstrip(), strong) > width:
+            lines.append("")
+        lines[-1] += word
+    return [clip(line.strip(), width, strong) for line in lines]
+
+
+def widest_word(labels: Sequence[str]) -> float:
+    """Returns the width of the widest part of a label that `wrap` does not break."""
+    return max((text_width(word.strip()) for label in labels for word in _WORDS.findall(visible(label))), default=0.0)
 
 
 def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> tuple[float, ...]:

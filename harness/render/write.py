@@ -248,7 +248,8 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
             fault = f"{folder}: figures were written as SVG only; for PDF, {INSTALL}"
     for name, (file, renderer) in _DOCUMENTS.items():
         if name in wanted:
-            files[folder / file] = __getattr__(renderer)(report)
+            given = {"csv": True} if name == "html" and "csv" in wanted else {}
+            files[folder / file] = __getattr__(renderer)(report, **given)
             shown[name] = folder / file
     return Drawn(folder, wanted, files, {name: shown[name] for name in wanted if name in shown}, fault)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from types import MappingProxyType
 
 from harness.errors import counted
 from harness.experiments.evaluate import Evaluation, compare, inputs
@@ -43,7 +44,7 @@ from harness.store.provenance import Provenance
 _AGGREGATES = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}
 TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
 MOST_IN_MATRIX = 24  # most runs for a matrix of all pairs, and of distributions in a figure
-MOST_DRAWN = 40  # most differences in a figure
+MOST_PAIRS = 40  # of more differences without a baseline, a figure has those of the best run
 MOST_GROUPS = 40  # most groups of topics in a figure
 _OF_TESTS = (
     Column("run"),
@@ -70,6 +71,7 @@ def report(
     title: str = "",
     remarks: Sequence[str] = (),
     provenance: Provenance | None = None,
+    commands: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """Builds the report of scored runs; with a comparison, also of their differences.
 
@@ -78,6 +80,7 @@ def report(
     title : default: the collection's.
     remarks : what a reader of the numbers must know, a sentence each.
     provenance : default: `harness.experiments.evaluate.inputs`.
+    commands : run -> the command that makes it or scores it.
 
     Examples
     --------
@@ -100,6 +103,7 @@ def report(
         _topics(evaluation, comparison),
         _cost(evaluation),
         _trust(evaluation),
+        _commands(evaluation, commands),
         provenance_section(provenance or inputs(evaluation)),
     ]
     data: dict[str, object] = {"scores": [scores_to_json(scores) for scores in evaluation.scores]}
@@ -226,29 +230,24 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     table = tests_table(replace(comparison, rows=tuple(tests)), first.protocol.label)
     table = replace(table, notes=("The table of means describes the tests.", *table.notes[1:]))
     of_first = [row for row in tests if row.measure == measure]
-    best = ranked[0].run
     # Of many pairs, those with the best run matter most; tests against a baseline begin with the best run.
-    with_best = [row for row in of_first if best in (row.a, row.b)]
-    drawn = (of_first if comparison.baseline or len(of_first) <= MOST_DRAWN else with_best)[:MOST_DRAWN]
-    svg = figures.dot_interval(
-        [
-            (
-                row.a if comparison.baseline else f"{row.a} - {row.b}",
-                row.difference,
-                row.ci_low,
-                row.ci_high,
-                bool(row.significant_bonferroni),
-            )
-            for row in drawn
-        ],
-        f"difference in {label}, 95% interval",
-    )
-    what = f"Mean differences in {label}" + (f" from {comparison.baseline}" if comparison.baseline else "")
-    kind = "test" if comparison.baseline else "pair"
-    what += _some(len(drawn), len(of_first), kind, "" if comparison.baseline else f"those with {best}, ")
+    many = not comparison.baseline and len(of_first) > MOST_PAIRS
+    base = ranked[0].run if many else comparison.baseline
+    drawn = [row for row in of_first if not many or base in (row.a, row.b)][: figures.MOST_ROWS]
+    svg = figures.dot_interval([_drawn(row, base) for row in drawn], f"difference in {label}, 95% interval")
+    what = f"Mean differences in {label}" + (f" from {base}" if base else "") + (", the best run" if many else "")
+    what += _some(len(drawn), len(of_first), "test" if comparison.baseline else "pair")
     marked = "; bold: significant after Bonferroni's correction" if any(r.significant_bonferroni for r in drawn) else ""
     blocks.append(Figure("differences", what + marked, svg, table))
     return blocks
+
+
+def _drawn(row: Row, base: str | None) -> tuple[str, float, float, float, bool]:
+    """Returns label, difference and interval of a test in a figure of differences from `base`, or of pairs."""
+    if base == row.a:
+        return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.significant_bonferroni)
+    name = row.a if base else f"{row.a} - {row.b}"
+    return name, row.difference, row.ci_low, row.ci_high, bool(row.significant_bonferroni)
 
 
 def _some(drawn: int, of: int, noun: str, which: str = "") -> str:
@@ -448,6 +447,14 @@ def _cost(evaluation: Evaluation) -> Section | None:
     points = [(run, cost * 1000, mean) for run, cost, mean in known]
     svg = figures.scatter(points, "CPU ms per topic", label)
     return Section("Costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
+
+
+def _commands(evaluation: Evaluation, commands: Mapping[str, str]) -> Section | None:
+    rows = tuple((Cell(s.run), Cell(commands[s.run])) for s in _ranked(evaluation) if s.run in commands)
+    brought = any(row[1].text.startswith("harness score ") for row in rows)
+    notes = ("Runs of unknown origin have the command that scores them.",) if brought else ()
+    table = Table("commands", "Commands of the runs", (Column("run"), Column("command")), rows, notes)
+    return Section("Commands", (table,)) if rows else None
 
 
 def _trust(evaluation: Evaluation) -> Section:

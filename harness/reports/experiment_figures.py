@@ -18,14 +18,13 @@ from harness.scoring.intervals import mean_intervals, numbered
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores
 
-MOST_DRAWN = 40
 CONFIDENCE = 0.95
 
 
 def means_figure(results: Results) -> Figure | None:
     """Draws the mean of each row with its interval, in the order of the experiment's file; None below two rows.
 
-    Draws only the best `MOST_DRAWN` rows, on the last set of topics, which is all topics if sets can be pooled.
+    Draws only the best `figures.MOST_ROWS` rows, on the last set of topics, which is all topics if sets can be pooled.
     """
     measure, part = results.experiment.measures[0], results.parts[-1]
     found = [(row, scores) for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None]
@@ -35,9 +34,9 @@ def means_figure(results: Results) -> Figure | None:
         return None
     best = max(kept, key=lambda row: means[row])
     some = ""
-    if len(kept) > MOST_DRAWN:
-        some = f", the best {MOST_DRAWN} of {len(kept)} rows"
-        first = sorted(kept, key=lambda row: -means[row])[:MOST_DRAWN]
+    if len(kept) > figures.MOST_ROWS:
+        some = f", the best {figures.MOST_ROWS} of {len(kept)} rows"
+        first = sorted(kept, key=lambda row: -means[row])[: figures.MOST_ROWS]
         kept = [row for row in kept if row in first]
     top = best_mean([scores for _, scores in found], measure)
     drawn = [
@@ -77,14 +76,14 @@ def differences_figure(results: Results) -> Figure | None:
     tests = [test for test in tests if test.part == part] or tests
     several = len({test.against for test in tests}) > 1
     drawn = []
-    for test in tests[:MOST_DRAWN]:
+    for test in tests[: figures.MOST_ROWS]:
         names = [said_of(test.row), *([f"- {said_of(test.against)}"] if several else [])]
         row = test.result
         drawn.append((" ".join(names), row.difference, row.ci_low, row.ci_high, bool(row.significant_bonferroni)))
     if not drawn:
         return None
     label = label_of(results, measure)
-    some = f", the first {MOST_DRAWN} of {len(tests)}" if len(tests) > MOST_DRAWN else ""
+    some = f", the first {figures.MOST_ROWS} of {len(tests)}" if len(tests) > figures.MOST_ROWS else ""
     base = "the baselines" if several else said_of(tests[0].against)
     where = f"{tests[0].part}, " if tests[0].part else ""
     n = sorted({test.result.n for test in tests})

@@ -15,7 +15,6 @@ from harness.reports.parts import protocol_text, provenance_section, undefined_s
 from harness.scoring.measures import decimals
 from harness.store.provenance import Provenance
 
-MOST_DRAWN = 40
 POOLING = (
     "Judged@k is the share of a run's first k results that were judged; the rest is the most by which P@k could rise "
     "if all of them were relevant (the residual of Moffat and Zobel, TOIS 2008)."
@@ -323,12 +322,12 @@ def means_figure(board: Leaderboard, end: str = "") -> Figure:
     """Draws the means of the main measure with their intervals, best first."""
     label = board.protocol.label(board.main)
     drawn, alike = [], like_the_best(board)
-    for each in board.ranked[:MOST_DRAWN]:
+    for each in board.ranked[: figures.MOST_ROWS]:
         mean = each.mean(board.main)
         value, low, high = (math.nan if found is None else found for found in (mean.value, mean.low, mean.high))
         drawn.append((each.name, value, low, high, each.name in alike))
     said = "; diamonds: not significantly different from the best" if board.grouping != "none" else ""
-    some = f", the first {MOST_DRAWN}" if len(board.ranked) > MOST_DRAWN else ""
+    some = f", the first {figures.MOST_ROWS}" if len(board.ranked) > figures.MOST_ROWS else ""
     axis = label if board.private else f"{label}, {board.confidence * 100:g}% interval"
     svg = figures.dot_interval(drawn, axis, decimals=min(board.decimals, 3))
     return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)

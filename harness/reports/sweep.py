@@ -14,6 +14,7 @@ from harness.render.write import Report
 from harness.reports.parts import equal, highest, provenance_section
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
+from harness.systems.states import command
 
 _NOT_COMPARABLE = (
     "They were scored on different topics, judgments or protocols, so their values are not comparable and none is "
@@ -74,16 +75,19 @@ def sweep_report(
         note = f"{tried}. {_NOT_COMPARABLE}"
     notes = (note, *_blank(done, labels))
     table = Table("points", "Configurations", columns, tuple(rows), notes, row_headers=len(names))
-    blocks: list[Block] = [table]
+    blocks: list[Block] = []
     firsts = list(dict.fromkeys(map(first_label, done)))
     for label in firsts:
         of = [point for point in done if label in (point.means or {})]
         blocks += _curves(of, names, label, lowest, "" if label == firsts[0] else f"-{slug(label)}")
-    lines = tuple(dict.fromkeys(line for point in done for line in point.said))
-    sections = [Section("Configurations", (*((Text(lines),) if lines else ()), *blocks))]
+    lines = () if unranked else _lead(ranked, names, lowest)
+    lines += tuple(dict.fromkeys(line for point in done for line in point.said))
+    sections = [Section("Configurations", (*((Text(lines),) if lines else ()), *blocks, table))]
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
         sections.append(Section("Failed configurations", (Text(lines),)))
+    if not tuned_on:
+        sections.append(_commands(ranked))
     sections.append(provenance_section(provenance))
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
     systems, collections = (_named(done, group) for group in ("system", "collection"))
@@ -102,6 +106,28 @@ def sweep_report(
     else:
         headline += f"{', '.join(firsts)} on different topics, judgments or protocols, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _lead(ranked: Sequence[Point], names: Sequence[str], lowest: bool) -> tuple[str, ...]:
+    """Returns a sentence on how far the first configuration is from the next; nothing if all have its value."""
+    label = first_label(ranked[0])
+    first = value_of(ranked[0], label)
+    for point in ranked:
+        if not math.isnan(away := abs(value_of(point, label) - first)) and not equal(away, 0):
+            side = "below" if lowest else "above"
+            return (
+                f"{_setting(ranked[0], names)} is {away:.4f} {side} the next, {_setting(point, names)} (not tested).",
+            )
+    return ()
+
+
+def _commands(points: Sequence[Point]) -> Section:
+    """Returns the command of each configuration alone, the best first."""
+    alone = (command([f"{name}={value}" for name, value in point.overrides.items()]) for point in points)
+    rows = tuple((Cell(point.text()), Cell(line)) for point, line in zip(points, alone, strict=True))
+    columns = (Column("configuration"), Column("command"))
+    table = Table("commands", "Commands of the configurations", columns, rows, collapsed=True)
+    return Section("Commands", (table,))
 
 
 def _is_coverage(label: str) -> bool:

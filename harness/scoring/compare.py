@@ -386,7 +386,7 @@ def said_clustered(comparison: Comparison, cluster: str) -> Comparison:
 def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
     name = "paired t-test" if plan.test == "t" else "paired randomization test"
     undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0
-    family = f"a family of {plan.family} test{'s' if plan.family > 1 else ''}"
+    family = f"a family of {counted(plan.family, 'test')}"
     words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
     words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
     words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""

@@ -179,6 +179,22 @@ def said_in(document: Mapping[str, Any]) -> Said | None:
         return None
 
 
+def command(path: Path, run_sha256: str) -> str:
+    """Returns the command that made a run of this checksum; empty if its metadata file is of another run or a script's.
+
+    Parameters
+    ----------
+    path : of the metadata file.
+    """
+    try:
+        document = read(path)
+        made = str(document["implementation"]["executable"]["cmd"])
+    except (HarnessError, KeyError, TypeError):
+        return ""
+    same = claimed(path)[1] == run_sha256
+    return made if same and made.startswith(("harness run ", "harness reproduce")) else ""
+
+
 def costs(path: Path) -> dict[str, Any]:
     """Returns the costs in a metadata file, by the names of `harness.store.cost`; empty if it is damaged.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,10 +84,29 @@ def test_tables_and_the_command_are_copied(tmp_path: Path, visit: Open, clipboar
 
 
 @pytest.mark.slow
-def test_only_the_rows_that_are_shown_are_copied(tmp_path: Path, visit: Open) -> None:
-    rows = tuple((Cell(f"run {index}"), Cell(str(index), index)) for index in range(20))
+@pytest.mark.parametrize("size", [20, 700])
+def test_the_rows_that_are_chosen_are_copied_and_printed(tmp_path: Path, visit: Open, size: int) -> None:
+    """Also those of a long table, of which the page has at first a part."""
+    rows = tuple((Cell(f"run {index}"), Cell(str(index), index)) for index in range(size))
     table = Table("t", "Means", (Column("run"), Column("v", kind="number")), rows)
-    page = visit(copying(Report("T", "H", (Section("S", (table,)),)), tmp_path))
+    path = copying(Report("T", "H", (Section("S", (table,)),)), tmp_path)
+    if shutil.which("pdftotext") is None:
+        pytest.skip("pdftotext is not installed: apt-get install poppler-utils")
+    page = visit(path)
+    shown = page.locator("tbody tr:visible")
+    assert shown.count() == min(size, 100)
+    page.locator("th button").last.click()
+    assert (shown.count(), shown.first.inner_text().split()[1]) == (min(size, 100), str(size - 1))
+    page.locator(".region").evaluate("region => { region.scrollTop = region.scrollHeight; }")
+    page.wait_for_function(f"document.querySelectorAll('tbody tr').length === {min(size, 200)}")
+    page.pdf(path=tmp_path / "page.pdf")
+    printed = subprocess.run(["pdftotext", str(tmp_path / "page.pdf"), "-"], capture_output=True, check=True).stdout
+    assert re.findall(r"run (\d+)", printed.decode()) == [str(index) for index in reversed(range(size))]
     page.get_by_label("Filter rows").fill("19")
+    chosen = [index for index in reversed(range(size)) if "19" in str(index)]
+    assert page.locator(".filter [role=status]").inner_text() == f"{len(chosen)} of {size} rows"
     page.get_by_role("button", name="Copy as TSV").click()
-    assert pasted(page) == "run\tv\nrun 19\t19\n"
+    assert pasted(page) == "run\tv\n" + "".join(f"run {index}\t{index}\n" for index in chosen)
+    still = visit(path, script=False)
+    assert still.locator("tbody tr").count() == min(size, 100)
+    assert still.get_by_text(f"The first 100 of {size} rows").count() == (size > 100)

@@ -119,7 +119,6 @@ def test_long_names_stay_within_their_drawings(tmp_path: Path, visit: Open) -> N
         figures.p_value_matrix([*names] * 4, [row * 4 for row in p] * 4),
         figures.scatter([(name, n, n / 7) for n, name in enumerate(names)], LONG, LONG),
         figures.curves([(name, [(n, 0.80001), (9999, 0.80002)]) for n, name in enumerate(names)], LONG, LONG),
-        figures.per_topic_differences(names, [0.5, 0.2, 0, -0.2, -0.5], LONG),
     )
     blocks = tuple(Figure(f"f{n}", LONG, drawing) for n, drawing in enumerate(drawings))
     path = tmp_path / "index.html"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -352,3 +353,31 @@ def test_a_run_without_judged_documents_is_doubted(place: Place) -> None:
     assert place.run("score", "strange.run", *MINI, "--redact").err == ""
     place.write("partly.run", run_text("partly", docs=("x1", "a1088")))
     assert place.run("score", "partly.run", *MINI).err == ""
+
+
+@pytest.mark.slow
+def test_a_report_has_the_command_that_makes_or_scores_each_run(place: Place) -> None:
+    """Of runs of `harness run` that which makes them, of others and of changed ones that which scores them."""
+
+    def commands(report: str) -> dict[str, str]:
+        sections = json.loads((place.here / report / "report.json").read_text())["sections"]
+        (found,) = (block for section in sections for block in section["blocks"] if block.get("id") == "commands")
+        return {run["text"]: line["text"] for run, line in found["rows"]}
+
+    for system in ("overlap", "shuffle"):
+        page = place.good("run", "collection=mini-task1", f"system={system}", "formats=[json]").splitlines()[-1]
+    line = "harness run collection=mini-task1 system={} 'formats=[json]'"
+    assert commands(page.removeprefix("report: ").rpartition("/")[0]) == {"shuffle": line.format("shuffle")}
+    changed = place.here / "runs/mini-task1/shuffle.run"
+    changed.write_text(changed.read_text()[:-1])  # without its last newline
+    given = ["runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run", "mine=a.run"]
+    both = place.good("compare", *given, *MINI, "--measures", "AP,P@5", "-o", "page")
+    options = "--collection mini-task1 --measures AP,P@5"
+    found = commands("page")
+    assert found == {
+        "overlap": line.format("overlap"),
+        "shuffle": f"harness score runs/mini-task1/shuffle.run {options}",
+        "mine": f"harness score mine=a.run {options}",
+    }
+    (mean,) = (row for row in table(place.good(*shlex.split(found["mine"])[1:])) if row[0] == "mine")
+    assert mean in table(both)

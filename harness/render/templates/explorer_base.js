@@ -7,7 +7,7 @@ const explorer = await (async () => {
     root.before(Object.assign(document.createElement("p"), { className: "notice", textContent: words }));
     await new Promise(() => {}); // without data there is nothing to draw
   }
-  const data = await unpacked(document.getElementById(`${root.id}-data`).textContent);
+  const data = JSON.parse(await unpacked(document.getElementById(`${root.id}-data`).textContent));
   const MATHML = "http://www.w3.org/1998/Math/MathML";
   const SVG = "http://www.w3.org/2000/svg";
   const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -56,12 +56,6 @@ const explorer = await (async () => {
   const plain = (text) => text.map((part) => (typeof part === "number" ? data.formulas[part][0] : part)).join("");
 
   // ---- data
-
-  // The data is JSON, compressed by zlib, in base 64.
-  function unpacked(text) {
-    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
-  }
 
   // Numbers of `width` digits: the first digits of all, then the second.
   function numbers(digits, width) {

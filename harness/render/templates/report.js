@@ -1,4 +1,9 @@
 // Sorting, filtering and copying of tables. Everything is readable without this script.
+// Compressed by zlib, in base 64.
+function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+}
 (() => {
   "use strict";
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
@@ -10,15 +15,61 @@
 
   const number = (cell) => parseFloat(cell.dataset.v ?? cell.textContent.trim().replace(/^\u2212/, "-"));
 
-  // Cells without a number stay last in both directions.
-  function order(column, numeric, sign) {
-    return (a, b) => {
-      const [x, y] = [a.cells[column], b.cells[column]];
-      if (!numeric) return sign * collator.compare(x.textContent, y.textContent);
-      const [p, q] = [number(x), number(y)];
-      if (Number.isNaN(p) || Number.isNaN(q)) return Number.isNaN(p) - Number.isNaN(q);
-      return sign * (p - q);
+  // Cells without a number stay last in both directions; equal ones keep the order of the report.
+  function sorted(rows, column, numeric, sign) {
+    const keys = new Map();
+    if (numeric) rows.forEach((row) => keys.set(row, number(row.cells[column])));
+    else {
+      const texts = [...new Set(rows.map((row) => row.cells[column].textContent))].sort(collator.compare);
+      const ranks = new Map(texts.map((text, rank) => [text, rank]));
+      rows.forEach((row) => keys.set(row, ranks.get(row.cells[column].textContent)));
+    }
+    return [...rows].sort((a, b) => {
+      const [p, q] = [keys.get(a), keys.get(b)];
+      return Number.isNaN(p) || Number.isNaN(q) ? Number.isNaN(p) - Number.isNaN(q) : sign * (p - q);
+    });
+  }
+
+  // The rows of a table: `all` in the order of the report, `order` as the reader sorted them. Of a long table, the page
+  // has the first rows and the rest as markup, a row a line; the document has as many rows as the reader scrolled to.
+  function rowsOf(region, table, markup) {
+    const body = table.tBodies[0];
+    const step = body.rows.length;
+    const all = [...body.rows];
+    const rest = markup ? markup.trim().split("\n") : [];
+    const rows = { order: null, size: step + rest.length };
+    const make = (count) => {
+      const template = document.createElement("template");
+      template.innerHTML = rest.splice(0, count).join(""); // written by the harness, which escapes all texts
+      all.push(...template.content.children);
     };
+    rows.all = () => {
+      if (rest.length) make(rest.length);
+      return all;
+    };
+    const prepare = () => {
+      if (!rest.length) return;
+      make(200);
+      setTimeout(prepare);
+    };
+    setTimeout(prepare);
+    rows.shown = () => (rows.order ?? rows.all()).filter((row) => !row.hidden);
+    let limit = step;
+    rows.draw = (most = step) => {
+      limit = most;
+      body.replaceChildren(...(markup ? rows.shown().slice(0, most) : rows.order ?? all));
+    };
+    if (markup) {
+      region.addEventListener("scroll", () => {
+        if (limit < rows.size && region.scrollTop + 2 * region.clientHeight > region.scrollHeight) {
+          body.append(...rows.shown().slice(limit, limit + step));
+          limit += step;
+        }
+      });
+      addEventListener("beforeprint", () => rows.draw(Infinity));
+      addEventListener("afterprint", () => rows.draw());
+    }
+    return rows;
   }
 
   // The heads of the single columns from left to right: a tall head stands in the first row, a grouped one below.
@@ -28,10 +79,8 @@
     return [...top.cells].flatMap((head) => (head.scope === "colgroup" ? lower.splice(0, head.colSpan) : [head]));
   }
 
-  function sortable(table) {
-    const body = table.tBodies[0];
-    const original = [...body.rows];
-    if (original.length < 3) return;
+  function sortable(table, rows) {
+    if (rows.size < 3) return;
     const heads = columnHeads(table);
     heads.forEach((head, column) => {
       const numeric = !head.classList.contains("t");
@@ -48,15 +97,14 @@
         const next = cycle[(cycle.indexOf(now) + 1) % 3];
         heads.forEach((other) => other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", next);
-        const sign = next === "ascending" ? 1 : -1;
-        body.append(...(next === "none" ? original : [...original].sort(order(column, numeric, sign))));
+        rows.order = next === "none" ? rows.all() : sorted(rows.all(), column, numeric, next === "ascending" ? 1 : -1);
+        rows.draw();
       });
     });
   }
 
-  function filterable(table, region) {
-    const rows = [...table.tBodies[0].rows];
-    if (rows.length <= FILTER_ABOVE || region.closest(".listing")) return; // listings have filters of their own
+  function filterable(region, rows) {
+    if (rows.size <= FILTER_ABOVE || region.closest(".listing")) return; // listings have filters of their own
     const label = document.createElement("label");
     const input = document.createElement("input");
     const status = document.createElement("span");
@@ -67,18 +115,17 @@
     box.className = "filter";
     box.append(label, status);
     region.before(box);
-    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const all = `${rows.size.toLocaleString("en")} rows`;
+    status.textContent = all;
+    let texts = null; // read when they are asked for
     const apply = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let shown = 0;
-      rows.forEach((row, index) => {
-        row.hidden = !words.every((word) => texts[index].includes(word));
-        shown += !row.hidden;
-      });
-      status.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
+      texts ??= rows.all().map((row) => [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase());
+      rows.all().forEach((row, index) => { row.hidden = !words.every((word) => texts[index].includes(word)); });
+      status.textContent = words.length ? `${rows.shown().length.toLocaleString("en")} of ${all}` : all;
+      rows.draw();
     };
     input.addEventListener("input", apply);
-    apply();
   }
 
   // What a cell says without its marks and letters of notes.
@@ -162,22 +209,43 @@
   }
 
   // The rows that are shown, in the order in which they are shown.
-  function copyable(table, region) {
+  function copyable(table, region, rows) {
     const head = titles(table);
     const numeric = columnHeads(table).map((cell) => !cell.classList.contains("t"));
-    const rows = () => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => [...row.cells]);
+    const cells = () => rows.shown().map((row) => [...row.cells]);
     const choices = [
-      ["Copy as TSV", () => tsv(head, rows())],
-      ["Copy as Markdown", () => markdown(head, rows(), numeric)],
+      ["Copy as TSV", () => tsv(head, cells())],
+      ["Copy as Markdown", () => markdown(head, cells(), numeric)],
     ];
     region.after(copying(region, choices));
   }
 
-  document.querySelectorAll(".region").forEach((region) => {
+  document.querySelectorAll(".region").forEach(async (region) => {
     const table = region.querySelector("table");
-    copyable(table, region);
-    sortable(table);
-    filterable(table, region);
+    const note = region.nextElementSibling?.matches(".rest") ? region.nextElementSibling : null;
+    let markup = "";
+    if (note) {
+      if (!("DecompressionStream" in window)) return; // a browser older than 2023: the note names the file with all rows
+      markup = await unpacked(note.nextElementSibling.textContent);
+      note.remove();
+    }
+    const rows = rowsOf(region, table, markup);
+    copyable(table, region, rows);
+    sortable(table, rows);
+    filterable(region, rows);
+  });
+
+  // The button's label is its style's, so that rows are sorted, filtered and copied by their own text.
+  document.querySelectorAll("td.w").forEach((cell) => {
+    const command = cell.textContent;
+    if (!command.startsWith("harness ")) return;
+    const button = document.createElement("button");
+    const label = (text) => button.setAttribute("aria-label", text);
+    button.type = "button";
+    button.className = "one";
+    label("Copy");
+    button.addEventListener("click", () => copy(command).then(() => label("copied"), () => label("not allowed")));
+    cell.append(" ", button);
   });
 
   document.querySelectorAll(".facts dt").forEach((name) => {

@@ -38,7 +38,10 @@
       const wanted = selects.filter((select) => select.value !== "").map((select) => `${select.dataset.facet}:${select.value}`);
       let shown = rows.length;
       if (words.length || wanted.length || read) {
-        read ??= rows.map((row) => [row.textContent.toLowerCase(), new Set((row.dataset.facets ?? "").split(" "))]);
+        read ??= rows.map((row) => [
+          [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase(),
+          new Set((row.dataset.facets ?? "").split(" ")),
+        ]);
         shown = 0;
         rows.forEach((row, index) => {
           const [text, values] = read[index];

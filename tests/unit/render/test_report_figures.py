@@ -27,7 +27,6 @@ DRAWINGS: dict[str, Draw] = {
     "dot_interval": lambda label, x: figures.dot_interval(
         [(label, x, x - 0.1, x + 0.2, True), ("b", 1, 0, 2, False)], label
     ),
-    "per_topic_differences": lambda label, x: figures.per_topic_differences([label, "b", "c"], [x, -0.2, 0.3], label),
     "distribution": lambda label, x: figures.distribution([(label, [x, 0.1, 0.7]), ("b", [0.5])], label),
     "grouped_bars": lambda label, x: figures.grouped_bars([label, "g"], [label, "s"], [[x, 0.2], [0.1, -0.4]], label),
     "p_value_matrix": lambda label, x: figures.p_value_matrix([label, "b"], [[NAN, x], [x, NAN]], label),
@@ -37,7 +36,6 @@ DRAWINGS: dict[str, Draw] = {
 }
 EMPTY = {
     "dot_interval": figures.dot_interval([], "x"),
-    "per_topic_differences": figures.per_topic_differences([], [], "x"),
     "distribution": figures.distribution([]),
     "grouped_bars": figures.grouped_bars([], [], [], "y"),
     "p_value_matrix": figures.p_value_matrix([], []),
@@ -225,17 +223,6 @@ def test_a_highlighted_row_differs_in_shape_and_weight() -> None:
     assert [node.attrib["class"] for node in root.iter(f"{SPACE}text") if node.text == "a"] == ["big"]
 
 
-def test_topics_are_sorted_and_counted() -> None:
-    root = parse(figures.per_topic_differences(["a", "b", "c", "d", "e"], [0.1, -0.3, 0.0, 0.4, NAN], "t"))
-    assert tips(root, "rect") == ["d: +0.400", "a: +0.100", "c: +0.000", "b: −0.300"]
-    assert "topics, sorted: better on 2, equal on 1, worse on 1, n/a on 1" in texts(root)
-    assert {"d +0.400", "−0.300 b"} <= set(texts(root))
-    heights = [float(node.attrib["height"]) for node in root.iter(f"{SPACE}rect") if node.findall(f"{SPACE}title")]
-    assert heights[0] / heights[1] == pytest.approx(4, rel=0.01)
-    with pytest.raises(HarnessError, match="2 labels for 1 differences"):
-        figures.per_topic_differences(["a", "b"], [0.1], "t")
-
-
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=40))
 def test_boxes_stand_on_the_quartiles(values: list[float]) -> None:
     root = parse(figures.distribution([("a", values)]))
@@ -353,3 +340,37 @@ def test_svg_of_others_is_refused(broken: str, message: str) -> None:
     with pytest.raises(HarnessError, match=message) as caught:
         svg.check(broken, "fig")
     assert str(caught.value).startswith("figure fig: ")
+
+
+LONG = [
+    *(
+        f"reranker-{model} trained on ARQMath-{n} answers, random"
+        for model in ("mathberta-large", "mpnet")
+        for n in (1, 2)
+    ),
+    "ApproachZero_structure_search_and_Anserini_bm25_fusion_the-second-manual-run",
+    "differential-equations",
+]
+
+
+@pytest.mark.parametrize("kind", sorted(DRAWINGS.keys() - {"scatter", "stars"}))
+def test_no_label_of_a_row_group_or_legend_loses_its_middle(kind: str) -> None:
+    drawing = {
+        "dot_interval": figures.dot_interval([(label, 1, 0, 2, True) for label in LONG], "x"),
+        "distribution": figures.distribution([(label, [1, 2]) for label in LONG]),
+        "grouped_bars": figures.grouped_bars(LONG, LONG, [[1.0] * 6] * 6, "y"),
+        "p_value_matrix": figures.p_value_matrix(LONG, [[0.5] * 6] * 6),
+        "curves": figures.curves([(label, [(1, 0.5)]) for label in LONG], "x", "y"),
+    }[kind]
+    shown = "".join(texts(parse(drawing))).replace(" ", "")
+    assert [label for label in LONG if label.replace(" ", "") not in shown] == []
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+
+
+@given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=4), st.floats(60, 400))
+@settings(max_examples=examples(100))
+def test_wrapped_labels_fit(labels: list[str], width: float) -> None:
+    for label in svg.shorten(labels, width):
+        lines = svg.wrap(label, width)
+        assert len(lines) <= 4
+        assert all(svg.text_width(line) <= width or len(line) <= 3 for line in lines)

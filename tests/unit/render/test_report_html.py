@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -100,9 +102,17 @@ def report_of(text: str) -> Report:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_adds_no_element_and_no_attribute(text: str) -> None:
-    # The length decides how a text wraps, so the harmless report has texts of the same lengths.
+    # The length decides how a text wraps, so the harmless report has texts of the same lengths; labels of drawings
+    # wrap by their words.
     hostile, harmless = Page(render_html(report_of(text))), Page(render_html(report_of("x" * len(text))))
-    assert hostile.shape() == harmless.shape()
+    shapes = [[each for each in page.shape() if each[0] != "text"] for page in (hostile, harmless)]
+    assert shapes[0] == shapes[1]
+    assert {name for tag, names in hostile.shape() if tag == "text" for name in names} <= {
+        "x",
+        "y",
+        "text-anchor",
+        "class",
+    }
     assert hostile.open == []
     assert hostile.other == []
     for tag in ("h1", "h2", "td", "dt", "dd", "summary", "caption", "figcaption", "title", "p"):
@@ -228,6 +238,21 @@ def test_digits_line_up_because_all_cells_of_a_column_keep_room_for_its_marks() 
     rows = ((Cell("0.1", marks=("exact", "better")),), (Cell("0.2"),))
     source, _ = page_of(Table("m", "c", (Column("v", kind="number"),), rows, row_headers=0))
     assert source.count('<span class="k k2">') == 2
+
+
+def test_a_long_table_has_few_elements_and_all_its_rows() -> None:
+    cells = [(Cell(f"<b>\n{n}"), Cell(f"{n / 7:.2f}", n / 7, ("better",) if n % 3 else (), "few")) for n in range(2000)]
+    table = Table("long", "Long", (Column("run"), Column("v", kind="number")), tuple(cells))
+    source, page = page_of(table)
+    assert [tag for tag, _ in page.elements].count("tr") == 101
+    markup = zlib.decompress(base64.b64decode(page.inside["script"][0])).decode()
+    assert len(markup.splitlines()) == 1900
+    assert "The first 100 of 2,000 rows" in "".join(page.text)
+    # In parts short enough to be drawn as elements, the table has the same rows in the same markup.
+    parts = [page_of(replace(table, rows=table.rows[at : at + 250]))[0] for at in range(0, 2000, 250)]
+    rows = [row for part in parts for row in re.findall(r"<tr><th.*?</tr>", part)]
+    assert len(rows) == 2000
+    assert [*re.findall(r"<tr><th.*?</tr>", source), *markup.splitlines()] == rows
 
 
 def test_collapsed_tables_and_the_numbers_of_figures_are_closed_at_first() -> None:

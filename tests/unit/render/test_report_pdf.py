@@ -15,7 +15,7 @@ from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.render import svg
-from harness.render.figures import distribution, dot_interval, grouped_bars, p_value_matrix, per_topic_differences
+from harness.render.figures import distribution, dot_interval, grouped_bars, p_value_matrix
 from harness.render.pdf import in_fonts, render_pdf
 
 pytest.importorskip("typst", reason="typst is not installed (extra pdf)")
@@ -133,7 +133,6 @@ def test_every_character_that_counts_as_in_the_fonts_has_a_glyph() -> None:
 FIGURES = {
     "dots": dot_interval([("a′", 0.1, -0.1, 0.2, True), ("b", float("nan"), 0, 0, False)], "difference in nDCG′"),
     "bars": grouped_bars(["x", "y"], list("abcdef"), [[0.1 * i for i in range(6)]] * 2, "P@10"),
-    "topics": per_topic_differences([f"T{i}" for i in range(20)], [0.1 * (i - 9) for i in range(20)], "a − b"),
     "spread": distribution([("a", [0.1, 0.5, 0.9]), ("b", [])], "AP"),
     "pairs": p_value_matrix(["a", "b"], [[float("nan"), 0.001], [0.001, float("nan")]]),
 }

@@ -292,7 +292,11 @@ def test_figures_of_parts_say_so(make: Make) -> None:
     report = report_of(evaluation, compare(evaluation.scores, measures=["RR"]))
     figures = {block.id: block.caption for block in report.blocks() if isinstance(block, Figure)}
     assert figures["distribution"] == "MRR′ over topics, the best 24 of 26 runs; the table has all"
-    assert ", those with r11, 25 of 325 pairs; the table has all" in figures["differences"]
+    assert figures["differences"].startswith(
+        "Mean differences in MRR′ from r11, the best run, 25 of 325 pairs; the table"
+    )
+    (drawn,) = (block.svg for block in report.blocks() if isinstance(block, Figure) and block.id == "differences")
+    assert "r00: −0.458 [" in drawn and re.findall(r">(r\d\d)</text>", drawn)[-1] == "r00"
     assert len(tables(report)["groups"].rows) == 26
     assert "No figure of all pairs: 26 runs, drawn up to 24." in tables(report)["groups"].notes
     (said,) = words(report_of(evaluation, compare(evaluation.scores, "r00")), "Significance groups")

@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.experiments.sweep import Point, best_of, read_points, write_point
-from harness.render.model import Figure
+from harness.render.model import Figure, Text
 from harness.render.write import Report
 from harness.reports.sweep import sweep_report
 from harness.store.provenance import provenance
@@ -63,6 +63,25 @@ def test_a_single_configuration_is_not_called_the_best() -> None:
     two = report_of(point(0.5, k="1"), point(0.7, k="2"))
     (table,) = (table for table in two.tables() if table.id == "points")
     assert [[cell.marks for cell in row] for row in table.rows] == [[(), ("best",), ()], [(), (), ("best",)]]
+
+
+@pytest.mark.parametrize(
+    ("lowest", "said"), [(False, "k=2 is 0.2000 above the next, k=1"), (True, "k=1 is 0.2000 below the next, k=2")]
+)
+def test_the_first_line_says_how_far_the_best_is_ahead(lowest: bool, said: str) -> None:
+    found = sweep_report([point(0.5, k="1"), point(0.7, k="2")], "Sweep", provenance({}), lowest=lowest)
+    lead, drawn, _ = found.sections[0].blocks
+    assert isinstance(lead, Text) and isinstance(drawn, Figure)
+    assert lead.paragraphs == (f"{said} (not tested).",)
+
+
+def test_each_configuration_has_its_command() -> None:
+    points = (point(0.5, fields="{a: 1}"), point(0.7, fields="{a: 2}"))
+    (table,) = (table for table in report_of(*points).tables() if table.id == "commands")
+    expected = [f"harness run system=bm25 'system.fields={{a: {n}}}'" for n in (2, 1)]
+    assert [row[1].text for row in table.rows] == expected
+    # A tuned report has one configuration's numbers, which its own report tells.
+    assert "commands" not in {table.id for table in report_of(*points, tuned_on=("other",)).tables()}
 
 
 def test_whole_values_have_whole_ticks() -> None:
