@@ -222,6 +222,8 @@ def _figure(figure: Figure, label: str) -> str:
 
 def _table(table: Table) -> str:
     caption = f"\\caption{{{_caption(table, escape)}}}"
+    if table.label:  # LaTeX would number it
+        caption = f"\\parbox{{\\linewidth}}{{{escape(table.label)}. {_caption(table, escape)}}}"
     head = [r"\begin{inplace}{table}", caption, f"\\label{{tab:{table.id}}}"]
     return "\n".join([*head, _tabulars(table), r"\end{inplace}", *_footnotes(table)])
 

@@ -161,6 +161,7 @@ class Table:
     notes : lines below the table, such as test, correction, n and protocol.
     row_headers : number of leading columns that name the row.
     collapsed : whether it is folded at first, if the format allows.
+    label : what it is called in place of a number, such as `Table 2 of the paper`.
 
     Raises
     ------
@@ -175,6 +176,7 @@ class Table:
     notes: tuple[str, ...] = ()
     row_headers: int = 1
     collapsed: bool = False
+    label: str = ""
 
     def __post_init__(self) -> None:
         _check_id("table", self.id)
@@ -447,12 +449,14 @@ class Content:
                 yield block.table
 
     def labels(self) -> dict[str, str]:
-        """Returns id -> `Table 1`, `Figure 1`, ... in reading order; the table of a figure has no number."""
+        """Returns id -> `Table 1`, `Figure 1`, ... in reading order, or a table's own label; a figure's has none."""
         labels: dict[str, str] = {}
         counts = {"Table": 0, "Figure": 0}
         for block in self.blocks():
             for part in block.tables if isinstance(block, Explorer) else (block,):
-                if isinstance(part, Table | Figure):
+                if isinstance(part, Table) and part.label:
+                    labels[part.id] = part.label
+                elif isinstance(part, Table | Figure):
                     kind = type(part).__name__
                     counts[kind] += 1
                     labels[part.id] = f"{kind} {counts[kind]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.collections.load import load_collection
+from harness.io import rehearsal
 from harness.papers.cells import KINDS, Verdict
 from harness.papers.claims import Claim, check_claims
 from harness.papers.estimate import estimates
@@ -117,7 +118,8 @@ def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, R
 
 def _headline(reproduction: Reproduction) -> str:
     n = len(reproduction.verdicts)
-    return reproduction.line if reproduction.scores else f"None of the {n} published values was recomputed"
+    line = reproduction.line if reproduction.scores else f"None of the {n} published values was recomputed"
+    return f"Made from stand-ins, values mean nothing. {line}" if rehearsal.folder() is not None else line
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, object]:
@@ -269,9 +271,9 @@ def _table(
         words = ", ".join((METRICS.get(metric, metric), *(part for part in parts if part)))
         columns += [Column("paper", words, "number"), Column("here", words, "number")]
     title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
-    caption = f"{title} of the paper: {verdicts[0].cell.caption}"
-    notes = _table_notes(reproduction, verdicts)
-    return Table(f"table-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=2 if groups else 1)
+    notes, ident = _table_notes(reproduction, verdicts), f"table-{slug(name)}"
+    headers, caption, label = 2 if groups else 1, verdicts[0].cell.caption, f"{title} of the paper"
+    return Table(ident, caption, tuple(columns), tuple(rows), notes, row_headers=headers, label=label)
 
 
 def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> tuple[Cell, Cell]:

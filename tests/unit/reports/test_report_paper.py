@@ -89,7 +89,7 @@ def test_no_detail_reproduces_numbers_where_none_was_recomputed(tiny: Tiny) -> N
 def test_a_table_as_the_paper_prints_it(tiny: Tiny) -> None:
     report = report_of(tiny())
     table = tables(report)["table-1"]
-    assert table.caption == "Table 1 of the paper: Main results"
+    assert (table.label, table.caption) == ("Table 1 of the paper", "Main results")
     # As printed, and beside it what was recomputed, with two digits more.
     heads = [
         f"{measure} / {whose}" for measure in ("p2, c1", "rr, c1", "rr, c2", "map, c1") for whose in ("paper", "here")
@@ -134,7 +134,7 @@ def test_addresses_of_a_paper_stand_in_its_outcome(tiny: Tiny) -> None:
 
 def test_a_value_of_the_text(tiny: Tiny) -> None:
     table = tables(report_of(tiny()))["table-text"]
-    assert table.caption == "Text of the paper: An example"
+    assert (table.label, table.caption) == ("Text of the paper", "An example")
     assert grid(table) == [["system", "rr / paper", "rr / here"], ["Tied", "0.5", "0.500"]]
     assert table.notes == (
         "Paper: as published; here: recomputed, with two more digits. tiny-1: edition first, protocol tiny, n = 1.",
@@ -291,8 +291,8 @@ def test_where_all_is_well_that_is_told(tiny: Tiny) -> None:
 @pytest.mark.slow
 def test_a_paper_of_which_nothing_can_be_recomputed() -> None:
     report = report_of("mirmu-msm")
-    sections = ["Outcome", "Contradictory published values", "Available rows", "Cost of the missing numbers"]
-    assert titles(report) == [*sections, "Provenance"]
+    sections = ["Outcome", "Claims of the paper", "Contradictory published values", "Available rows"]
+    assert titles(report) == [*sections, "Cost of the missing numbers", "Provenance"]
     assert report.headline == "None of the 295 published values was recomputed"
     assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
     rows = tables(report)["not-recomputed"].rows
