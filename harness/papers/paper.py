@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, refuse, suggestion
@@ -15,11 +14,11 @@ from harness.io.checks import Words
 from harness.io.files import read_bytes
 from harness.papers import rows
 from harness.papers.cells import HEADER, Cell, read_cells
+from harness.papers.paper_settings import Breakdown, ClaimSettings, RerunSettings, Translations
 from harness.papers.rows import Available
 from harness.sources import catalogue
 from harness.sources.fetch import state
 from harness.sources.resource import Resource
-from harness.systems.crosslingual.authors import Script
 
 
 @dataclass(frozen=True)
@@ -143,112 +142,6 @@ class Archive(Scored):
     source: Words
     runs: tuple[File, ...]
     identified: tuple[Identified, ...] = ()
-
-
-def _pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, list) or not value or any(not isinstance(p, list) or len(p) != 2 for p in value):
-        raise HarnessError(f"{key} is {value!r}, expected a list of pairs of runs such as [[a, b], [a, c]]")
-    return tuple((str(a), str(b)) for a, b in value)
-
-
-@dataclass(frozen=True)
-class ClaimSettings:
-    """A claim of the paper, about runs of its archive (`pairs`) or about rows of its tables (`rows`).
-
-    Attributes
-    ----------
-    title : the claim in words.
-    expect : expected outcome of the test of each pair; of rows, the first is better.
-    pairs : pairs of runs.
-    rows, metrics : pairs of rows, as `TABLE: ROW`, and the paper's metrics in which they are compared.
-    collections, slices : by the paper's names, on which they are compared; empty for all.
-    """
-
-    title: Words
-    expect: Literal["no difference", "first better"] = "first better"
-    pairs: Annotated[tuple[tuple[str, str], ...], _pairs] = ()
-    rows: Annotated[tuple[tuple[str, str], ...], _pairs] = ()
-    metrics: tuple[Words, ...] = ()
-    collections: tuple[Words, ...] = ()
-    slices: tuple[Words, ...] = ()
-
-    def __post_init__(self) -> None:
-        if bool(self.pairs) == bool(self.rows) or bool(self.rows) != bool(self.metrics):
-            raise HarnessError("a claim has either pairs of runs, or pairs of rows with metrics")
-
-
-@dataclass(frozen=True)
-class Language:
-    """Topics in another language.
-
-    Attributes
-    ----------
-    title : name of the language.
-    path : file of the topics.
-    """
-
-    title: Words
-    path: Words
-
-
-@dataclass(frozen=True)
-class Translations:
-    """Files of topics in several languages.
-
-    Attributes
-    ----------
-    source : name in `conf/source/`.
-    english : file of the English topics.
-    languages : ISO 639-3 code -> translated topics.
-    """
-
-    source: Words
-    english: Words
-    languages: Mapping[str, Language]
-
-    def file(self, path: str, where: str) -> Resource | Path:
-        """Returns one of its files."""
-        return catalogue.resource({"source": self.source, "path": path}, where)
-
-
-@dataclass(frozen=True)
-class RerunSettings:
-    """Settings of the re-run of archived runs: a bi-encoder and its input.
-
-    Attributes
-    ----------
-    title : description of model and documents.
-    model, corpus : encoder, and the documents that are encoded.
-    column : column of the corpus that is encoded.
-    runs : archived run -> the authors' function that translated its topics (`nllb`, `mbart`; see
-        `harness.systems.crosslingual.authors`).
-    cost : duration of the first re-run, in words.
-    """
-
-    title: Words
-    model: Words
-    corpus: Words
-    column: Words
-    runs: Mapping[Words, Script]
-    cost: Words
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """Settings of a breakdown: means of some runs over the topics with each value of an attribute.
-
-    Attributes
-    ----------
-    title : of the table.
-    attribute, values : attribute of topics, and those of its values that are shown.
-    measure, runs : what is averaged.
-    """
-
-    title: Words
-    attribute: Words
-    values: tuple[Words, ...]
-    measure: Words
-    runs: tuple[Words, ...]
 
 
 @dataclass(frozen=True)

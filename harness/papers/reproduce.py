@@ -22,7 +22,8 @@ from harness.io.files import read_bytes
 from harness.papers import rehearsed
 from harness.papers.brought import Brought, BroughtRun
 from harness.papers.cells import KINDS, Cell, Judgement, Printed, Verdict, judge, predicted
-from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored, Translations
+from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored
+from harness.papers.paper_settings import Translations
 from harness.papers.translations import Translation, check_translation
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer

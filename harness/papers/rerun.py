@@ -20,7 +20,7 @@ from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.formulas.text.masking import PREFIX
 from harness.io.files import sha256
-from harness.papers.paper import RerunSettings
+from harness.papers.paper_settings import RerunSettings
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
 from harness.store import code

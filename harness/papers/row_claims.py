@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from harness.errors import HarnessError, suggestion
 from harness.papers.cells import Verdict, in_part
 from harness.papers.map import label_of
-from harness.papers.paper import ClaimSettings, Paper
+from harness.papers.paper import Paper
+from harness.papers.paper_settings import ClaimSettings
 from harness.papers.reproduce import Reproduction
 from harness.scoring.compare import Row, compare
 

@@ -496,9 +496,4 @@ def footnotes(table: Table) -> dict[str, str]:
 
 
 def _letter(index: int) -> str:
-    letters = ""
-    index += 1
-    while index:
-        index, digit = divmod(index - 1, 26)
-        letters = chr(ord("a") + digit) + letters
-    return letters
+    return (_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)

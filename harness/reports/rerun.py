@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.papers.paper import RerunSettings
+from harness.papers.paper_settings import RerunSettings
 from harness.papers.rerun import SAME, Agreement, Pair, correlation, differences, swapped
 from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
 

@@ -137,7 +137,7 @@ GOOD = {"title": "x", "expect": "no difference", "pairs": [["alike", "base"]]}
     [
         ({"expect": "second better"}, "key 'expect' is 'second better', expected one of no difference, first better"),
         ({"titel": "x"}, "key 'titel' is unknown; did you mean 'title'?"),
-        ({"pairs": None}, "key 'pairs' is missing"),
+        ({"pairs": None}, "pairs is None, expected a list of pairs of runs such as [[a, b], [a, c]]"),
         ({"pairs": []}, "pairs is [], expected a list of pairs of runs such as [[a, b], [a, c]]"),
         ({"pairs": "ab"}, "pairs is 'ab', expected a list of pairs of runs such as [[a, b], [a, c]]"),
         ({"pairs": ["ab"]}, "pairs is ['ab'], expected a list of pairs of runs such as [[a, b], [a, c]]"),

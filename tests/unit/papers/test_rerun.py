@@ -18,7 +18,8 @@ from scipy import stats
 from harness.data.topics import Topic
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.papers.paper import RerunSettings, load_paper
+from harness.papers.paper import load_paper
+from harness.papers.paper_settings import RerunSettings
 from harness.papers.reproduce import reproduce
 from harness.papers.rerun import Agreement, Pair, agreement, correlation, differences, query, swapped
 from harness.render.model import Table, Text

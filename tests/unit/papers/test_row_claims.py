@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import HarnessError
-from harness.papers.paper import ClaimSettings, load_paper
+from harness.papers.paper import load_paper
+from harness.papers.paper_settings import ClaimSettings
 from harness.papers.reproduce import reproduce
 from harness.papers.row_claims import row_claims
 
