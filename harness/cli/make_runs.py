@@ -10,6 +10,8 @@ from pathlib import Path
 from harness.cli.settings import ReproduceSettings
 from harness.errors import counted
 from harness.io.console import out, say
+from harness.io.files import check_writable
+from harness.io.temporary import alone
 from harness.papers.experiment_runs import CellRun
 from harness.papers.making import Making, Result, carry_out, finished, results_of
 from harness.papers.paper import Paper
@@ -37,17 +39,27 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
         _print(found, as_json=settings.json)
         return [], []
     _print(found, as_json=False)
-    absent = _fetch(found, making)
-    steps = list(_able(found, absent))
-    results: list[Result] = []
-    faults: list[str] = []
-    shown = _Progress(found, steps)
-    shown.begin(steps)
-    for step, made in carry_out(making, steps):
-        results += made
-        faults += [f"{step.title}: {made[0].fault} ({made[0].log})"] if not made[0].passed else []
-        shown.done(step, made[0])
+    if not found.of("to make"):
+        return [], []
+    with alone(making.folder, "another call that makes its runs"):
+        for folder in ("logs", "steps"):
+            (making.folder / folder).mkdir(exist_ok=True)
+        check_writable(making.folder / "steps")
+        absent = _fetch(found, making)
+        steps = list(_able(found, absent))
+        results: list[Result] = []
+        faults: list[str] = []
+        shown = _Progress(found, steps)
+        shown.begin(steps)
+        for step, made in carry_out(making, steps):
+            results += made
+            faults += [f"{step.title}: {_said(made[0])}"] if not made[0].passed else []
+            shown.done(step, made[0])
     return results, faults
+
+
+def _said(result: Result) -> str:
+    return f"{result.fault} ({result.log})" if result.log else result.fault
 
 
 def _print(found: Plan, *, as_json: bool) -> None:

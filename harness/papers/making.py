@@ -94,8 +94,9 @@ def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, lis
         able = [step for step in wave if not failed.keys() & set(step.reads())]
         for step in wave:
             if step not in able:
-                why = ", ".join(failed[file] for file in step.reads() if file in failed)
-                yield step, [Result(step.name, step.command, f"not run: the step {why} failed", 0, 0, 0, {}, code())]
+                lost = [failed[file] for file in step.reads() if file in failed]
+                why = f"not run: the step{'s' * (len(lost) > 1)} {', '.join(lost)} failed"
+                yield step, [Result(step.name, step.command, why, 0, 0, 0, {}, code())]
         for step, results in _wave(making, able):
             if not results[0].passed:
                 failed[step.file] = step.title
@@ -208,9 +209,8 @@ def _record(making: Making, step: Step) -> Path:
 
 
 def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
-    logs = making.folder / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    log, start = logs / f"{file_name(step.name)}.txt", time.monotonic()
+    log, start = making.folder / "logs" / f"{file_name(step.name)}.txt", time.monotonic()
+    log.unlink(missing_ok=True)  # a command whose caller was killed may still write to it
     with log.open("wb") as stream:
         stream.write(f"$ {step.command}\n".encode())
         stream.flush()

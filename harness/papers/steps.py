@@ -23,6 +23,10 @@ HERE = "here"  # scale of a step: on small public replacements of the paper's re
 _RUNS = "runs/"  # begin of the files that the words of a step name
 
 
+class NothingToMakeError(HarnessError):
+    """A paper has no row with a command in a part of it, or at a scale."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run: a system with its settings, on a collection and a corpus.
@@ -280,8 +284,10 @@ def steps(
 
     Raises
     ------
+    NothingToMakeError
+        No row fits.
     HarnessError
-        No row fits, or a table or collection is unknown.
+        A table or collection is unknown.
     """
     made, left = _of_rows(paper, scale, seeds or 1)
     made += _of_experiments(paper, scale, seeds)
@@ -308,7 +314,7 @@ def _chosen(made: Sequence[Step], part: Selection, paper: Paper) -> list[Step]:
     wanted = {row for step in made for row in step.rows if part.fits(row)}
     if not wanted:
         known = [row.label for step in made for row in step.rows]
-        raise HarnessError(f"paper {paper.key}: no row with a command fits; {suggestion(part.rows, known)}")
+        raise NothingToMakeError(f"paper {paper.key}: no row with a command fits; {suggestion(part.rows, known)}")
     needed: list[Step] = []
     read: set[str] = set()  # by the chosen steps
     for step in reversed(made):
@@ -323,7 +329,7 @@ def _chosen(made: Sequence[Step], part: Selection, paper: Paper) -> list[Step]:
             read |= set(step.reads())
     if not needed:
         where = ", ".join(part.collections)
-        raise HarnessError(f"paper {paper.key}: no command makes a row on {where}")
+        raise NothingToMakeError(f"paper {paper.key}: no command makes a row on {where}")
     return needed[::-1]
 
 
