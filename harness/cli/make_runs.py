@@ -34,7 +34,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
     words = () if settings.output == "reports" else (f"output={settings.output}",)
     making = Making(Path(settings.runs, "making", paper.key), runs=runs, words=words, budget=settings.budget)
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
-    found = plan(paper, part, settings.scale or "", settings.seeds, lambda step: _is_made(making, step))
+    found = plan(paper, part, settings.scale or "", settings.seeds, lambda step: _is_made(making, step, settings))
     if settings.dry:
         _print(found, as_json=settings.json)
         return [], []
@@ -70,11 +70,14 @@ def _print(found: Plan, *, as_json: bool) -> None:
         out(line)
 
 
-def _is_made(making: Making, step: Step) -> bool:
+def _is_made(making: Making, step: Step, settings: ReproduceSettings) -> bool:
+    from harness.cli.experiment import finished_runs
     from harness.papers.brought import unproven
 
     if step.experiment:
-        return False  # it knows by itself which of its runs are finished
+        chosen = (step.condition,) if step.condition else ()
+        there = finished_runs(step.experiment, settings.scale or "", making.runs, settings.seeds, chosen)
+        return len(there) == len(step.runs)
     if finished(making, step) is not None:
         return True
     path = making.work / making.runs / step.file

@@ -25,6 +25,7 @@ from harness.experiments import launch
 from harness.experiments.engines import BASIC
 from harness.io import config
 from harness.io.files import sha256_file, write_atomic
+from harness.papers.needs import asked_by
 from harness.papers.steps import Step, file_name
 from harness.store import sidecar
 from harness.systems.resources import declared
@@ -73,7 +74,8 @@ class Making:
     work : current folder of the commands.
     runs : folder of runs, relative to `work` or absolute.
     words : appended to each command, such as `output=reports`.
-    budget : dollars that language models and services may still take; None for no limit.
+    budget : dollars that language models and services may still take; None for no limit. A step that fails counts with
+        all that it might have taken, since nothing says what it took.
     """
 
     folder: Path
@@ -97,12 +99,15 @@ def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, lis
                 lost = [failed[file] for file in step.reads() if file in failed]
                 why = f"not run: the step{'s' * (len(lost) > 1)} {', '.join(lost)} failed"
                 yield step, [Result(step.name, step.command, why, 0, 0, 0, {}, code())]
-        for step, results in _wave(making, able):
+        paying = [step for step in able if budget_keys(step) and finished(making, step) is None]
+        share = None if making.budget is None else making.budget / max(1, len(paying))
+        for step, results in _wave(replace(making, budget=share), able):
             if not results[0].passed:
                 failed[step.file] = step.title
-            if making.budget is not None:
-                paid = sum(spent(making.work / run) for result in results for run in result.runs)
-                making = replace(making, budget=max(making.budget - paid, 0.0))
+            if making.budget is not None and share is not None and step in paying:
+                runs = [making.work / run for result in results for run in result.runs]
+                taken = math.fsum(map(spent, runs)) if results[0].passed else share
+                making = replace(making, budget=max(making.budget - taken, 0.0))
             yield step, results
 
 
@@ -111,8 +116,6 @@ def _wave(making: Making, wave: Sequence[Step]) -> Iterator[tuple[Step, list[Res
     if launch.chosen() == BASIC:
         yield from ((step, list(results_of(making, step))) for step in wave)
         return
-    if making.budget is not None:
-        making = replace(making, budget=making.budget / max(1, sum(bool(_budget_key(step)) for step in wave)))
     if wave:
         single = [step for step in wave if not step.experiment]
         known = {step.name: found for step in single if (found := finished(making, step)) is not None}
@@ -132,14 +135,20 @@ def spent(run: Path) -> float:
     return math.fsum(float(note["cost"]) for note in notes if isinstance(note, Mapping) and "cost" in note)
 
 
-def _budget_key(step: Step) -> str:
-    """Returns the key that limits what the calls of a step cost; empty for a step without calls."""
-    if step.experiment:
-        return ""
-    configuration = step.runs[0].configuration
+def budget_keys(step: Step) -> list[str]:
+    """Returns the key that limits what calls cost, once for each model that it limits; none for a step without calls.
+
+    The systems of experiments use answers that are there.
+    """
+    if step.experiment or step.words[0] != "run":
+        return []
+    configuration, *parts = step.runs[0].parts
     if "budget" in configuration and "llm" in configuration:
-        return "system.budget"
-    return "system.calls.budget" if isinstance(configuration.get("calls"), Mapping) else ""
+        asked = [each for part in (configuration, *parts) for each in asked_by(part)]
+        vectors = [part for part in (configuration, *parts) if part.get("model") in config.names("llm")]
+        return ["system.budget"] * (len(asked) + len(vectors))
+    paid = isinstance(configuration.get("calls"), Mapping) and configuration.get("model") in config.names("llm")
+    return ["system.calls.budget"] if paid else []
 
 
 def waves(steps: Sequence[Step]) -> list[list[Step]]:
@@ -228,8 +237,8 @@ def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
 def _waited(making: Making, step: Step, more: Sequence[str], stream: IO[bytes]) -> tuple[int, resource.struct_rusage]:
     """Runs a command to its end; returns its exit code and what it used."""
     words = step.words if step.words[0] != "run" else (*step.located(making.runs), *making.words, *more)
-    if making.budget is not None and step.words[0] == "run" and (key := _budget_key(step)):
-        words = (*words, f"{key}={making.budget}")
+    if making.budget is not None and (keys := budget_keys(step)):
+        words = (*words, f"{keys[0]}={making.budget / len(keys)}")
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "harness", *words],
         cwd=making.work,

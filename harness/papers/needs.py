@@ -98,7 +98,8 @@ def _model(name: str, brought: Mapping[str, str]) -> Needed:
     known = data().models.get(name)
     licence = (known.licence if known else "") or UNKNOWN
     manual = name in brought or "/" not in name
-    where = brought.get(name, f"Hugging Face hub: hf download {name}")
+    hub = f"Hugging Face hub: hf download {name}" if "/" in name else f"a folder {name}, or system.model=FOLDER"
+    where = brought.get(name, hub)
     state: State = "here" if not absent else "by hand" if manual else "fetch"
     return Needed(name, where, licence, None if known is None else known.megabytes, state, "" if manual else name)
 

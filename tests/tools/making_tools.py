@@ -41,7 +41,7 @@ class Failing(Overlap):
 _FAILING = {"title": "F", "_target_": "failing.Failing", "name": "failing", "depth": 10}
 
 
-def paper_files(rows: Mapping[str, object], values: Mapping[str, str] = {}, **more: object) -> dict[str, str]:  # noqa: B006
+def paper_files(rows: Mapping[str, object], values: Mapping[str, str] = {}, **more: object) -> dict[str, str]:
     """Returns the files of a paper `own`, by their paths: one table, one value of nDCG and P@10 for each row.
 
     `values`: row -> printed nDCG; 0.123 for the others. `more`: further keys of the configuration.
