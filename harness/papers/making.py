@@ -98,6 +98,7 @@ def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, lis
             if step not in able:
                 lost = [failed[file] for file in step.reads() if file in failed]
                 why = f"not run: the step{'s' * (len(lost) > 1)} {', '.join(lost)} failed"
+                failed[step.file] = step.title
                 yield step, [Result(step.name, step.command, why, 0, 0, 0, {}, code())]
         paying = [step for step in able if budget_keys(step) and finished(making, step) is None]
         share = None if making.budget is None else making.budget / max(1, len(paying))

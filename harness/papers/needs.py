@@ -79,11 +79,11 @@ def _files(kind: str, name: str, files: Sequence[Any], state: str, licence: str)
     sizes = [getattr(file, "size", None) for file in files]
     known = all(sizes)
     size = sum(each or 0 for each in sizes) / 1e6
-    manual = state.startswith(("manual", "needs a "))
-    where = state.removeprefix("needs ") if manual or state.startswith("needs") else f"harness fetch {name}"
-    found: State = "here" if state == "here" else "by hand" if manual else "fetch"
+    fetched = state == "fetchable" or state.startswith("needs the data set ")  # of a hub
+    found: State = "here" if state == "here" else "fetch" if fetched else "by hand"
+    where = f"harness fetch {name}" if state in ("here", "fetchable") else state.removeprefix("needs ")
     megabytes = Range(size, size) if known else None
-    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if manual else name)
+    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if found == "by hand" else name)
 
 
 def _model(name: str, brought: Mapping[str, str]) -> Needed:
