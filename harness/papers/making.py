@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from harness.collections.corpora import load_corpus
 from harness.experiments import launch
 from harness.experiments.engines import BASIC
 from harness.io import config
@@ -182,13 +183,21 @@ def results_of(making: Making, step: Step, more: Sequence[str] = ()) -> Iterator
 def finished(making: Making, step: Step) -> Result | None:
     """Returns the record of a step that passed and need not be run again; None if there is none.
 
-    An experiment, which knows by itself which of its runs are finished, is always run again.
+    An experiment, which knows by itself which of its runs are finished, and what makes no run are always run again.
     """
-    result = None if step.experiment else recorded(making, step)
+    result = None if step.experiment or step.words[0] != "run" else recorded(making, step)
     if result is None or (result.command, result.code, result.fault) != (step.command, code(), ""):
         return None
+    digest = load_corpus(step.runs[0].corpus).declared()
     runs = {making.work / path: sha for path, sha in result.runs.items()}
-    return result if all(path.is_file() and sha256_file(path) == sha for path, sha in runs.items()) else None
+    return result if runs and all(_unchanged(path, sha, digest) for path, sha in runs.items()) else None
+
+
+def _unchanged(run: Path, sha: str, corpus: str) -> bool:
+    """Returns whether a run has a checksum, and a metadata file that says that it searched a version of a corpus."""
+    said = sidecar.said(sidecar.beside(run))
+    there = said is not None and run.is_file() and sha256_file(run) == sha
+    return there and said is not None and (said.sha256, said.digest) == (sha, corpus)
 
 
 def recorded(making: Making, step: Step) -> Result | None:

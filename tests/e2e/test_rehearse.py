@@ -37,7 +37,7 @@ def _steps(place: Place, folder: str, paper: str, kind: str) -> list[Path]:
 )
 def test_a_recipe_of_each_kind(place: Place, paper: str, row: str) -> None:
     started = place.start("rehearse", paper, "--rows", row)
-    out, err = started.communicate(timeout=400)
+    out, err = started.communicate(timeout=900)
     assert started.returncode == 0, err
     said, report = out.splitlines()[-2:]
     passed = said.split()

@@ -16,13 +16,15 @@ SCORED = {
 }
 SINGLE = {"one: overlap": {"system": "overlap"}, "two: bm25": {"system": "bm25"}}
 BOTH = {"both": {"system": "fusion-rrf", "set": {"k": 7}, "inputs": list(SINGLE)}}
-ABSENT = {"hub": {"system": "hub-encoder"}, "asked": {"system": "hand-encoder"}}
+HUB = {"hub": {"system": "hub-encoder"}}
+ABSENT = {**HUB, "asked": {"system": "hand-encoder"}}
 FAILS = {
     "fails": {"system": "failing"},
     "with it": {"system": "fusion-rrf", "inputs": ["one: overlap", "fails"]},
 }
 # A system that does what a file says, and fails if there is none.
 FAILING = """
+import os
 import time
 from pathlib import Path
 
@@ -32,6 +34,8 @@ class Failing(Overlap):
     def __call__(self, request):
         told = Path("told")
         what = told.read_text() if told.exists() else ""
+        if what == "wait":
+            Path("waits").write_text(f"{os.getpid()}\\n")
         while what == "wait" and told.exists():
             time.sleep(0.02)
         if what != "pass":
@@ -48,10 +52,11 @@ def paper_files(rows: Mapping[str, object], values: Mapping[str, str] = {}, **mo
     """
     listed = {"corpus": "mini-answers", "collections": {"c1": "mini-task1"}, "tables": {"1": dict(rows)}}
     content = {"key": "own", "title": "O", "state": "blocked: nobody has its runs", "scored": SCORED}
-    cells = [("1", row, metric, values.get(row, "0.123")) for row in rows for metric in ("ndcg", "p10")]
+    printed = [("1", row, "ndcg", values.get(row, "0.123"), "single") for row in rows]
+    printed += [("1", row, "p10", "0.3", "single") for row in rows]
     return {
         "conf/paper/own.yaml": yaml.safe_dump({**content, "available": listed, **more}, sort_keys=False),
-        "conf/paper/cells/own.csv": cells_file(cells),
+        "conf/paper/cells/own.csv": cells_file(printed),
         "conf/system/failing.yaml": yaml.safe_dump(_FAILING),
         "conf/system/hub-encoder.yaml": yaml.safe_dump(_encoder("nobody/nothing-to-find", "hub-encoder")),
         "conf/system/hand-encoder.yaml": yaml.safe_dump(_encoder("compubert", "hand-encoder")),
@@ -63,10 +68,12 @@ def _encoder(model: str, name: str) -> dict[str, object]:
     return {"title": "E", "defaults": ["bi-encoder-minilm", "_self_"], "model": model, "name": name}
 
 
-def cells_file(cells: Sequence[tuple[str, str, str, str]]) -> str:
-    """Returns a file of cells: (table, row, metric, value) of each."""
+def cells_file(cells: Sequence[tuple[str, str, str, str, str]], group: str = "") -> str:
+    """Returns a file of cells: (table, row, metric, value, aggregate) of each."""
     lines = [",".join(HEADER)]
-    lines += [f"own,{table},t,{row},,c1,task1,,{metric},single,{value},,,0," for table, row, metric, value in cells]
+    lines += [
+        f"own,{table},t,{row},{group},c1,task1,,{metric},{how},{value},,,0," for table, row, metric, value, how in cells
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from harness.collections.corpora import Corpus
 from harness.experiments import launch
+from harness.experiments.produce import make
+from harness.experiments.task import task
 from harness.io.files import sha256_file
 from harness.papers import making
 from harness.papers.making import Making, Result, budget_keys, carry_out, finished, recorded, spent, waves
 from harness.papers.paper import load_paper
 from harness.papers.steps import Selection, Step, steps
 from harness.store import sidecar
+from harness.systems.build import load_system
 
 MINI = ("run", "collection=mini-task1", "corpus=mini-answers")
 
@@ -34,8 +38,8 @@ def done(tmp_path: Path) -> tuple[Making, Step, Result]:
     """A step that passed, with its record and its run."""
     how, step = Making(tmp_path / "making", work=tmp_path), single("bm25")
     run = tmp_path / "runs" / step.file
-    run.parent.mkdir(parents=True)
-    run.write_text("a run")
+    produced = make(load_system("bm25"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs")
+    assert produced.path == run
     result = Result(step.name, step.command, "", 1.0, 1.0, 1, {f"runs/{step.file}": sha256_file(run)}, making.code())
     (how.folder / "steps").mkdir(parents=True)
     (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(result)))
@@ -90,11 +94,31 @@ def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, Step, R
 
 
 @pytest.mark.parametrize("change", ["changed", None])
-def test_a_changed_or_deleted_run_is_made_again(done: tuple[Making, Step, Result], change: str | None) -> None:
+@pytest.mark.parametrize("ending", [".run", ".ir-metadata.yml"])
+def test_a_changed_or_deleted_run_is_made_again(
+    done: tuple[Making, Step, Result], ending: str, change: str | None
+) -> None:
     how, step, _ = done
-    run = how.work / "runs" / step.file
-    run.write_text(change) if change else run.unlink()
+    path = (how.work / "runs" / step.file).with_suffix(ending)
+    path.write_text(change) if change else path.unlink()
     assert finished(how, step) is None
+
+
+def test_a_run_on_another_version_of_the_corpus_is_made_again(
+    done: tuple[Making, Step, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how, step, _ = done
+    monkeypatch.setattr(Corpus, "declared", lambda _: "another")
+    assert finished(how, step) is None
+
+
+def test_what_was_fetched_once_is_fetched_again(done: tuple[Making, Step, Result]) -> None:
+    """Its files may have been deleted since."""
+    how, _, result = done
+    step = Step("fetch x", ("fetch", "x"), ())
+    made = replace(result, step=step.name, command=step.command, runs={})
+    (how.folder / "steps" / "fetch-x.json").write_text(json.dumps(asdict(made)))
+    assert (recorded(how, step), finished(how, step)) == (made, None)
 
 
 def test_an_experiment_is_always_asked(done: tuple[Making, Step, Result]) -> None:
