@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from harness.cli.settings import ReproduceSettings
 from harness.errors import counted
+from harness.io import rehearsal
 from harness.io.console import out, say
 from harness.io.files import check_writable
 from harness.io.temporary import alone
@@ -46,6 +48,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
     _print(found, as_json=False)
     if not found.of("to make"):
         return [], []
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
     with alone(making.folder, "another call that makes its runs"):
         for folder in ("logs", "steps"):
             (making.folder / folder).mkdir(exist_ok=True)
@@ -102,6 +105,8 @@ def _is_made(making: Making, step: Step, settings: ReproduceSettings) -> bool:
         return len(there) == len(step.runs)
     if finished(making, step) is not None:
         return True
+    if rehearsal.folder() is not None:
+        return False  # each of its steps is to leave a record
     path = making.work / making.runs / step.file
     return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
 

@@ -9,9 +9,11 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import slurm
 from launch_tools import wait_for
 from machine_faults import unmountable
 from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, cells_file, lay, paper_files
@@ -19,6 +21,7 @@ from tools import Done, Place
 
 from harness.data.trec import read_run
 from harness.experiments.task import task
+from harness.papers.cells import predicted
 
 pytestmark = pytest.mark.slow
 MAKE = ("reproduce", "paper=own", "make=true", "formats=[json,md]")
@@ -176,7 +179,7 @@ def test_runs_that_a_person_brings_count(tmp_path: Path, cache: Path, calm: tupl
 
 def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Path, cache: Path) -> None:
     files = paper_files({"one: overlap": {"system": "overlap"}}, experiments={"mini": ["E"]})
-    printed = [("E", "any order", "ndcg", "0.7", "mean_3_seeds"), ("E", "any order", "p10", "0.3", "best_seed")]
+    printed = [("E", "any order", "ndcg", "0.700", "mean_3_seeds"), ("E", "any order", "p10", "0.3", "best_seed")]
     files["conf/paper/cells/own.csv"] += cells_file(printed, "judged documents").partition("\n")[2]
     place = prepared(tmp_path, cache, files)
     words = (*MAKE, "seeds=2", "rows=any order*")
@@ -185,12 +188,14 @@ def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Pat
     assert place.good(*words, "--dry-run").startswith("own: 1 step, 1 made")
     assert place.good(*words[:-2], "--dry-run").startswith("own: 2 steps, 0 made")  # all conditions, three seeds
     found = verdicts(place)
-    assert found["any order", "ndcg"][2].startswith("the mean of 2 seeds, printed of 3")
     assert found["any order", "p10"][2] == "the best of 2 seeds, printed of 5"
     scored = task("mini-task1", "mini-answers", protocol="arqmath-task1").scorer
     seeds = [scored(read_run(path)) for path in sorted(place.here.glob("runs/mini-task1/shuffle-*.run"))]
     ndcg, p10 = ([each.mean(measure) for each in seeds] for measure in ("nDCG", "P@10"))
-    assert found["any order", "ndcg"][1] == pytest.approx(sum(ndcg) / 2)
+    low, high = predicted(ndcg, "mean", 3)
+    assert low < 0.7 < high
+    cause = f"the mean of 2 seeds, printed of 3; 2 seeds: expected between {low:.4f} and {high:.4f}"
+    assert found["any order", "ndcg"] == ("within", pytest.approx(sum(ndcg) / 2), cause)
     assert found["any order", "p10"][1] == pytest.approx(p10[ndcg.index(max(ndcg))])  # the best by the first measure
 
 
@@ -216,11 +221,11 @@ def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, cache: Pat
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("launcher", [(), ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")])
-def test_an_interrupt_leaves_what_is_finished(launcher: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")])
+def test_an_interrupt_leaves_what_is_finished(words: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
     place = prepared(tmp_path, cache, paper_files({**FAILS, **SINGLE}))
     place.write("told", "wait")
-    process = place.start(*MAKE, *launcher)
+    process = place.start(*MAKE, *words)
     wait_for(place.here / "waits", 1)
     (caller, command) = (int(pid) for pid in (process.pid, (place.here / "waits").read_text()))
     process.send_signal(signal.SIGINT)
@@ -236,10 +241,26 @@ def test_an_interrupt_leaves_what_is_finished(launcher: tuple[str, ...], tmp_pat
     assert len(runs(place)) == 4
 
 
+@pytest.fixture(params=["joblib", "submitit_slurm"])
+def launcher(request: pytest.FixtureRequest) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
+    """Words of a launcher of two runs at a time, and the variables that its clients need."""
+    if request.param == "joblib":
+        yield ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"), {}
+        return
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    if why := slurm.missing():
+        pytest.skip(why)
+    with slurm.cluster() as running:
+        yield ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1"), running.environment
+
+
 @pytest.mark.heavy
-def test_joblib_makes_the_same_runs(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
+def test_launchers_make_the_same_runs(
+    launcher: tuple[tuple[str, ...], Mapping[str, str]], tmp_path: Path, cache: Path, calm: tuple[Place, Done]
+) -> None:
     place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
-    done = place.run(*MAKE, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    place.environment |= launcher[1]
+    done = place.run(*MAKE, *launcher[0])
     assert (done.code, sorted(steps_said(done))) == (2, sorted(steps_said(calm[1])))
     assert runs(place) == runs(calm[0])
     assert verdicts(place) == verdicts(calm[0])

