@@ -223,7 +223,7 @@ def test_one_command_of_theirs_in_full() -> None:
         "system.training.positives=thread"
     )
     runs = ",".join(f"runs/arqmath-3-task1/{name}.run" for name in ("mirmu-minilm-mathberta", "msm-bm25-fine"))
-    more = "runs/arqmath-3-task1/mirmu-minilm-roberta-tiered.run,mirmu-minilm"
+    more = "runs/arqmath-3-task1/mirmu-minilm-roberta-tiered.run,runs/arqmath-3-task1/mirmu-minilm.run"
     assert f"'system.runs=[{runs},{more}]'" in available.small(fine)
     # Nor is one that is trained on the judgments of the collection that it is run on.
     learned = by_label(available, "3")["ens 17: rbc of msm 4 and mirmu 1"]
