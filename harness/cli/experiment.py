@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import combinations
@@ -120,19 +120,24 @@ def experiment(cfg: DictConfig) -> Finished | None:
     return Finished(math.nan, [_record(name, outcome) for outcome in made if outcome.scores is not None])
 
 
-def finished_runs(name: str, scale: str, runs: str, seeds: int | None = None) -> list[CellRun]:
+def finished_runs(
+    name: str, scale: str, runs: str, seeds: int | None = None, conditions: Collection[str] = ()
+) -> list[CellRun]:
     """Returns the finished runs of an experiment's cells, verified by all their inputs; makes and fetches nothing.
 
     Parameters
     ----------
     scale : of the experiment; empty for full.
     seeds : number of seeds, from the first; None for all.
+    conditions : those whose cells are looked for; none for all.
     """
     found = load_experiment(name)
     scale = scale or plan.FULL
     cells = _all_cells(found, (), scale)
     values = found.scale_of(scale).seeds or (found.seeds.values if found.seeds else ())
-    chosen = [cell for cell in cells if seeds is None or cell.seed in (None, *map(str, values[:seeds]))]
+    few = None if seeds is None else (None, *map(str, values[:seeds]))
+    chosen = [cell for cell in cells if few is None or cell.seed in few]
+    chosen = [cell for cell in chosen if not conditions or cell.labels[0] in conditions]
     settings = RunSettings(formats=DEFAULT, runs=runs)
     tasks: dict[str, Task] = {}
     made = []

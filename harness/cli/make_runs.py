@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from harness.cli.settings import ReproduceSettings
 from harness.errors import counted
+from harness.io import rehearsal
 from harness.io.console import out, say
+from harness.io.files import check_writable
+from harness.io.temporary import alone
 from harness.papers.experiment_runs import CellRun
 from harness.papers.making import Making, Result, carry_out, finished, results_of
 from harness.papers.paper import Paper
 from harness.papers.plan import Plan, Planned, plan, plan_json, plan_lines
-from harness.papers.steps import Selection, Step
+from harness.papers.steps import Selection, Step, steps
 from harness.reports.estimates import amount
 
 
@@ -32,22 +36,55 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
     words = () if settings.output == "reports" else (f"output={settings.output}",)
     making = Making(Path(settings.runs, "making", paper.key), runs=runs, words=words, budget=settings.budget)
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
-    found = plan(paper, part, settings.scale or "", settings.seeds, lambda step: _is_made(making, step))
+    given = _given(paper, settings)
+
+    def made(step: Step) -> bool:
+        return step.file in given or bool(given & set(step.reads())) or _is_made(making, step, settings)
+
+    found = plan(paper, part, settings.scale or "", settings.seeds, made)
     if settings.dry:
         _print(found, as_json=settings.json)
         return [], []
     _print(found, as_json=False)
-    absent = _fetch(found, making)
-    steps = list(_able(found, absent))
-    results: list[Result] = []
-    faults: list[str] = []
-    shown = _Progress(found, steps)
-    shown.begin(steps)
-    for step, made in carry_out(making, steps):
-        results += made
-        faults += [f"{step.title}: {made[0].fault} ({made[0].log})"] if not made[0].passed else []
-        shown.done(step, made[0])
+    if not found.of("to make"):
+        return [], []
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
+    with alone(making.folder, "another call that makes its runs"):
+        for folder in ("logs", "steps"):
+            (making.folder / folder).mkdir(exist_ok=True)
+        check_writable(making.folder / "steps")
+        absent = _fetch(found, making)
+        able = list(_able(found, absent))
+        results: list[Result] = []
+        faults: list[str] = []
+        shown = _Progress(found, able)
+        shown.begin(able)
+        for step, ended in carry_out(making, able):
+            results += ended
+            faults += [f"{step.title}: {_said(ended[0])}"] if not ended[0].passed else []
+            shown.done(step, ended[0])
     return results, faults
+
+
+def _given(paper: Paper, settings: ReproduceSettings) -> set[str]:
+    """Returns the files in whose place a person brings runs; what fuses these is fused when the tables are made."""
+    from harness.papers.brought import mapped_rows
+
+    if settings.brought is None or settings.scale:
+        return set()
+    rows = mapped_rows(paper, Path(settings.brought).expanduser(), say)
+    return {
+        step.file
+        for step in steps(paper)[0]
+        if step.file and not step.reads()
+        for row in step.rows
+        for table in row.table.split(", ")
+        if (table, row.label, step.runs[0].collection) in rows
+    }
+
+
+def _said(result: Result) -> str:
+    return f"{result.fault} ({result.log})" if result.log else result.fault
 
 
 def _print(found: Plan, *, as_json: bool) -> None:
@@ -58,13 +95,18 @@ def _print(found: Plan, *, as_json: bool) -> None:
         out(line)
 
 
-def _is_made(making: Making, step: Step) -> bool:
+def _is_made(making: Making, step: Step, settings: ReproduceSettings) -> bool:
+    from harness.cli.experiment import finished_runs
     from harness.papers.brought import unproven
 
     if step.experiment:
-        return False  # it knows by itself which of its runs are finished
+        chosen = (step.condition,) if step.condition else ()
+        there = finished_runs(step.experiment, settings.scale or "", making.runs, settings.seeds, chosen)
+        return len(there) == len(step.runs)
     if finished(making, step) is not None:
         return True
+    if rehearsal.folder() is not None:
+        return False  # each of its steps is to leave a record
     path = making.work / making.runs / step.file
     return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +12,7 @@ import typer
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, say
 from harness.io.rehearsal import VARIABLE
-from harness.io.temporary import lock
+from harness.io.temporary import alone
 
 if TYPE_CHECKING:
     from harness.rehearsal.world import Scale
@@ -40,6 +38,7 @@ def rehearse(
 ) -> None:
     """Run a paper's recipes from end to end on stand-ins: generated data and models with random weights."""
     from harness.papers.paper import paper_names
+    from harness.papers.steps import NothingToMakeError
     from harness.rehearsal.world import scale_of
 
     size = scale_of(scale)
@@ -56,8 +55,7 @@ def rehearse(
         except OSError as error:
             faults.append(f"rehearse {name}: {error.filename or root}: {error.strerror or error}")
         except HarnessError as error:
-            if not (every and "no row with a command fits" in str(error)):
-                faults += error.lines
+            faults += [] if every and isinstance(error, NothingToMakeError) else error.lines
     if faults:
         raise HarnessError(*faults)
 
@@ -79,7 +77,7 @@ def _rehearse(
     planned, left = steps(found, Selection(rows), seeds=1)
     if record is not None:
         record.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder.parent, "another rehearsal"):
         made = make(folder, planned, size, seed, real, say)
         run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
         results, outcome = outcomes(made, name, planned)
@@ -94,16 +92,3 @@ def _rehearse(
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", r"\'") + "'"
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keeps other rehearsals out of a folder."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder.parent, os.O_RDONLY)
-    try:
-        if not lock(handle, wait=False):
-            raise HarnessError(f"{folder.parent}: is in use by another rehearsal; name another folder")
-        yield
-    finally:
-        os.close(handle)

@@ -43,9 +43,7 @@ def reproduce(cfg: DictConfig) -> None:
         with gather(faults):  # a paper whose files are not here does not keep the others from being recomputed
             results: list[Result] = []
             if settings.make:
-                from harness.cli.make_runs import make_runs
-
-                results, failed = make_runs(paper.load_paper(key), settings)
+                results, failed = _made(paper.load_paper(key), settings, one_of_all=paper_key == "all")
                 faults += failed
             if not settings.dry:
                 page = _paper(key, settings, folder, results)
@@ -53,6 +51,20 @@ def reproduce(cfg: DictConfig) -> None:
     if paper_key == "all" and not settings.dry:
         out(f"reports: {output}")
     refuse(faults)
+
+
+def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> tuple[list[Result], list[str]]:
+    """Makes the runs of a paper; of all papers, one without anything to make is said."""
+    from harness.cli.make_runs import make_runs
+    from harness.papers.steps import NothingToMakeError
+
+    try:
+        return make_runs(paper, settings)
+    except NothingToMakeError as error:
+        if not one_of_all:
+            raise
+        say(str(error))
+        return [], []
 
 
 def _check_make(settings: ReproduceSettings, paper_key: str) -> None:

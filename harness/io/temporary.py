@@ -65,6 +65,32 @@ def lock(handle: int, wait: bool = True) -> bool:
     return True
 
 
+@contextmanager
+def alone(folder: Path, others: str) -> Iterator[None]:
+    """Keeps other processes of this machine out of a folder, which is made if it is missing.
+
+    Parameters
+    ----------
+    others : the processes in words, for the message.
+
+    Raises
+    ------
+    HarnessError
+        Another process is in the folder, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise HarnessError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
+    try:
+        if not lock(handle, wait=False):
+            raise HarnessError(f"{folder}: is in use by {others}; name another folder")
+        yield
+    finally:
+        os.close(handle)
+
+
 def clear(limit: float) -> None:
     """Deletes remains from the cache: files and leases of killed processes, and downloads interrupted before `limit`.
 

@@ -28,7 +28,7 @@ from harness.papers.map import (
     recognised,
     write_map,
 )
-from harness.papers.paper import Paper
+from harness.papers.paper import Paper, Scored
 from harness.papers.rows import Row
 from harness.papers.steps import HERE, steps
 from harness.papers.steps import Run as PaperRun
@@ -113,11 +113,9 @@ def bring(
         Runs cannot be scored for this paper, or the map or its files have faults: one line per fault.
     """
     scored = paper.scored
-    if scored is None:
-        if folder is not None:
-            why = str(paper.config.state or "its numbers do not come from runs").strip()
-            raise HarnessError(f"key 'brought': runs cannot be scored for paper {paper.key} ({why})")
+    if scored is None and folder is None:
         return Brought()
+    scored = _scored(paper)
     entries: tuple[Entry, ...] = ()
     columns: KeyColumns | None = None
     faults: list[str] = []
@@ -162,6 +160,28 @@ def bring(
     counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
     by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
     return Brought((*found, *fused), absent, notes, keys, by_cell)
+
+
+def _scored(paper: Paper) -> Scored:
+    if paper.scored is None:
+        why = str(paper.config.state or "its numbers do not come from runs").strip()
+        raise HarnessError(f"key 'brought': runs cannot be scored for paper {paper.key} ({why})")
+    return paper.scored
+
+
+def mapped_rows(paper: Paper, folder: Path, say: Say = lambda _: None) -> set[tuple[str, str, str]]:
+    """Returns (table, label, our collection) of the rows that a folder's map names runs for.
+
+    Raises
+    ------
+    HarnessError
+        As for `bring`.
+    """
+    scored, faults = _scored(paper), list[str]()
+    entries, _ = _mapped_entries(paper, folder, say, faults)
+    refuse(faults)
+    places = {(entry.row.name, scored.collections[entry.collection].collection) for entry in entries}
+    return {(*at, where) for at, row in paper_rows(paper).items() for name, where in places if row.name == name}
 
 
 def _place(entry: Entry) -> tuple[str, str]:

@@ -9,7 +9,10 @@ import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from harness.errors import counted, format_error
 
@@ -107,7 +110,7 @@ def predicted(values: Sequence[float], kind: Printed = "run", seeds: int = 1) ->
     ----------
     values : of at least two seeds.
     kind, seeds : what is printed: the value of one seed, or the mean or the best of `seeds` seeds. Values of seeds are
-        taken as normal, those of the best as `seeds` independent ones of the predictive distribution.
+        taken as normal.
 
     Examples
     --------
@@ -119,10 +122,29 @@ def predicted(values: Sequence[float], kind: Printed = "run", seeds: int = 1) ->
 
     n = len(values)
     mean, spread = statistics.fmean(values), statistics.stdev(values)
-    wide = spread * math.sqrt(1 / n + (1 / seeds if kind == "mean" else 1))
-    power = 1 / seeds if kind == "best" else 1.0
-    low, high = (mean + wide * float(t.ppf(level**power, n - 1)) for level in (0.025, 0.975))
+    if kind == "best":
+        low, high = (mean + spread * _best_of(seeds, n, level) for level in (0.025, 0.975))
+    else:
+        wide = spread * math.sqrt(1 / n + (1 / seeds if kind == "mean" else 1))
+        low, high = (mean + wide * float(t.ppf(level, n - 1)) for level in (0.025, 0.975))
     return low, high
+
+
+@cache
+def _best_of(seeds: int, n: int, level: float) -> float:
+    """Returns a quantile of (the best of `seeds` further normal values - mean of n) / standard deviation of n.
+
+    The best exceeds no more than mean + c deviations with probability E[Phi(m + c s) ** seeds], over the mean m and the
+    standard deviation s of n standard normal values.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import chdtri, ndtr, ndtri
+
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    points, weights = (nodes + 1) / 2, weights / 2
+    m = ndtri(points)[:, None] / math.sqrt(n)
+    s = np.sqrt(chdtri(n - 1, points) / (n - 1))
+    return float(brentq(lambda c: float(weights @ ndtr(m + c * s) ** seeds @ weights) - level, -1e4, 1e4))
 
 
 def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:

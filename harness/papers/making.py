@@ -21,10 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from harness.collections.corpora import load_corpus
 from harness.experiments import launch
 from harness.experiments.engines import BASIC
 from harness.io import config
 from harness.io.files import sha256_file, write_atomic
+from harness.papers.needs import asked_by
 from harness.papers.steps import Step, file_name
 from harness.store import sidecar
 from harness.systems.resources import declared
@@ -73,7 +75,8 @@ class Making:
     work : current folder of the commands.
     runs : folder of runs, relative to `work` or absolute.
     words : appended to each command, such as `output=reports`.
-    budget : dollars that language models and services may still take; None for no limit.
+    budget : dollars that language models and services may still take; None for no limit. A step that fails counts with
+        all that it might have taken, since nothing says what it took.
     """
 
     folder: Path
@@ -94,14 +97,19 @@ def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, lis
         able = [step for step in wave if not failed.keys() & set(step.reads())]
         for step in wave:
             if step not in able:
-                why = ", ".join(failed[file] for file in step.reads() if file in failed)
-                yield step, [Result(step.name, step.command, f"not run: the step {why} failed", 0, 0, 0, {}, code())]
-        for step, results in _wave(making, able):
+                lost = [failed[file] for file in step.reads() if file in failed]
+                why = f"not run: the step{'s' * (len(lost) > 1)} {', '.join(lost)} failed"
+                failed[step.file] = step.title
+                yield step, [Result(step.name, step.command, why, 0, 0, 0, {}, code())]
+        paying = [step for step in able if budget_keys(step) and finished(making, step) is None]
+        share = None if making.budget is None else making.budget / max(1, len(paying))
+        for step, results in _wave(replace(making, budget=share), able):
             if not results[0].passed:
                 failed[step.file] = step.title
-            if making.budget is not None:
-                paid = sum(spent(making.work / run) for result in results for run in result.runs)
-                making = replace(making, budget=max(making.budget - paid, 0.0))
+            if making.budget is not None and share is not None and step in paying:
+                runs = [making.work / run for result in results for run in result.runs]
+                taken = math.fsum(map(spent, runs)) if results[0].passed else share
+                making = replace(making, budget=max(making.budget - taken, 0.0))
             yield step, results
 
 
@@ -110,8 +118,6 @@ def _wave(making: Making, wave: Sequence[Step]) -> Iterator[tuple[Step, list[Res
     if launch.chosen() == BASIC:
         yield from ((step, list(results_of(making, step))) for step in wave)
         return
-    if making.budget is not None:
-        making = replace(making, budget=making.budget / max(1, sum(bool(_budget_key(step)) for step in wave)))
     if wave:
         single = [step for step in wave if not step.experiment]
         known = {step.name: found for step in single if (found := finished(making, step)) is not None}
@@ -131,14 +137,20 @@ def spent(run: Path) -> float:
     return math.fsum(float(note["cost"]) for note in notes if isinstance(note, Mapping) and "cost" in note)
 
 
-def _budget_key(step: Step) -> str:
-    """Returns the key that limits what the calls of a step cost; empty for a step without calls."""
-    if step.experiment:
-        return ""
-    configuration = step.runs[0].configuration
+def budget_keys(step: Step) -> list[str]:
+    """Returns the key that limits what calls cost, once for each model that it limits; none for a step without calls.
+
+    The systems of experiments use answers that are there.
+    """
+    if step.experiment or step.words[0] != "run":
+        return []
+    configuration, *parts = step.runs[0].parts
     if "budget" in configuration and "llm" in configuration:
-        return "system.budget"
-    return "system.calls.budget" if isinstance(configuration.get("calls"), Mapping) else ""
+        asked = [each for part in (configuration, *parts) for each in asked_by(part)]
+        vectors = [part for part in (configuration, *parts) if part.get("model") in config.names("llm")]
+        return ["system.budget"] * (len(asked) + len(vectors))
+    paid = isinstance(configuration.get("calls"), Mapping) and configuration.get("model") in config.names("llm")
+    return ["system.calls.budget"] if paid else []
 
 
 def waves(steps: Sequence[Step]) -> list[list[Step]]:
@@ -171,13 +183,21 @@ def results_of(making: Making, step: Step, more: Sequence[str] = ()) -> Iterator
 def finished(making: Making, step: Step) -> Result | None:
     """Returns the record of a step that passed and need not be run again; None if there is none.
 
-    An experiment, which knows by itself which of its runs are finished, is always run again.
+    An experiment, which knows by itself which of its runs are finished, and what makes no run are always run again.
     """
-    result = None if step.experiment else recorded(making, step)
+    result = None if step.experiment or step.words[0] != "run" else recorded(making, step)
     if result is None or (result.command, result.code, result.fault) != (step.command, code(), ""):
         return None
+    digest = load_corpus(step.runs[0].corpus).declared()
     runs = {making.work / path: sha for path, sha in result.runs.items()}
-    return result if all(path.is_file() and sha256_file(path) == sha for path, sha in runs.items()) else None
+    return result if runs and all(_unchanged(path, sha, digest) for path, sha in runs.items()) else None
+
+
+def _unchanged(run: Path, sha: str, corpus: str) -> bool:
+    """Returns whether a run has a checksum, and a metadata file that says that it searched a version of a corpus."""
+    said = sidecar.said(sidecar.beside(run))
+    there = said is not None and run.is_file() and sha256_file(run) == sha
+    return there and said is not None and (said.sha256, said.digest) == (sha, corpus)
 
 
 def recorded(making: Making, step: Step) -> Result | None:
@@ -208,9 +228,8 @@ def _record(making: Making, step: Step) -> Path:
 
 
 def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
-    logs = making.folder / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    log, start = logs / f"{file_name(step.name)}.txt", time.monotonic()
+    log, start = making.folder / "logs" / f"{file_name(step.name)}.txt", time.monotonic()
+    log.unlink(missing_ok=True)  # a command whose caller was killed may still write to it
     with log.open("wb") as stream:
         stream.write(f"$ {step.command}\n".encode())
         stream.flush()
@@ -228,8 +247,8 @@ def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
 def _waited(making: Making, step: Step, more: Sequence[str], stream: IO[bytes]) -> tuple[int, resource.struct_rusage]:
     """Runs a command to its end; returns its exit code and what it used."""
     words = step.words if step.words[0] != "run" else (*step.located(making.runs), *making.words, *more)
-    if making.budget is not None and step.words[0] == "run" and (key := _budget_key(step)):
-        words = (*words, f"{key}={making.budget}")
+    if making.budget is not None and (keys := budget_keys(step)):
+        words = (*words, f"{keys[0]}={making.budget / len(keys)}")
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "harness", *words],
         cwd=making.work,

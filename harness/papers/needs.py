@@ -79,11 +79,11 @@ def _files(kind: str, name: str, files: Sequence[Any], state: str, licence: str)
     sizes = [getattr(file, "size", None) for file in files]
     known = all(sizes)
     size = sum(each or 0 for each in sizes) / 1e6
-    manual = state.startswith(("manual", "needs a "))
-    where = state.removeprefix("needs ") if manual or state.startswith("needs") else f"harness fetch {name}"
-    found: State = "here" if state == "here" else "by hand" if manual else "fetch"
+    fetched = state == "fetchable" or state.startswith("needs the data set ")  # of a hub
+    found: State = "here" if state == "here" else "fetch" if fetched else "by hand"
+    where = f"harness fetch {name}" if state in ("here", "fetchable") else state.removeprefix("needs ")
     megabytes = Range(size, size) if known else None
-    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if manual else name)
+    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if found == "by hand" else name)
 
 
 def _model(name: str, brought: Mapping[str, str]) -> Needed:
@@ -98,7 +98,8 @@ def _model(name: str, brought: Mapping[str, str]) -> Needed:
     known = data().models.get(name)
     licence = (known.licence if known else "") or UNKNOWN
     manual = name in brought or "/" not in name
-    where = brought.get(name, f"Hugging Face hub: hf download {name}")
+    hub = f"Hugging Face hub: hf download {name}" if "/" in name else f"a folder {name}, or system.model=FOLDER"
+    where = brought.get(name, hub)
     state: State = "here" if not absent else "by hand" if manual else "fetch"
     return Needed(name, where, licence, None if known is None else known.megabytes, state, "" if manual else name)
 

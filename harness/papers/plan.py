@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from harness.errors import counted
+from harness.io import rehearsal
 from harness.papers.estimate import Calls, calls_of
 from harness.papers.groups import Group
+from harness.papers.map import label_of
 from harness.papers.needs import UNKNOWN, Needed, needed_by
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, Range, data
-from harness.papers.steps import EVERYTHING, Row, Selection, Step, steps
+from harness.papers.steps import EVERYTHING, NothingToMakeError, Row, Selection, Step, steps
 from harness.papers.work import Step as Work
 from harness.papers.work import steps as work_of
 
@@ -107,7 +109,7 @@ def plan(
     seeds: int | None = None,
     made: Callable[[Step], bool] = lambda _: False,
 ) -> Plan:
-    """Returns the plan of a paper.
+    """Returns the plan of a paper; runs that its authors published count as made, except in a rehearsal.
 
     Parameters
     ----------
@@ -116,22 +118,46 @@ def plan(
 
     Raises
     ------
+    NothingToMakeError
+        As for `steps`, or nothing replaces the paper's resources at the scale.
     HarnessError
         As for `steps`.
     """
     found, left = steps(paper, part, scale, seeds)
+    if scale and not found:
+        raise NothingToMakeError(f"paper {paper.key}: nothing replaces its resources at the scale {scale}")
     known: dict[str, Needed] = {}
     planned: list[Planned] = []
     states: dict[str, Planned] = {}  # file of a run -> its step
     seen: set[str] = set()
     for step in found:
-        each = Planned(step, "made") if made(step) else _judged(step, known, states)
+        there = (not scale and archived(paper, step)) or made(step)
+        each = Planned(step, "made") if there else _judged(step, known, states)
         if each.state != "made":
             each = replace(each, work=tuple(_new_work(step, seen)), calls=tuple(_new_calls(step, seen)))
         planned.append(each)
         if step.file:
             states[step.file] = each
     return Plan(paper, tuple(known.values()), tuple(planned), left)
+
+
+def archived(paper: Paper, step: Step) -> bool:
+    """Returns whether the paper's archive has the runs of all numbers of a step's rows; never inside a rehearsal.
+
+    The rows of an experiment stand for its tables.
+    """
+    if not paper.runs or rehearsal.folder() is not None:
+        return False
+    labels = label_of(paper)
+    wanted = {(table, "" if step.experiment else row.label) for row in step.rows for table in row.table.split(", ")}
+    kept = {(run.group, run.system) for run in paper.runs}
+    cells = {
+        (cell.group, cell.system)
+        for cell in paper.cells
+        for label in ("", labels[cell.table, cell.group, cell.system])
+        if (cell.table, label) in wanted
+    }
+    return bool(cells) and cells <= kept
 
 
 def _judged(step: Step, known: dict[str, Needed], states: Mapping[str, Planned]) -> Planned:

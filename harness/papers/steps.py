@@ -18,9 +18,14 @@ from harness.io.files import sha256
 from harness.papers.paper import Paper
 from harness.papers.rows import Row as PaperRow
 from harness.systems import states
+from harness.systems.dense.training.settings import Tuning
 
 HERE = "here"  # scale of a step: on small public replacements of the paper's resources
 _RUNS = "runs/"  # begin of the files that the words of a step name
+
+
+class NothingToMakeError(HarnessError):
+    """A paper has no row with a command in a part of it, or at a scale."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ class Step:
         if self.words[0] != "run":
             return " ".join(self.words)
         if self.experiment or self.reads():
-            return f"experiment {self.experiment}" if self.experiment else self.name
+            return f"experiment {' '.join((self.experiment, self.condition)).strip()}" if self.experiment else self.name
         return f"{self.runs[0].name} on {self.runs[0].collection}"
 
     @property
@@ -280,8 +285,10 @@ def steps(
 
     Raises
     ------
+    NothingToMakeError
+        No row fits.
     HarnessError
-        No row fits, or a table or collection is unknown.
+        A table or collection is unknown.
     """
     made, left = _of_rows(paper, scale, seeds or 1)
     made += _of_experiments(paper, scale, seeds)
@@ -308,7 +315,7 @@ def _chosen(made: Sequence[Step], part: Selection, paper: Paper) -> list[Step]:
     wanted = {row for step in made for row in step.rows if part.fits(row)}
     if not wanted:
         known = [row.label for step in made for row in step.rows]
-        raise HarnessError(f"paper {paper.key}: no row with a command fits; {suggestion(part.rows, known)}")
+        raise NothingToMakeError(f"paper {paper.key}: no row with a command fits; {suggestion(part.rows, known)}")
     needed: list[Step] = []
     read: set[str] = set()  # by the chosen steps
     for step in reversed(made):
@@ -323,7 +330,7 @@ def _chosen(made: Sequence[Step], part: Selection, paper: Paper) -> list[Step]:
             read |= set(step.reads())
     if not needed:
         where = ", ".join(part.collections)
-        raise HarnessError(f"paper {paper.key}: no command makes a row on {where}")
+        raise NothingToMakeError(f"paper {paper.key}: no command makes a row on {where}")
     return needed[::-1]
 
 
@@ -359,19 +366,26 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[Step], dict[Row
             words = tuple(shlex.split(command))[1:]
             own_first = (first, *(row for row in found if row is not first))
             printed = tuple(Row(row.table, row.label) for row in own_first if collection in row.collections)
-            for seed in range(1, 1 + (seeds if first.tuned() else 1)):
-                name = f"{first.table} {first.label} {collection}"
-                made.append(Step(name, words, printed) if seed == 1 else _seeded(Step(name, words, printed), seed))
+            step = Step(f"{first.table} {first.label} {collection}", words, printed)
+            made += [step, *(_seeded(step, seed) for seed in range(2, seeds + 1) if _trained(step.runs[0]))]
     # Runs that a fusion learns from are made before it.
     return sorted(made, key=lambda step: any("training_runs" in word for word in step.words)), left
 
 
+def _trained(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Returns key -> settings of the trainings of a run's system and of its first stage."""
+    first = run.configuration.get("first")
+    found = {"training": run.configuration.get("training")}
+    found |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
+    return {key: how for key, how in found.items() if isinstance(how, Mapping)}
+
+
 def _seeded(step: Step, number: int) -> Step:
-    """Returns the step of a trained system with another seed, the first being that of its configuration."""
+    """Returns the step of a trained system with other seeds, the first being those of its configuration."""
     (run,) = step.runs
-    seed = int(run.configuration["training"].get("seed", 0)) + number - 1
-    words = (*step.words, f"system.training.seed={seed}", f"system.name={run.name}-seed-{number}")
-    return replace(step, name=f"{step.name} seed {number}", words=words)
+    seeds = {key: int(how.get("seed", Tuning.seed)) + number - 1 for key, how in _trained(run).items()}
+    words = (*step.words, *(f"system.{key}.seed={seed}" for key, seed in seeds.items()))
+    return replace(step, name=f"{step.name} seed {number}", words=(*words, f"system.name={run.name}-seed-{number}"))
 
 
 # ---- experiments ------------------------------------------------------------------------------------------------

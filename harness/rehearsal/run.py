@@ -58,13 +58,17 @@ def _harness(made: World, *words: str) -> int:
 def outcomes(made: World, paper: str, steps: Sequence[Step]) -> tuple[list[Result], dict[Row, Result]]:
     """Returns the results of steps, and row -> the one that decides: the first that failed, else the last.
 
+    A step without a record was left out, since something that it needs was not there.
     If a step with parts failed, each row has the result of its own part; if all parts passed, the step's.
     """
     making = Making(made.work / "runs" / "making" / paper)
     results: list[Result] = []
     rows: dict[Row, Result] = {}
     for step in steps:
-        whole, *parts = found = [result for one in (step, *step.parts) if (result := recorded(making, one)) is not None]
+        lost = Result(step.name, step.command, "was not carried out", 0.0, 0.0, 0, {}, "")
+        whole = recorded(making, step) or lost
+        parts = [result for part in step.parts if (result := recorded(making, part)) is not None]
+        found = [whole, *parts]
         results += found
         blamed = dict.fromkeys(step.rows, whole)
         if not whole.passed and any(not part.passed for part in parts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -20,6 +21,11 @@ def place(tmp_path_factory: pytest.TempPathFactory, mirror: Path) -> Place:
     return made
 
 
+def _steps(place: Place, folder: str, paper: str, kind: str) -> list[Path]:
+    """The records or logs of the steps of a rehearsal."""
+    return sorted((place.here / folder / paper / "work" / "runs" / "making" / paper / kind).glob("*.*"))
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("paper", "row"),
@@ -32,32 +38,31 @@ def place(tmp_path_factory: pytest.TempPathFactory, mirror: Path) -> Place:
 )
 def test_a_recipe_of_each_kind(place: Place, paper: str, row: str) -> None:
     started = place.start("rehearse", paper, "--rows", row)
-    out, err = started.communicate(timeout=400)
+    out, err = started.communicate(timeout=900)
     assert started.returncode == 0, err
-    said, report = out.splitlines()
+    said, report = out.splitlines()[-2:]
     passed = said.split()
     assert passed[0] == f"{paper}:"
     assert passed[1] == passed[3] != "0"
     page = (place.here / report.removeprefix("report: ")).parent / "report.md"
     assert "passes" in page.read_text(encoding="utf-8")
-    logs = "".join(path.read_text(encoding="utf-8") for path in (place.here / "rehearsal" / paper / "logs").iterdir())
-    assert "nDCG′ 0" not in logs
+    logs = "".join(path.read_text(encoding="utf-8") for path in _steps(place, "rehearsal", paper, "logs"))
+    assert not re.search(r"nDCG′ 0\.0+\b", logs)
 
 
 @pytest.mark.heavy
 def test_one_that_was_stopped_resumes_to_the_same_bytes(place: Place) -> None:
     words = ("rehearse", "mirmu-msm", "--rows", "msm 3*", "--folder", "stopped")
-    done = place.here / "stopped" / "mirmu-msm" / "done.jsonl"
     started = place.start(*words)
-    while started.poll() is None and (not done.exists() or done.read_text().count("\n") < 2):
+    while started.poll() is None and len(_steps(place, "stopped", "mirmu-msm", "steps")) < 2:
         time.sleep(0.05)
     started.send_signal(signal.SIGTERM)
     started.communicate(timeout=60)
     assert started.returncode != 0
     place.good(*words)
     place.good(*words[:-1], "whole")
-    steps = [json.loads(line) for line in done.read_text(encoding="utf-8").splitlines()]
-    assert len({step["step"] for step in steps if not step["fault"]}) == 4
+    steps = [json.loads(path.read_text()) for path in _steps(place, "stopped", "mirmu-msm", "steps")]
+    assert [step["fault"] for step in steps] == [""] * 3
     runs = [place.files(f"{name}/mirmu-msm/work/runs") for name in ("stopped", "whole")]
     first, second = (
         {path.partition("/work/")[2]: data for path, data in found.items() if path.endswith(".run")} for found in runs

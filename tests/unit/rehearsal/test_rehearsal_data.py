@@ -14,8 +14,10 @@ import pytest
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.collections.readers import arqmath, leansearch, saber
+from harness.errors import HarnessError
 from harness.rehearsal import posts, problems, theorems
 from harness.rehearsal.posts import Judged
+from harness.rehearsal.world import scale_of
 
 
 def test_judged_answers_are_shared_out_over_the_topics_best_ones_first() -> None:
@@ -78,3 +80,14 @@ def test_problems_have_150_rated_candidates_and_the_same_rows_as_parquet(tmp_pat
     assert all(0 <= rating <= 5 for line in lines for rating in line["relevance_scores"])
     parquet: Any = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra hub)")
     assert parquet.read_table(queries.with_suffix(".parquet")).to_pylist() == lines
+
+
+@pytest.mark.parametrize(("name", "count"), [("tiny", 2000), ("1/100", 24_000), ("1", 2_400_000)])
+def test_scales(name: str, count: int) -> None:
+    assert scale_of(name).posts == count
+
+
+@pytest.mark.parametrize("name", ["small", "2", "0", "1/0", "1/100 ", "-1"])
+def test_other_scales_are_refused(name: str) -> None:
+    with pytest.raises(HarnessError, match="expected tiny, or a fraction"):
+        scale_of(name)

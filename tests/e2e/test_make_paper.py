@@ -1,0 +1,300 @@
+"""One command makes a paper of a few rows: the plan, the runs, what is absent or fails, and interruptions."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+import slurm
+from launch_tools import wait_for
+from machine_faults import unmountable
+from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, cells_file, lay, paper_files
+from tools import Done, Place
+
+from harness.data.trec import read_run
+from harness.experiments.task import task
+from harness.papers.cells import predicted
+
+pytestmark = pytest.mark.slow
+MAKE = ("reproduce", "paper=own", "make=true", "formats=[json,md]")
+# nDCG and P@10 of the mini collection at the printed digits.
+EXACT = {"one: overlap": "0.834", "two: bm25": "0.806"}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the parsers' tables, so that a command starts sooner."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def prepared(root: Path, cache: Path, files: dict[str, str]) -> Place:
+    place = Place(root)
+    place.cache = cache
+    place.environment["HARNESS_CACHE"] = str(cache)
+    lay(place.here, files)
+    return place
+
+
+def runs(place: Place, folder: str = "runs") -> dict[str, bytes]:
+    return {name: data for name, data in place.files(folder).items() if name.endswith(".run")}
+
+
+def verdicts(place: Place) -> dict[tuple[str, str], tuple[str, object, str]]:
+    """(row, metric) -> verdict, value and cause in the report."""
+    content = json.loads((place.here / "reports" / "own" / "report.json").read_text())
+    return {(v["system"], v["metric"]): (v["verdict"], v["value"], v["cause"]) for v in content["data"]["verdicts"]}
+
+
+def steps_said(done: Done) -> list[str]:
+    """The lines of progress without times."""
+    return re.findall(r"^step \d+ of \d+, (.*?: (?:made|failed)) in ", done.err, re.MULTILINE)
+
+
+ALL = {**SINGLE, **BOTH, **ABSENT, **FAILS}
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> tuple[Place, Done]:
+    """The paper with all kinds of rows, made once."""
+    place = prepared(tmp_path_factory.mktemp("calm"), cache, paper_files(ALL, EXACT))
+    before = place.files()
+    plan = place.good(*MAKE, "--dry-run")
+    assert plan.startswith("own: 7 steps, 0 made, 6 to make, 1 left out\n")
+    content = json.loads(place.good(*MAKE, "--dry-run", "--json"))
+    assert [each["title"] in plan for each in content["steps"]] == [True] * 7
+    assert place.files() == before  # neither made anything
+    return place, place.run(*MAKE)
+
+
+def test_what_can_be_made_is_and_the_rest_is_said(calm: tuple[Place, Done]) -> None:
+    place, done = calm
+    assert done.code == 2
+    log = "runs/making/own/logs/1-fails-mini-task1.txt"
+    assert done.err.splitlines()[-2:] == [
+        f"harness: failing on mini-task1: system failing: ValueError: as told ({log})",
+        "harness: 1 with it mini-task1: not run: the step failing on mini-task1 failed",
+    ]
+    assert "ValueError: as told" in (place.here / log).read_text()
+    assert steps_said(done) == [
+        "overlap on mini-task1: made",
+        "bm25 on mini-task1: made",
+        "failing on mini-task1: failed",
+        "1 both mini-task1: made",
+        "1 with it mini-task1: failed",
+    ]
+    assert "left out: hub-encoder on mini-task1: needs nobody/nothing-to-find" in done.err
+    assert sorted(Path(name).name for name in runs(place)) == ["1-both-mini-task1.run", "bm25.run", "overlap.run"]
+    found = verdicts(place)
+    assert {row for row, _ in found} == set(ALL)
+    assert found["one: overlap", "ndcg"][0] == found["two: bm25", "ndcg"][0] == "exact"
+    assert found["both", "ndcg"][0] == "differs"
+    assert {found[row, "ndcg"][0] for row in ("hub", "asked", "fails", "with it")} == {"needs"}
+
+
+def test_the_same_call_makes_only_what_failed(calm: tuple[Place, Done]) -> None:
+    place, _ = calm
+    before, report = place.files("runs/mini-task1"), verdicts(place)
+    again = place.run(*MAKE)
+    assert (again.code, steps_said(again)) == (2, ["failing on mini-task1: failed", "1 with it mini-task1: failed"])
+    assert (place.files("runs/mini-task1"), verdicts(place)) == (before, report)
+
+
+def test_without_a_failure_the_exit_code_is_0(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
+    rows = {**SINGLE, **BOTH, **HUB}
+    place = prepared(tmp_path, cache, paper_files(rows))
+    done = place.run(*MAKE, "rows=both")
+    assert (done.code, len(steps_said(done))) == (0, 3)
+    done = place.run(*MAKE)
+    assert (done.code, steps_said(done)) == (0, [])
+    assert runs(place) == runs(calm[0])
+
+
+def test_one_wrong_key(calm: tuple[Place, Done]) -> None:
+    place, _ = calm
+    for words, said in {
+        ("tables=[9]",): "key 'tables' is '9'; known: 1",
+        ("tables=[]",): "reproduce: key 'tables' is [], expected a list of tables, such as [2]",
+        ("rows=zzz",): "paper own: no row with a command fits; known: ",
+        ("collections=[nope]",): "key 'collections' is 'nope'; known: ",
+        ("collections=[mini-task2]",): "paper own: no command makes a row on mini-task2",
+        ("scale=there",): "reproduce: key 'scale' is 'there', expected here, or nothing",
+        ("scale=here",): "paper own: nothing replaces its resources at the scale here",
+        ("seeds=0",): "reproduce: key 'seeds' is 0, expected a whole number from 1 up",
+        ("budget=-1",): "reproduce: key 'budget' is -1, expected dollars, such as 20",
+        ("make=false", "dry=true"): "reproduce: key 'dry' is for make=true",
+        ("json=true",): "reproduce: key 'json' is for the plan: make=true --dry-run --json",
+        ("paper=demo",): "reproduce: key 'make': the embedded example makes its runs by itself",
+    }.items():
+        done = place.run(*MAKE, *words)
+        (line,) = done.err.splitlines()
+        assert (done.code, done.out) == (2, "")
+        assert line.startswith(f"harness: {said}")
+    done = place.run("reproduce", "paper=own", "hydra/launcher=joblib")
+    said = "harness: reproduce: hydra/launcher=joblib is for the command run, and for make=true\n"
+    assert (done.code, done.err) == (2, said)
+
+
+# ---- runs that are there --------------------------------------------------------------------------------------------
+
+
+def test_runs_of_commands_typed_by_hand_count(tmp_path: Path, cache: Path) -> None:
+    """Also on a corpus whose file a person brings, which has no declared checksum; a run made otherwise does not."""
+    files = paper_files(SINGLE)
+    files["conf/corpus/brought.yaml"] = (
+        "name: brought\ntitle: x\nlicence: x\nfile: {file: brought.jsonl}\nfields: {id: id, title: title}\n"
+    )
+    files["conf/corpus/brought.jsonl"] = '{"id": "a1007", "title": "power"}\n{"id": "a1088", "title": "even number"}\n'
+    files["conf/paper/own.yaml"] = files["conf/paper/own.yaml"].replace("corpus: mini-answers", "corpus: brought")
+    place = prepared(tmp_path, cache, files)
+    words = ("run", "collection=mini-task1", "corpus=brought", "formats=[json]")
+    place.good(*words, "system=overlap")
+    place.good(*words, "system=bm25", "system.k1=0.5")
+    assert place.good(*MAKE, "--dry-run").startswith("own: 2 steps, 1 made, 1 to make")
+    done = place.run(*MAKE)
+    assert (done.code, steps_said(done)) == (0, ["bm25 on mini-task1: made"])
+    place.write("conf/corpus/brought.jsonl", files["conf/corpus/brought.jsonl"].replace("even", "odd"))
+    assert place.good(*MAKE, "--dry-run").startswith("own: 2 steps, 0 made, 2 to make")
+
+
+def test_runs_that_a_person_brings_count(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
+    """What fuses them is fused when the tables are made."""
+    place = prepared(tmp_path, cache, paper_files({**SINGLE, **BOTH}, EXACT))
+    shutil.copytree(calm[0].here / "runs" / "mini-task1", place.here / "theirs")
+    place.write("theirs/map.yaml", 'tables: {"1": {"one: overlap": {c1: overlap.run}}}')
+    done = place.run(*MAKE, "brought=theirs")
+    assert (done.code, steps_said(done)) == (0, ["bm25 on mini-task1: made"])
+    assert done.out.startswith("own: 3 steps, 2 made, 1 to make")
+    assert list(runs(place)) == ["runs/mini-task1/bm25.run"]
+    found = {row: verdict[:2] for row, verdict in verdicts(place).items()}
+    assert found == {row: verdict[:2] for row, verdict in verdicts(calm[0]).items() if row in found}
+
+
+def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Path, cache: Path) -> None:
+    files = paper_files({"one: overlap": {"system": "overlap"}}, experiments={"mini": ["E"]})
+    printed = [("E", "any order", "ndcg", "0.700", "mean_3_seeds"), ("E", "any order", "p10", "0.3", "best_seed")]
+    files["conf/paper/cells/own.csv"] += cells_file(printed, "judged documents").partition("\n")[2]
+    place = prepared(tmp_path, cache, files)
+    words = (*MAKE, "seeds=2", "rows=any order*")
+    done = place.run(*words)
+    assert (done.code, steps_said(done)) == (0, ["experiment mini any order: made"])
+    assert place.good(*words, "--dry-run").startswith("own: 1 step, 1 made")
+    assert place.good(*words[:-2], "--dry-run").startswith("own: 2 steps, 0 made")  # all conditions, three seeds
+    found = verdicts(place)
+    assert found["any order", "p10"][2] == "the best of 2 seeds, printed of 5"
+    scored = task("mini-task1", "mini-answers", protocol="arqmath-task1").scorer
+    seeds = [scored(read_run(path)) for path in sorted(place.here.glob("runs/mini-task1/shuffle-*.run"))]
+    ndcg, p10 = ([each.mean(measure) for each in seeds] for measure in ("nDCG", "P@10"))
+    low, high = predicted(ndcg, "mean", 3)
+    assert low < 0.7 < high
+    cause = f"the mean of 2 seeds, printed of 3; 2 seeds: expected between {low:.4f} and {high:.4f}"
+    assert found["any order", "ndcg"] == ("within", pytest.approx(sum(ndcg) / 2), cause)
+    assert found["any order", "p10"][1] == pytest.approx(p10[ndcg.index(max(ndcg))])  # the best by the first measure
+
+
+# ---- interruptions --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.heavy
+def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
+    place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
+    rng = random.Random(46)
+    for _ in range(5):
+        process = place.start(*MAKE)
+        try:
+            process.communicate(timeout=rng.uniform(1, 12))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    done = place.run(*MAKE)
+    assert done.code == 2
+    assert runs(place) == runs(calm[0])
+    assert verdicts(place) == verdicts(calm[0])
+    assert steps_said(place.run(*MAKE)) == ["failing on mini-task1: failed", "1 with it mini-task1: failed"]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("words", [(), ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")])
+def test_an_interrupt_leaves_what_is_finished(words: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
+    place = prepared(tmp_path, cache, paper_files({**FAILS, **SINGLE}))
+    place.write("told", "wait")
+    process = place.start(*MAKE, *words)
+    wait_for(place.here / "waits", 1)
+    (caller, command) = (int(pid) for pid in (process.pid, (place.here / "waits").read_text()))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.splitlines()[-1]) == (130, "harness: stopped; what was written is whole")
+    assert "Traceback" not in said
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{command}").exists():
+        assert time.monotonic() < deadline, f"{command} of {caller} goes on"
+        time.sleep(0.1)
+    place.write("told", "pass")
+    place.good(*MAKE)
+    assert len(runs(place)) == 4
+
+
+@pytest.fixture(params=["joblib", "submitit_slurm"])
+def launcher(request: pytest.FixtureRequest) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
+    """Words of a launcher of two runs at a time, and the variables that its clients need."""
+    if request.param == "joblib":
+        yield ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"), {}
+        return
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    if why := slurm.missing():
+        pytest.skip(why)
+    with slurm.cluster() as running:
+        yield ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1"), running.environment
+
+
+@pytest.mark.heavy
+def test_launchers_make_the_same_runs(
+    launcher: tuple[tuple[str, ...], Mapping[str, str]], tmp_path: Path, cache: Path, calm: tuple[Place, Done]
+) -> None:
+    place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
+    place.environment |= launcher[1]
+    done = place.run(*MAKE, *launcher[0])
+    assert (done.code, sorted(steps_said(done))) == (2, sorted(steps_said(calm[1])))
+    assert runs(place) == runs(calm[0])
+    assert verdicts(place) == verdicts(calm[0])
+
+
+def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path, cache: Path) -> None:
+    place = prepared(tmp_path, cache, paper_files(FAILS | SINGLE))
+    place.write("told", "wait")
+    process = place.start(*MAKE)
+    wait_for(place.here / "waits", 1)
+    done = place.run(*MAKE)
+    (place.here / "told").unlink()
+    process.communicate(timeout=60)
+    assert (done.code, done.err.splitlines()) == (
+        2,
+        ["harness: runs/making/own: is in use by another call that makes its runs; name another folder"],
+    )
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("words", [("-t", "tmpfs", "-o", "size=64k", "tmpfs"), ("-t", "tmpfs", "-o", "ro", "tmpfs")])
+def test_no_room_and_no_right_to_write(words: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
+    if why := unmountable():
+        pytest.skip(why)
+    place = prepared(tmp_path, cache, paper_files({**SINGLE, **BOTH}))
+    (place.here / "runs").mkdir()
+    subprocess.run(["mount", *words, str(place.here / "runs")], check=True)
+    try:
+        done = place.run(*MAKE)
+    finally:
+        subprocess.run(["umount", str(place.here / "runs")], check=True)
+    assert done.code == 2
+    faults = [line for line in done.err.splitlines() if line.startswith("harness: ")]
+    assert all("Traceback" not in line for line in done.err.splitlines())
+    assert any("No space left on device" in line or "Read-only file system" in line for line in faults)
+    place.good(*MAKE)
+    assert len(runs(place)) == 3

@@ -1,0 +1,228 @@
+"""Carrying out steps: what is run again, what a failure stops, waves of launchers, and how a budget is shared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.collections.corpus import Corpus
+from harness.experiments import launch
+from harness.experiments.produce import make
+from harness.experiments.task import task
+from harness.io.files import sha256_file
+from harness.papers import making
+from harness.papers.making import Making, Result, budget_keys, carry_out, finished, recorded, spent, waves
+from harness.papers.paper import load_paper
+from harness.papers.steps import Selection, Step, steps
+from harness.store import sidecar
+from harness.systems.build import load_system
+
+MINI = ("run", "collection=mini-task1", "corpus=mini-answers")
+
+
+def single(system: str, *words: str) -> Step:
+    return Step(system, (*MINI, f"system={system}", *words), ())
+
+
+def fusion(name: str, *reads: str) -> Step:
+    return Step(name, (*MINI, "system=fusion-rrf", f"system.runs=[{','.join(reads)}]", f"system.name={name}"), ())
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> tuple[Making, Step, Result]:
+    """A step that passed, with its record and its run."""
+    how, step = Making(tmp_path / "making", work=tmp_path), single("bm25")
+    run = tmp_path / "runs" / step.file
+    produced = make(load_system("bm25"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs")
+    assert produced.path == run
+    result = Result(step.name, step.command, "", 1.0, 1.0, 1, {f"runs/{step.file}": sha256_file(run)}, making.code())
+    (how.folder / "steps").mkdir(parents=True)
+    (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(result)))
+    return how, step, result
+
+
+def test_a_finished_step(done: tuple[Making, Step, Result]) -> None:
+    how, step, result = done
+    assert finished(how, step) == recorded(how, step) == result
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "harness run"},
+        {"code": "0" * 16},
+        {"fault": "as told"},
+        {"runs": {"runs/mini-task1/bm25.run": "0" * 64}},
+        {"runs": {"runs/mini-task1/other.run": "0" * 64}},
+    ],
+)
+def test_a_record_of_something_else(done: tuple[Making, Step, Result], change: dict[str, Any]) -> None:
+    how, step, result = done
+    (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(replace(result, **change))))
+    assert recorded(how, step) is not None
+    assert finished(how, step) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{", "[]", "null", "3", '"x"', "{}", '{"step": "bm25"}', "\x00", "RUNS: 3", "RUNS: null", "RUNS: [1]", "MORE"],
+)
+def test_a_damaged_record_counts_as_none(done: tuple[Making, Step, Result], damage: str) -> None:
+    how, step, result = done
+    kind, _, value = damage.partition(": ")
+    plain = asdict(result)
+    text = json.dumps({**plain, "runs": json.loads(value)}) if kind == "RUNS" else damage
+    text = json.dumps({**plain, "more": 1}) if kind == "MORE" else text
+    (how.folder / "steps" / "bm25.json").write_text(text)
+    assert (recorded(how, step), finished(how, step)) == (None, None)
+
+
+def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, Step, Result]) -> None:
+    how, step, result = done
+    path = how.folder / "steps" / "bm25.json"
+    whole = path.read_bytes()
+    for cut in range(0, len(whole), 7):
+        for damaged in (whole[:cut], whole[:cut] + b"\xff" + whole[cut + 1 :], whole[:cut] + b"0" + whole[cut + 1 :]):
+            path.write_bytes(damaged)
+            found = finished(how, step)
+            assert found is None or found.runs == result.runs
+
+
+@pytest.mark.parametrize("change", ["changed", None])
+@pytest.mark.parametrize("ending", [".run", ".ir-metadata.yml"])
+def test_a_changed_or_deleted_run_is_made_again(
+    done: tuple[Making, Step, Result], ending: str, change: str | None
+) -> None:
+    how, step, _ = done
+    path = (how.work / "runs" / step.file).with_suffix(ending)
+    path.write_text(change) if change else path.unlink()
+    assert finished(how, step) is None
+
+
+def test_a_run_on_another_version_of_the_corpus_is_made_again(
+    done: tuple[Making, Step, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how, step, _ = done
+    monkeypatch.setattr(Corpus, "declared", lambda _: "another")
+    assert finished(how, step) is None
+
+
+def test_what_was_fetched_once_is_fetched_again(done: tuple[Making, Step, Result]) -> None:
+    """Its files may have been deleted since."""
+    how, _, result = done
+    step = Step("fetch x", ("fetch", "x"), ())
+    made = replace(result, step=step.name, command=step.command, runs={})
+    (how.folder / "steps" / "fetch-x.json").write_text(json.dumps(asdict(made)))
+    assert (recorded(how, step), finished(how, step)) == (made, None)
+
+
+def test_an_experiment_is_always_asked(done: tuple[Making, Step, Result]) -> None:
+    how, _, result = done
+    step = Step("mini", ("run", "experiment=mini"), ())
+    made = replace(result, step="mini", command=step.command, runs={})
+    (how.folder / "steps" / "mini.json").write_text(json.dumps(asdict(made)))
+    assert (recorded(how, step), finished(how, step)) == (made, None)
+
+
+# ---- order and failures ---------------------------------------------------------------------------------------------
+
+
+def test_waves() -> None:
+    a, b, c, d = single("bm25"), single("overlap"), fusion("c", "bm25", "overlap"), fusion("d", "runs/mini-task1/c.run")
+    assert [[step.name for step in wave] for wave in waves([a, c, b, d])] == [["bm25", "overlap"], ["c"], ["d"]]
+    assert waves([]) == []
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float | None]]:
+    """Steps in place of commands: the name and the budget of each that is run; those named in `fail` fail."""
+    called: list[tuple[str, float | None]] = []
+
+    def command(how: Making, step: Step, _: Sequence[str]) -> Result:
+        called.append((step.name, how.budget))
+        runs = {f"runs/{step.file}": "0"} if not step.name.startswith("bad") else {}
+        fault = "as told" if step.name.startswith("bad") else ""
+        return Result(step.name, step.command, fault, 0, 0, 0, runs, making.code(), "log")
+
+    monkeypatch.setattr(making, "_command", command)
+    return called
+
+
+def test_what_reads_a_failed_run_is_not_run_and_the_others_are(
+    commands: list[tuple[str, float | None]], tmp_path: Path
+) -> None:
+    bad = replace(single("overlap"), name="bad", parts=(replace(single("overlap"), name="bad part"),))
+    after = [
+        fusion("with it", "bm25", "overlap"),
+        fusion("further", "runs/mini-task1/with it.run"),
+        single("tfidf-ltn"),
+    ]
+    found = {step.name: results for step, results in carry_out(Making(tmp_path), [single("bm25"), bad, *after])}
+    assert [name for name, _ in commands] == ["bm25", "bad", "bad part", "tfidf-ltn"]
+    assert [result.fault for result in found["with it"]] == ["not run: the step overlap on mini-task1 failed"]
+    assert [result.fault for result in found["further"]] == ["not run: the step with it failed"]
+    assert [result.fault for result in found["bad"]] == ["as told", "as told"]
+    assert {name for name, results in found.items() if results[0].passed} == {"bm25", "tfidf-ltn"}
+    assert recorded(Making(tmp_path), after[0]) is None  # it was not carried out
+
+
+# ---- budgets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_budget_is_shared_by_the_models_that_a_step_asks() -> None:
+    made, _ = steps(load_paper("mathlib4"))
+    keys = {step.runs[0].system: budget_keys(step) for step in made}
+    assert keys["mathlib4-openai-v2-augmented"] == ["system.budget"] * 3  # prose, queries, vectors
+    assert keys["mathlib4-e5-mistral-f-augmented"] == ["system.budget"]  # queries
+    assert keys["mathlib4-uae-large"] == []
+    (endpoint,) = steps(load_paper("saber-math"), Selection("*embedding-3-small*"))[0]
+    assert budget_keys(endpoint) == ["system.calls.budget"]
+    assert budget_keys(single("bm25")) == budget_keys(Step("x", ("run", "experiment=mathlib4"), ())) == []
+
+
+@pytest.fixture
+def paid(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[str, float | None]]) -> Iterator[Callable[..., None]]:
+    """All steps but those named free ask a model, and each takes 3 dollars."""
+    monkeypatch.setattr(making, "budget_keys", lambda step: [] if step.name.startswith("free") else ["system.budget"])
+    monkeypatch.setattr(making, "spent", lambda _: 3.0)
+    return commands  # type: ignore[return-value]
+
+
+def test_a_budget_decreases(paid: list[tuple[str, float | None]], tmp_path: Path) -> None:
+    names = ["one", "free", "two", "bad", "three"]
+    made = [replace(single("bm25", f"system.name={name}"), name=name) for name in names]
+    list(carry_out(Making(tmp_path, budget=10.0), made))
+    assert dict(paid) == {"one": 10.0, "free": 7.0, "two": 7.0, "bad": 4.0, "three": 0.0}
+    list(carry_out(Making(tmp_path / "again"), made[:1]))
+    assert paid[-1] == ("one", None)
+
+
+def test_a_budget_is_split_among_steps_at_the_same_time(
+    paid: list[tuple[str, float | None]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def launched(jobs: Sequence[launch.Job], work: launch.Work, *_: object) -> list[launch.Ended]:
+        return [launch.Ended("made", made=work(job.content)) for job in jobs]
+
+    monkeypatch.setattr(launch, "chosen", lambda: "joblib")
+    monkeypatch.setattr(launch, "launch", launched)
+    made = [replace(single("bm25", f"system.name={name}"), name=name) for name in ("one", "free", "two")]
+    made.append(fusion("after", "runs/mini-task1/one.run"))
+    list(carry_out(Making(tmp_path, budget=10.0), made))
+    assert dict(paid) == {"one": 5.0, "free": 5.0, "two": 5.0, "after": 4.0}
+
+
+def test_what_a_run_took_is_in_its_metadata_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = {
+        "a: permutations": {"cost": 1.25, "calls": 3},
+        "vectors of b": {"cost": 0.5},
+        "seconds": {"in all": 3},
+        "k": 1,
+    }
+    monkeypatch.setattr(sidecar, "costs", lambda _: notes)
+    assert spent(Path("a.run")) == 1.75
