@@ -173,9 +173,9 @@ def test_what_is_not_known_stays_so() -> None:
 def test_a_corpus_or_class_without_counts_is_not_known() -> None:
     from harness.papers.work import steps
 
-    other = Group(("9",), "rows", (Run("bm25", "mini-task1", "mini-answers"),))
+    other = Group(("9",), "rows", (Run("bm25", "mini-task1", "mini-formulas"),))
     assert steps(other) == ()
-    assert Estimate(other, (), (), ()).unknown == ("the work on corpus mini-answers",)
+    assert Estimate(other, (), (), ()).unknown == ("the work on corpus mini-formulas",)
     (_, step) = steps(replace(other, runs=(Run("overlap", "mini-task1", "arqmath-posts"),)))
     assert (step.title, step.hours) == ("the work of Overlap (overlap)", None)
 
