@@ -14,7 +14,7 @@ from harness.papers.map import label_of
 from harness.papers.needs import UNKNOWN, Needed, needed_by
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, Range, data
-from harness.papers.steps import EVERYTHING, NothingToMakeError, Row, Selection, Step, steps
+from harness.papers.steps import EVERYTHING, NothingToMakeError, Row, Run, Selection, Step, steps
 from harness.papers.work import Step as Work
 from harness.papers.work import steps as work_of
 
@@ -29,7 +29,9 @@ class Planned:
     ----------
     lacks : names of what it needs and is not here, of an experiment what each of its runs lacks.
     why : why it is left out.
-    work, calls : what it takes that no earlier step of the plan takes as well.
+    work, calls : what it takes that no earlier step of the plan takes as well; of an experiment, for the runs that can
+        be made.
+    rest : the work of the others.
     """
 
     step: Step
@@ -38,6 +40,7 @@ class Planned:
     why: str = ""
     work: tuple[Work, ...] = ()
     calls: tuple[Calls, ...] = ()
+    rest: tuple[Work, ...] = ()
 
     @property
     def hours(self) -> Range:
@@ -88,14 +91,20 @@ class Total:
     calls: int
 
 
-def total(steps: Sequence[Planned], needs: Sequence[Needed] = ()) -> Total:
-    """Returns what steps take, as far as it is known, with the files to get for them."""
+def total(steps: Sequence[Planned], needs: Sequence[Needed] = (), *, rest: bool = False) -> Total:
+    """Returns what steps take, as far as it is known, with the files to get for them.
+
+    Parameters
+    ----------
+    rest : whether the runs of experiments that cannot be made count.
+    """
+    works = [work for each in steps for work in (*each.work, *(each.rest if rest else ()))]
     calls = [call for each in steps for call in each.calls]
     prices = [call.price for call in calls]
-    sizes = [need.megabytes for need in needs] + [work.disk for each in steps for work in each.work]
+    sizes = [need.megabytes for need in needs] + [work.disk for work in works]
     return Total(
-        sum((each.hours for each in steps), NOTHING),
-        sum(len(each.unknown) for each in steps),
+        sum((work.hours for work in works if work.hours is not None), NOTHING),
+        sum(work.hours is None for work in works),
         sum((size for size in sizes if size is not None), NOTHING),
         None if None in prices else sum((price for price in prices if price is not None), NOTHING),
         sum(call.calls for call in calls),
@@ -132,9 +141,11 @@ def plan(
     seen: set[str] = set()
     for step in found:
         there = (not scale and archived(paper, step)) or made(step)
-        each = Planned(step, "made") if there else _judged(step, known, states)
+        each, later = (Planned(step, "made"), ()) if there else _judged(step, known, states)
         if each.state != "made":
-            each = replace(each, work=tuple(_new_work(step, seen)), calls=tuple(_new_calls(step, seen)))
+            able = tuple(run for run in step.runs if run not in later) or step.runs
+            work, calls = tuple(_new_work(step, able, seen)), tuple(_new_calls(step, able, seen))
+            each = replace(each, work=work, calls=calls, rest=tuple(_new_work(step, later, seen)))
         planned.append(each)
         if step.file:
             states[step.file] = each
@@ -160,8 +171,8 @@ def archived(paper: Paper, step: Step) -> bool:
     return bool(cells) and cells <= kept
 
 
-def _judged(step: Step, known: dict[str, Needed], states: Mapping[str, Planned]) -> Planned:
-    """Returns a step with its state; adds what it needs to `known`.
+def _judged(step: Step, known: dict[str, Needed], states: Mapping[str, Planned]) -> tuple[Planned, tuple[Run, ...]]:
+    """Returns a step with its state, and its runs that cannot be made; adds what it needs to `known`.
 
     An experiment is carried out if one of its runs can be made.
     """
@@ -173,18 +184,18 @@ def _judged(step: Step, known: dict[str, Needed], states: Mapping[str, Planned])
     lacks = tuple(dict.fromkeys(need.name for needs in lacking for need in needs))
     by_hand = [[need for need in needs if need.state == "by hand"] for needs in lacking]
     if all(by_hand):
-        return Planned(step, "left out", lacks, f"needs {', '.join(need.name for need in by_hand[0])}")
+        return Planned(step, "left out", lacks, f"needs {', '.join(need.name for need in by_hand[0])}"), ()
     out = [states[file].step.title for file in step.reads() if file in states and states[file].state == "left out"]
     if out:
-        return Planned(step, "left out", lacks, f"needs the run{'s' * (len(out) > 1)} {', '.join(out)}")
-    return Planned(step, "to make", lacks)
+        return Planned(step, "left out", lacks, f"needs the run{'s' * (len(out) > 1)} {', '.join(out)}"), ()
+    return Planned(step, "to make", lacks), tuple(r for r, n in zip(step.runs, by_hand, strict=True) if n)
 
 
-def _new_work(step: Step, seen: set[str]) -> Iterator[Work]:
+def _new_work(step: Step, runs: tuple[Run, ...], seen: set[str]) -> Iterator[Work]:
     if step.reads():  # a fusion
         return
-    unknown = [_uncounted(run.corpus) for run in step.runs if run.corpus not in data().corpora]
-    for work in (*work_of(Group((), "", step.runs)), *unknown):
+    unknown = [_uncounted(run.corpus) for run in runs if run.corpus not in data().corpora]
+    for work in (*work_of(Group((), "", runs)), *unknown):
         if work.key not in seen:
             seen.add(work.key)
             yield work
@@ -194,8 +205,8 @@ def _uncounted(corpus: str) -> Work:
     return Work(f"corpus {corpus}", f"the work on corpus {corpus}", NOTHING, "documents", None, UNKNOWN)
 
 
-def _new_calls(step: Step, seen: set[str]) -> Iterator[Calls]:
-    for call in () if step.reads() else calls_of(Group((), "", step.runs)):
+def _new_calls(step: Step, runs: tuple[Run, ...], seen: set[str]) -> Iterator[Calls]:
+    for call in () if step.reads() else calls_of(Group((), "", runs)):
         key = f"{call.endpoint} {call.what}"
         if key not in seen:
             seen.add(key)
@@ -224,7 +235,8 @@ def plan_lines(found: Plan, amount: Callable[[Range | None], str]) -> Iterator[s
     yield f"to make: {_total(total(found.of('to make'), found.fetchable), amount)}"
     if found.of("left out"):
         absent = [need for need in found.needs if need.state != "here"]
-        yield f"with what is left out: {_total(total([*found.of('to make'), *found.of('left out')], absent), amount)}"
+        steps = [*found.of("to make"), *found.of("left out")]
+        yield f"with what is left out: {_total(total(steps, absent, rest=True), amount)}"
 
 
 def _said(each: Planned, amount: Callable[[Range | None], str]) -> str:
@@ -238,7 +250,8 @@ def _total(found: Total, amount: Callable[[Range | None], str]) -> str:
     words = [f"{amount(found.hours)} hours of one core"]
     words += [f"without {counted(found.unknown, 'piece')} of work whose time is not known"] if found.unknown else []
     words += ["hours of a GPU not known", f"{amount(found.disk)} MB of disk"]
-    return ", ".join([*words, *([f"{found.calls:,} calls, {amount(found.price)} dollars"] if found.calls else [])])
+    price = "dollars not known" if found.price is None else f"{amount(found.price)} dollars"
+    return ", ".join([*words, *([f"{found.calls:,} calls, {price}"] if found.calls else [])])
 
 
 def plan_json(found: Plan) -> dict[str, Any]:
@@ -262,7 +275,7 @@ def plan_json(found: Plan) -> dict[str, Any]:
         ],
         "without a command": {str(row): why for row, why in found.rowless.items()},
         "to make": _total_json(total(found.of("to make"), found.fetchable)),
-        "left out": _total_json(total(found.of("left out"))),
+        "left out": _total_json(total(found.of("left out"), rest=True)),
     }
 
 
