@@ -23,10 +23,6 @@ from harness.store.llm import Endpoint, load_endpoint
 from harness.store.llm.estimate import estimate as tokens_of
 from harness.systems.states import needed_models, parts
 
-_COMMANDS = {  # source of runs that are no experiment -> where their commands are
-    "rows": "commands of the rows, listed by harness reproduce paper={key}",
-    "systems": "commands of the systems, listed by harness list systems --paper {key} --wide",
-}
 _EITHER_WAY = Range(1 / SPREAD, SPREAD)
 
 
@@ -111,8 +107,8 @@ def order(found: Sequence[Estimate], key: str) -> tuple[str, ...]:
     lines = [f"get {each.name}: {each.where}" for each in ranked]
     by_hours = sorted(found, key=lambda each: (len(each.unknown), each.hours.high))
     for each in by_hours:
-        command = f"harness run {each.group.source}" if "=" in each.group.source else _COMMANDS[each.group.source]
-        command = command.format(key=key)
+        names = ",".join(f"'{name}'" if "." in name else name for name in each.group.tables)  # 4.10 is no number
+        command = f'harness reproduce paper={key} make=true "tables=[{names}]"'
         lines.append(f"make the runs of {', '.join(each.group.tables)}: {command}")
     return (*lines, f"harness reproduce paper={key}")
 
