@@ -251,7 +251,7 @@ def test_wrong_launchers(place: Place) -> None:
     done = place.run("run", *MINI, "system=bm25", "jobs=0")
     assert done.err == "harness: run: key 'jobs' is 0, expected a whole number from 1 up\n"
     done = place.run("reproduce", "hydra/launcher=joblib")
-    assert done.err == "harness: reproduce: hydra/launcher=joblib is for the command run\n"
+    assert done.err == "harness: reproduce: hydra/launcher=joblib is for the command run, and for make=true\n"
     done = place.run(*NOTED, *JOBLIB)
     assert "resources: key 'cpu' is unknown; did you mean 'cpus'?" in done.err
     done = place.run(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_job=2")
