@@ -47,7 +47,8 @@ def reproduce(cfg: DictConfig) -> None:
                 faults += failed
             if not settings.dry:
                 page = _paper(key, settings, folder, results)
-                out(f"report: {page}" if paper_key != "all" else "")
+                if paper_key != "all":
+                    out(f"report: {page}")
     if paper_key == "all" and not settings.dry:
         out(f"reports: {output}")
     refuse(faults)
