@@ -22,9 +22,9 @@ from harness.papers.steps import Selection, Step, steps
 from harness.reports.estimates import amount
 
 
-def runs_folder(settings: ReproduceSettings) -> str:
+def runs_folder(settings: ReproduceSettings, scale: str) -> str:
     """Returns the folder of the runs of a scale."""
-    return f"{settings.runs}/{settings.scale}" if settings.scale else settings.runs
+    return f"{settings.runs}/{scale}" if scale else settings.runs
 
 
 def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], list[str]]:
@@ -32,7 +32,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
 
     With `dry`, it prints the plan only.
     """
-    runs = runs_folder(settings)
+    runs = runs_folder(settings, settings.scale or "")
     words = () if settings.output == "reports" else (f"output={settings.output}",)
     making = Making(Path(settings.runs, "making", paper.key), runs=runs, words=words, budget=settings.budget)
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
@@ -140,7 +140,7 @@ def _able(found: Plan, absent: Collection[str]) -> Iterator[Step]:
 
 def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> dict[str, list[CellRun]]:
     """Returns the finished runs of a paper's experiments at a scale; none if the folder holds no runs to look at."""
-    runs = f"{settings.runs}/{scale}" if scale else settings.runs
+    runs = runs_folder(settings, scale)
     if paper.runs or not Path(runs).is_dir():
         return {}
     from harness.cli.experiment import finished_runs

@@ -124,12 +124,12 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
 
 def _small(paper: Paper, settings: ReproduceSettings) -> Reproduction | None:
     """Returns what the finished runs of the scale `here` give; None if there are none."""
-    from harness.cli.make_runs import experiment_runs
+    from harness.cli.make_runs import experiment_runs, runs_folder
     from harness.papers.brought import bring
     from harness.papers.reproduce import reproduce as recompute
     from harness.papers.steps import HERE
 
-    runs = Path(settings.runs) / HERE
+    runs = Path(runs_folder(settings, HERE))
     small = paper.at_small_scale()
     if small is None or not runs.is_dir():
         return None

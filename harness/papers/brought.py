@@ -53,6 +53,7 @@ class BroughtRun:
     ----------
     origin : `brought` (a file in the map), `made here` (by the row's command), or `fused` (from other rows' runs).
     source : path of the file; for a fusion, names of the fused runs.
+    in_part : whether a fusion lacks some of its inputs.
     """
 
     row: PaperRow
@@ -60,6 +61,7 @@ class BroughtRun:
     run: Run
     origin: Origin
     source: str
+    in_part: bool = False
 
     @property
     def name(self) -> str:
@@ -336,7 +338,8 @@ def _fusions(
                     few = {name: names[name] for name in there} if in_part and len(there) > 1 else names
                     run = _fused(paper, row, whose.name, few, runs, (before, key))
                     some = f"{len(few)} of {len(names)} runs: " if len(few) < len(names) else ""
-                    fused[at] = BroughtRun(whose, key, run, "fused", some + ", ".join(few))
+                    source = some + ", ".join(few)
+                    fused[at] = BroughtRun(whose, key, run, "fused", source, in_part=len(few) < len(names))
                 except HarnessError as error:
                     lacking[key, whose.name] = "; ".join(error.lines)
             before = key

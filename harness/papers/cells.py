@@ -68,6 +68,7 @@ class Verdict:
     run, collection, edition, protocol, measure : inputs of the recomputation.
     n : number of topics in the mean (1 for a single topic).
     cause : why the value differs or was not recomputed (`config.state`), or how the cell was identified.
+    in_part : whether it is that of a fusion some of whose inputs are missing.
     """
 
     cell: Cell
@@ -80,14 +81,7 @@ class Verdict:
     measure: str = ""
     n: int = 0
     cause: str = ""
-
-
-_IN_PART = re.compile(r": .* from \d+ of \d+ runs")
-
-
-def in_part(verdict: Verdict) -> bool:
-    """Returns whether a value is that of a fusion some of whose inputs are missing."""
-    return bool(_IN_PART.search(verdict.cause))
+    in_part: bool = False
 
 
 def judge(printed: str, value: float) -> Judgement:

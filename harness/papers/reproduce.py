@@ -306,7 +306,8 @@ def _verdict(
         kind = "within" if low <= float(cell.value) <= high else kind
         cause = "; ".join(filter(None, (cause, f"{len(values)} seeds: expected between {low:.4f} and {high:.4f}")))
         made = (*made[:-1], cause)
-    return Verdict(cell, kind, value, *made)
+    partial = any(run.in_part for run in brought.runs if (run.collection, run.name) == (collection, ran))
+    return Verdict(cell, kind, value, *made, in_part=partial)
 
 
 def _printed_seeds(cell: Cell) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import HarnessError, suggestion
-from harness.papers.cells import Verdict, in_part
+from harness.papers.cells import Verdict
 from harness.papers.map import label_of
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import ClaimSettings
@@ -94,7 +94,7 @@ def _claim(
     for first, second, a, b in pairs:
         one, other = here[a], here[b]
         tested = _test(found, one, other, len(testable), alpha) if (first, second, a, b) in testable else None
-        values = [there[key].value if key in there and not in_part(there[key]) else None for key in (a, b)]
+        values = [there[key].value if key in there and not there[key].in_part else None for key in (a, b)]
         small = None if values[0] is None or values[1] is None else values[0] - values[1]
         printed = float(one.cell.value) - float(other.cell.value)
         part = f"{one.cell.collection}, {one.cell.slice}" if one.cell.slice else one.cell.collection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.papers.cells import Verdict, in_part
+from harness.papers.cells import Verdict
 from harness.papers.effects import Column as TableColumn
 from harness.papers.effects import columns
 from harness.papers.making import Result
@@ -112,7 +112,7 @@ def small_section(verdicts: Sequence[Verdict], here: Here, names: Mapping[str, s
         "These values have no verdict: their documents, models or topics are not the paper's. The order of the systems "
         "and the signs of differences may be compared; the values may not, as a smaller collection is an easier one.",
     )
-    whole = [verdict for verdict in made if not in_part(verdict)]
+    whole = [verdict for verdict in made if not verdict.in_part]
     order = order_section(whole, names, "Order at small scale")
     return Section("Values at small scale", (Text(said), table, *(order.blocks if order else ())))
 

@@ -56,3 +56,11 @@ def test_rows_that_cannot_be_compared(settings: dict[str, object], fault: str) -
 def test_a_claim_is_of_runs_or_of_rows_with_metrics(settings: dict[str, object]) -> None:
     with pytest.raises(HarnessError, match="either pairs of runs, or pairs of rows with metrics"):
         ClaimSettings("x", **settings)  # type: ignore[arg-type]
+
+
+def test_fusions_without_some_of_their_runs_say_nothing_at_small_scale() -> None:
+    found = reproduce(load_paper("mirmu-msm"))
+    made = (replace(v, value=float(v.cell.value), in_part=v.cell.system.startswith("ens")) for v in found.verdicts)
+    fusions, single = row_claims(found, replace(found, verdicts=tuple(made)))
+    assert {test.small for test in fusions.tests} == {None}
+    assert [test.small for test in single.tests] == [test.printed for test in single.tests]
