@@ -65,7 +65,8 @@ def evaluate(asked: Asked) -> Evaluation:
     """Reads, checks and scores the runs; prints coverage and warnings."""
     from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection, local_collection
-    from harness.experiments.evaluate import cautions, evaluate_files
+    from harness.experiments.evaluate import cautions
+    from harness.experiments.evaluate import evaluate as evaluate_runs
     from harness.experiments.task import task
     from harness.io import config
     from harness.store.sidecar import beside, made_on
@@ -101,7 +102,7 @@ def evaluate(asked: Asked) -> Evaluation:
             many = made.count(name)
             were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
             asked.note(f"{were} made on corpus {name}{lost}; --corpus {name} restricts the judgments to its documents")
-    evaluation = evaluate_files(found, paths, names=names, format=asked.format, lines=asked.lines)
+    evaluation = evaluate_runs(found, *paths, names=names, format=asked.format, lines=asked.lines)
     if (said := evaluation.coverage_sentence()) and not (asked.json or asked.redact):
         out(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.

@@ -243,7 +243,7 @@ def _of_lab(
     import numpy as np
 
     from harness.collections.load import load_collection
-    from harness.experiments.evaluate import unjudged
+    from harness.experiments.evaluate import not_judged
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Entry, floor
     from harness.labs.published import UNTESTED, concealed, halves, protection, spent, width_of
@@ -283,9 +283,9 @@ def _of_lab(
             if each.name in told:
                 run = stored_run(each)
                 bounds, shares = task.scorer.tie_spans(run, scores), task.scorer(run)
-                caution = unjudged(task.scorer, replace(run, name=each.name), shares)
-                if caution and each.name in ranked:
-                    note(f"warning: {caution}")
+                remark = not_judged(task.scorer, run, shares)
+                if remark and each.name in ranked:
+                    note(f"warning: {each.name}: {remark}")
                 columns = [scores.values, *(shares.column(name)[:, None] for name in more)]
                 scores = replace(scores, measures=(*scores.measures, *more), values=np.hstack(columns))
             team = names.get(each.team, each.team)

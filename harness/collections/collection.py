@@ -39,6 +39,7 @@ class Edition:
 
     Attributes
     ----------
+    file : the judgments, or where they are.
     topics, judgments : expected numbers; 0 if unknown when the configuration was written.
     reader : reader of the file, one of `JUDGMENTS`.
     private : whether outputs for participants of a lab must not reveal judgments.
@@ -49,7 +50,7 @@ class Edition:
 
     name: str
     title: str
-    file: Located
+    file: Located | Qrels
     topics: int
     judgments: int
     reader: str = "trec"
@@ -143,7 +144,7 @@ class Collection:
 
     def located(self) -> list[Resource | Path]:
         """Returns all files of the collection."""
-        entries = [edition.file for edition in self.editions.values()]
+        entries = [edition.file for edition in self.editions.values() if not isinstance(edition.file, Qrels)]
         entries += [each.file for edition in self.editions.values() for each in edition.exclusion_files()]
         entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
         found = [each for entry in entries for each in (entry if isinstance(entry, tuple) else (entry,))]
@@ -174,6 +175,8 @@ class Collection:
             only = "only the organisers can score runs"
             more = "'harness run' can still make them, one configuration at a time"
             raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}; {more}")
+        if isinstance(chosen.file, Qrels):
+            return chosen.file
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
         declared = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))

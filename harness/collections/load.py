@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from harness.collections import beir, excluded, foreign, irds
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
 from harness.collections.files import JUDGMENTS, OF_FOLDERS, TOPICS
+from harness.data.trec import Qrels
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io import config
@@ -301,16 +302,23 @@ def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> t
     return reader, {key: value for key, value in entry.items() if key != "reader"}
 
 
-def local_collection(qrels: Path, topics: Path | None = None, dollars: Dollars | None = None) -> Collection:
-    """Returns a collection from a file of judgments (TREC), and optionally a file of topics in a format of `TOPICS`.
+def local_collection(qrels: Path | Qrels, topics: Path | None = None, dollars: Dollars | None = None) -> Collection:
+    """Returns a collection of judgments, or of a file of them, and optionally a file of topics in a format of `TOPICS`.
 
     Without a topic file, all topics of a run are accepted, and those without judgments are ignored. The default
     protocol is `trec_eval`. `dollars` is the rule for dollar signs of the topics; None: as usual for their format.
     """
-    edition = Edition("given", str(qrels), qrels, topics=0, judgments=0)
-    title = f"Runs judged by {qrels.name}"
+    name, source = (qrels.name, str(qrels)) if isinstance(qrels, Path) else ("judgments", qrels.edition)
+    edition = Edition("given", source, qrels, topics=0, judgments=0)
     topic_file = None if topics is None else TopicFile(topics, dollars=dollars)
-    named = {edition.name: edition}
     return Collection(
-        qrels.name, title, "not stated", "trec_eval", named, edition.name, (), str(qrels), topic_file=topic_file
+        name,
+        f"Runs judged by {name}",
+        "not stated",
+        "trec_eval",
+        {edition.name: edition},
+        edition.name,
+        (),
+        source,
+        topic_file=topic_file,
     )

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.collections.collection import Collection
+from harness.collections.load import local_collection
 from harness.data.frames import frame, joined
-from harness.data.trec import Run, read_run
+from harness.data.trec import Qrels, Run, read_run
 from harness.errors import FormatError, HarnessError, Problem, counted, several
 from harness.experiments.task import Task
+from harness.experiments.task import task as make_task
+from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import distributions, parse_measure, parse_measures, without_diagnostics
+from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
@@ -42,7 +47,7 @@ class Evaluation:
     runs, scores : one for one, in the order in which they were given.
     bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
     seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
-    strange : run -> remark that none of its documents is judged; None if `runs` have their lines, which tell it.
+    strange : run -> remark that none of its documents is judged.
 
     Examples
     --------
@@ -59,7 +64,7 @@ class Evaluation:
     scores: tuple[Scores, ...]
     bounds: Mapping[str, Mapping[str, tuple[float, float]]]
     seconds: Mapping[str, float] = field(default_factory=dict)
-    strange: Mapping[str, str] | None = None
+    strange: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -136,17 +141,18 @@ def read_runs(
     return _named(runs, names, paths)
 
 
-def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path]) -> list[Run]:
-    """Returns runs under distinct names, as `read_runs` says."""
-    tags = [run.name for run, name in zip(runs, names, strict=True) if not name]
+def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path | None]) -> list[Run]:
+    """Returns runs under distinct names, as `read_runs` says; paths are None for runs that are no files."""
+    files = [(run, path) for run, name, path in zip(runs, names, paths, strict=True) if path is not None and not name]
+    tags = [run.name for run, _ in files]
     if len(set(tags)) < len(tags):
         # Tags often name the model only; the file then distinguishes the runs.
-        stems = [Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for path in paths]
-        unnamed = [stem for stem, name in zip(stems, names, strict=True) if not name]
-        for stem in unnamed:
-            if unnamed.count(stem) > 1:
-                raise HarnessError(f"{stem}: two run files share this name and a tag; rename one of them")
-        runs = [run if name else replace(run, name=stem) for run, name, stem in zip(runs, names, stems, strict=True)]
+        stems = {
+            id(run): Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for run, path in files
+        }
+        if twice := [stem for stem, times in Counter(stems.values()).items() if times > 1]:
+            raise HarnessError(f"{twice[0]}: two run files share this name and a tag; rename one of them")
+        runs = [replace(run, name=stems.get(id(run), run.name)) for run in runs]
     check_names(runs)
     return list(runs)
 
@@ -159,15 +165,36 @@ def check_names(runs: Iterable[Run]) -> None:
 
 
 @checked_arguments
-def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
-    """Scores runs or run files, and computes the range of means over the orders of their ties.
+def evaluate(
+    task: Task | Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    measures: Sequence[str] = (),
+    protocol: Protocol | str | None = None,
+    names: Sequence[str] = (),
+    format: str | None = None,
+    lines: bool = True,
+) -> Evaluation:
+    """Scores runs, and computes the range of means over the orders of their ties.
+
+    Runs are values, files, mappings topic -> document -> score, or frames with `query_id`, `doc_id` and `score`.
+
+    Parameters
+    ----------
+    task : what `h.task` returns; or judgments: a value, a file, a mapping topic -> document -> grade, or a frame with
+        `query_id`, `doc_id` and `relevance`. Judgments alone are scored by the protocol `trec_eval`.
+    measures, protocol : replace the defaults; those of a task are chosen when it is made.
+    names : of the runs, one by one; empty for one that keeps its name: its tag, or its file where tags are shared.
+    format : format of run files; default: detected.
+    lines : keep the lines of all runs, for reports that show rankings. Without them, one run is in memory at a time,
+        and `runs` of the evaluation are empty but for names, topics, checksums and warnings.
 
     Raises
     ------
     FormatError
         Files have faults; the error lists those of all files.
     HarnessError
-        There are no runs, two share a name, or one answers a topic that the collection lacks.
+        There are no runs, two share a name, or one answers a topic that the collection lacks; or a task is given with
+        measures or a protocol.
 
     Examples
     --------
@@ -175,74 +202,93 @@ def evaluate(task: Task, *runs: Run | str | Path) -> Evaluation:
     >>> run = h.Run.from_dict("mine", {"M.1": {"a1088": 2.0, "a1007": 1.0}})
     >>> h.evaluate(h.task("mini-task1"), run).scores[0].n("nDCG")
     42
+    >>> found = h.evaluate({"q1": {"d1": 1, "d2": 0}}, {"q1": {"d1": 0.5, "d2": 0.9}}, measures=["RR"], names=["mine"])
+    >>> found.frame()
+        run query_id measure  value
+    0  mine       q1      RR    0.5
     """
-    files = [Path(run) for run in runs if not isinstance(run, Run)]
-    known = task.collection.known_topics()
-    read = iter(read_runs(files, known_topics=known) if files else ())
-    values = tuple(run if isinstance(run, Run) else next(read) for run in runs)
-    if not values:
+    if not runs:
         raise HarnessError("evaluate: expected at least one run")
-    check_names(values)
-    for run in values:  # as of the files
-        if known is not None and (strange := [topic for topic in run.topics if topic not in known]):
-            raise HarnessError(f"run {run.name}: topic {strange[0]!r} is not among the collection's topics")
-    scorer = task.scorer
-    scores = tuple(scorer(run) for run in track(values, "scoring runs"))
-    pairs = list(zip(values, scores, strict=True))
-    spans = {run.name: scorer.tie_spans(run, score) for run, score in track(pairs, "ties of runs")}
-    return Evaluation(task, values, scores, {name: span for name, span in spans.items() if span})
+    if not isinstance(task, Task):
+        task = make_task(_judged_by(task), measures=measures, protocol=protocol)
+    elif several(measures) or protocol is not None:
+        raise HarnessError("evaluate: measures and protocol belong to the task; say them where it is made")
+    labels = list(names) or [""] * len(runs)
+    if len(labels) != len(runs):
+        raise HarnessError(f"evaluate: {counted(len(runs), 'run')}, but {counted(len(labels), 'name')}")
+    known = task.collection.known_topics()
+    kept: list[Run] = []
+    scored: list[tuple[Scores, Mapping[str, tuple[float, float]], str]] = []
+    problems: list[Problem] = []
+    for number, (given, label) in enumerate(track(list(zip(runs, labels, strict=True)), "reading and scoring runs"), 1):
+        try:
+            run = _run_of(given, label, f"run-{number}" if len(runs) > 1 else "run", format, known)
+        except FormatError as error:
+            problems += error.problems
+            continue
+        if problems:  # after a fault, the other files are only checked
+            continue
+        scores = task.scorer(run)
+        scored.append((scores, task.scorer.tie_spans(run, scores), not_judged(task.scorer, run, scores)))
+        kept.append(run if lines else run.without_lines())
+    if problems:
+        raise FormatError(problems)
+    named = _named(kept, labels, [Path(given) if isinstance(given, str | Path) else None for given in runs])
+    with_scores = list(zip(named, scored, strict=True))
+    return Evaluation(
+        task,
+        tuple(named),
+        tuple(replace(scores, run=run.name) for run, (scores, _, _) in with_scores),
+        {run.name: spans for run, (_, spans, _) in with_scores if spans},
+        strange={run.name: remark for run, (_, _, remark) in with_scores if remark},
+    )
 
 
-def evaluate_files(
-    task: Task,
-    paths: Sequence[Path],
-    *,
-    names: Sequence[str] = (),
-    format: str | None = None,
-    lines: bool = True,
-) -> Evaluation:
-    """Reads and scores run files, named as by `read_runs`.
+def _judged_by(judgments: Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame) -> Collection:
+    """Returns the collection of judgments alone."""
+    if isinstance(judgments, Qrels | Path):
+        return local_collection(judgments)
+    if isinstance(judgments, str):
+        if judgments in config.names("collection") and not Path(judgments).exists():
+            raise HarnessError(f"{judgments}: a collection and no file; evaluate h.task({judgments!r})")
+        return local_collection(Path(judgments))
+    if isinstance(judgments, Mapping):
+        return local_collection(Qrels.from_dict("given", judgments))
+    return local_collection(Qrels.from_frame("given", _frame(judgments, "the judgments", "Task or Qrels")))
 
-    Parameters
-    ----------
-    lines : keep the lines of all runs, for reports that show rankings. Without them, one run is in memory at a time,
-        and `runs` of the evaluation are empty but for names, topics, checksums and warnings.
+
+def _frame(table: DataFrame, what: str, value: str) -> DataFrame:
+    if not hasattr(table, "columns"):
+        expected = f"expected {value}, a path, a mapping or a frame"
+        raise HarnessError(f"evaluate: {what}: {repr(table)[:60]} is a {type(table).__name__}; {expected}")
+    return table
+
+
+def _run_of(
+    given: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    label: str,
+    default: str,
+    format: str | None,
+    known: frozenset[str] | None,
+) -> Run:
+    """Returns a run by its label, or its own name, or a default for what has none.
 
     Raises
     ------
     FormatError, HarnessError
-        As `read_runs` and `evaluate`.
+        It has faults, or answers a topic that is not known.
     """
-    known = task.collection.known_topics()
-    if lines:
-        return evaluate(task, *read_runs(paths, names=names, format=format, known_topics=known))
-    names = list(names) or [""] * len(paths)
-    runs: list[Run] = []
-    found: list[tuple[Scores, Mapping[str, tuple[float, float]], str]] = []
-    problems: list[Problem] = []
-    for path, name in track(list(zip(paths, names, strict=True)), "reading and scoring runs"):
-        try:
-            run = read_run(path, name=name or None, format=format, known_topics=known)
-        except FormatError as error:
-            problems += error.problems
-            continue
-        if not problems:  # after a fault, the other files are only checked
-            scores = task.scorer(run)
-            found.append((scores, task.scorer.tie_spans(run, scores), _strange(task.scorer, run, scores)))
-            runs.append(run.without_lines())
-    if problems:
-        raise FormatError(problems)
-    if not runs:
-        raise HarnessError("evaluate: expected at least one run")
-    named = _named(runs, names, paths)
-    given = list(zip(named, found, strict=True))
-    return Evaluation(
-        task,
-        tuple(named),
-        tuple(replace(scores, run=run.name) for run, (scores, _, _) in given),
-        {run.name: spans for run, (_, spans, _) in given if spans},
-        strange={run.name: remark for run, (_, _, remark) in given if remark},
-    )
+    if isinstance(given, str | Path):
+        return read_run(Path(given), name=label or None, format=format, known_topics=known)
+    if isinstance(given, Run):
+        run = replace(given, name=label) if label else given
+    elif isinstance(given, Mapping):
+        run = Run.from_dict(label or default, given)
+    else:
+        run = Run.from_frame(label or default, _frame(given, label or default, "Run"))
+    if known is not None and (unknown := [topic for topic in run.topics if topic not in known]):
+        raise HarnessError(f"run {run.name}: topic {unknown[0]!r} is not among the collection's topics")
+    return run
 
 
 def cautions(evaluation: Evaluation) -> tuple[str, ...]:
@@ -254,11 +300,7 @@ def cautions(evaluation: Evaluation) -> tuple[str, ...]:
         if n
     )
     ties = tie_caution(evaluation.scores)
-    if evaluation.strange is None:
-        scored = zip(evaluation.runs, evaluation.scores, strict=False)
-        strange = [said for run, scores in scored if (said := unjudged(evaluation.task.scorer, run, scores))]
-    else:
-        strange = [f"{run}: {remark}" for run, remark in evaluation.strange.items()]
+    strange = [f"{run}: {remark}" for run, remark in evaluation.strange.items()]
     return (*evaluation.warnings, *lacking, *strange, *([ties] if ties else []))
 
 
@@ -284,14 +326,8 @@ def _has_threshold(name: str) -> bool:
     return not measure.graded and not measure.diagnostic and measure.relevant_from is None
 
 
-def unjudged(scorer: Scorer, run: Run, scores: Scores) -> str:
-    """Returns the warning on a run none of whose documents is judged for any topic; empty if one is."""
-    remark = _strange(scorer, run, scores)
-    return f"{run.name}: {remark}" if remark else ""
-
-
-def _strange(scorer: Scorer, run: Run, scores: Scores) -> str:
-    """Returns the remark that none of a run's documents is judged; empty if one is."""
+def not_judged(scorer: Scorer, run: Run, scores: Scores) -> str:
+    """Returns the remark that none of a run's documents is judged for any topic; empty if one is."""
     # Other measures are not 0 if nothing is judged.
     found = [not (m := parse_measure(name)).diagnostic and m.aggregate != "geometric" for name in scores.measures]
     if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values[:, found]).any():

@@ -15,7 +15,7 @@ import numpy as np
 from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run, run_bytes
 from harness.errors import HarnessError, gather, refuse, shortened, suggestion
-from harness.experiments.evaluate import unjudged
+from harness.experiments.evaluate import not_judged
 from harness.experiments.task import Task
 from harness.labs import metadata
 from harness.labs.allowance import allowance
@@ -168,8 +168,8 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     refuse_if_changed(lab, scores, found)
     if scores.missing and not lab.private:
         notes.append(f"answers {len(judged) - len(scores.missing)} of {len(judged)} topics")
-    if not lab.private and (said := unjudged(bench.scorer, run, scores)):
-        notes.append(said)
+    if not lab.private and (remark := not_judged(bench.scorer, run, scores)):
+        notes.append(f"{run.name}: {remark}")
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
     public, _ = halves(lab, journal.events, scores.topics)

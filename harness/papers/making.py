@@ -12,8 +12,10 @@ import math
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -292,7 +294,9 @@ def _job(making: Making, step: Step) -> launch.Job:
 
 
 def _work(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Carries out a step in a process of a launcher."""
+    """Carries out a step in a process of a launcher, whose end is that of the step's command as well."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupted)
     plain = content["making"]
     making = Making(**{**plain, "folder": Path(plain["folder"]), "work": Path(plain["work"])})
     name, words = content["step"]
@@ -309,3 +313,7 @@ def _launcher_words() -> list[str]:
 
     given = HydraConfig.get().overrides.hydra
     return [word for word in given if word.startswith(("hydra/launcher=", "hydra.launcher."))]
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -37,7 +37,7 @@ def _content(path: Path) -> bytes:
         said.pop("implementation", None)
         said.pop("platform", None)
         data = json.dumps(said, sort_keys=True).encode()
-    elif path.name == "journal.jsonl":
+    elif path.name in ("journal.jsonl", "entry.json"):  # a journal's line, alone
         lines = [json.loads(line) for line in data.splitlines()]
         data = json.dumps([{k: v for k, v in line.items() if k not in ("at", "check")} for line in lines]).encode()
     return data
@@ -49,7 +49,13 @@ def finished(place: Path) -> Finished:
     cache = place / "cache"
     for path in cache.rglob("*"):
         parts = path.relative_to(cache).parts
-        if path.is_file() and path.name != "spec.json" and not any(part.startswith(".") for part in parts):
+        # Checksums of code are added to one file.
+        if (
+            path.is_file()
+            and path.name != "spec.json"
+            and parts[0] != "code"
+            and not any(part.startswith(".") for part in parts)
+        ):
             found[path.relative_to(place).as_posix()] = _identity(path)
     for path in place.glob("here*/runs/*/*.run"):
         if path.with_suffix(".ir-metadata.yml").exists():

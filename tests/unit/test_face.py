@@ -10,6 +10,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from process_tools import same_paths
@@ -108,13 +109,49 @@ def test_a_run_of_topics_that_the_collection_lacks_is_refused_as_its_file_is() -
         h.evaluate(h.task("mini-task1"), run)
 
 
-def test_careless_arguments_are_one_line() -> None:
-    task = h.task("mini-task1")
-    run = h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}})
-    with pytest.raises(h.HarnessError, match="argument 'task' is 'mini-task1', expected Task"):
-        h.evaluate("mini-task1", run)  # type: ignore[arg-type]
-    with pytest.raises(h.HarnessError, match="expected Run or text or a path"):
-        h.evaluate(task, [run])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("mini-task1", {}), r"mini-task1: a collection and no file; evaluate h\.task\('mini-task1'\)"),
+        (("no.txt", {}), r"no\.txt: "),
+        ((3, {}), "the judgments: 3 is a int; expected Task or Qrels, a path, a mapping or a frame"),
+        (({"q": {"d": 1}}, [1]), r"run: \[1\] is a list; expected Run, a path, a mapping or a frame"),
+        (({"q": {"d": 1}},), "expected at least one run"),
+        (({"q": {"d": 1}}, {"q": {"d": "high"}}), "high"),
+    ],
+)
+def test_careless_arguments_are_one_line(given: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(h.HarnessError, match=message) as caught:
+        h.evaluate(*given)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_options_of_a_task_and_names_of_other_runs_are_refused() -> None:
+    task, run = h.task("mini-task1"), h.Run.from_dict("mine", {"M.1": {"a1088": 1.0}})
+    for options in ({"measures": "AP"}, {"protocol": "trec_eval"}, {"names": ["a", "b"]}):
+        with pytest.raises(h.HarnessError, match=r"belong to the task|1 run, but 2 names"):
+            h.evaluate(task, run, **options)
+
+
+def test_judgments_and_runs_of_any_form_give_the_scores_of_their_files(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    qrels, paths = (
+        ROOT / "qrels/mini-task1.txt",
+        [ROOT / f"runs/mini/mini-task1/{x}.run" for x in ("overlap", "shuffle")],
+    )
+    judged, runs = h.read_qrels(qrels), [h.read_run(path) for path in paths]
+    named: dict[str, Any] = {"measures": ["nDCG", "AP"], "names": ["first", "second"]}
+    expected = h.evaluate(qrels, *paths, **named).frame()
+    assert sorted(set(expected["run"])) == ["first", "second"]
+    for judgments in (str(qrels), judged, judged.to_dict(), judged.frame()):
+        for each in (runs, [run.to_dict() for run in runs], [run.frame() for run in runs]):
+            assert h.evaluate(judgments, *each, **named).frame().equals(expected)
+    other = h.evaluate(judged, *runs, protocol="arqmath-task1", measures=["AP"])
+    task = h.task("mini-task1", measures=["AP"])
+    assert other.frame()["value"].tolist() == h.evaluate(task, *runs).frame()["value"].tolist()
+    evaluation = h.evaluate(judged.to_dict(), *(run.to_dict() for run in runs))
+    assert [scores.run for scores in evaluation.scores] == ["run-1", "run-2"]
+    assert (h.report(evaluation, h.compare(evaluation)).write(tmp_path)["html"]).is_file()
 
 
 def test_scores_of_measures_of_ir_measures_can_be_pickled() -> None:

@@ -12,7 +12,7 @@ import pytest
 from harness.collections.load import local_collection
 from harness.data.trec import read_run
 from harness.errors import FormatError, HarnessError
-from harness.experiments.evaluate import Evaluation, cautions, evaluate_files, evaluation_to_json, inputs
+from harness.experiments.evaluate import Evaluation, cautions, evaluate, evaluation_to_json, inputs
 from harness.experiments.task import Task, task
 
 ROOT = Path(__file__).parents[3]
@@ -20,8 +20,8 @@ RUNS = sorted((ROOT / "runs" / "mini" / "mini-task1").glob("*.run"))[:3]
 
 
 def _both(bench: Task, paths: list[Path], names: tuple[str, ...] = ()) -> tuple[Evaluation, Evaluation]:
-    whole = evaluate_files(bench, paths, names=names)
-    light = evaluate_files(bench, paths, names=names, lines=False)
+    whole = evaluate(bench, *paths, names=names)
+    light = evaluate(bench, *paths, names=names, lines=False)
     return whole, light
 
 
@@ -61,9 +61,9 @@ def test_faults_of_all_files_are_told(tmp_path: Path) -> None:
     for path, text in zip(paths, ("T1 Q0 a 1 2 a\n", "T1 Q0 a 1 high b\n", "T1 Q0 a\n"), strict=True):
         path.write_text(text)
     with pytest.raises(FormatError) as light:
-        evaluate_files(_judged(tmp_path), paths, lines=False)
+        evaluate(_judged(tmp_path), *paths, lines=False)
     with pytest.raises(FormatError) as whole:
-        evaluate_files(_judged(tmp_path), paths)
+        evaluate(_judged(tmp_path), *paths)
     assert str(light.value) == str(whole.value)
     assert "b.run:1" in str(light.value)
     assert "c.run:1" in str(light.value)
@@ -73,10 +73,10 @@ def test_faults_of_all_files_are_told(tmp_path: Path) -> None:
 def test_no_runs_and_one_name_for_two_are_refused(tmp_path: Path, lines: bool) -> None:
     bench = _judged(tmp_path)
     with pytest.raises(HarnessError, match="expected at least one run"):
-        evaluate_files(bench, [], lines=lines)
+        evaluate(bench, lines=lines)
     (tmp_path / "a.run").write_text("T1 Q0 a 1 2 tag\n")
     with pytest.raises(HarnessError, match="same: 2 runs have this name"):
-        evaluate_files(bench, [tmp_path / "a.run"] * 2, names=("same", "same"), lines=lines)
+        evaluate(bench, *[tmp_path / "a.run"] * 2, names=("same", "same"), lines=lines)
 
 
 @pytest.mark.heavy
@@ -89,7 +89,7 @@ def test_memory_does_not_grow_with_the_number_of_runs(tmp_path: Path) -> None:
         names = [f"run{number}" for number in range(count)]
         tracemalloc.start()
         try:
-            evaluate_files(bench, [path] * count, names=names, lines=False)
+            evaluate(bench, *[path] * count, names=names, lines=False)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -262,7 +262,7 @@ def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     runs = read_runs([put(tmp_path, f"{name}.txt", name, topic=topic) for name in "abc"])
     compare(evaluate(task(mini, measures=("P@1", "AP")), *runs).scores)
     said = capsys.readouterr()
-    for what in ("reading runs: 3 of 3", "scoring runs: 3 of 3", "ties of runs: 3 of 3", "significance tests: 6 of 6"):
+    for what in ("reading runs: 3 of 3", "reading and scoring runs: 3 of 3", "significance tests: 6 of 6"):
         assert f"{what} in " in said.err
     assert said.out == ""
 
