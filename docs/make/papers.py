@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.make.tables import plain, table
-from harness.reports.paper import METRICS
+from harness.papers.report.paper import METRICS
 from harness.systems.crosslingual.scripts import NAMES
 
 RECORD = Path(__file__).resolve().parents[1] / "papers.json"

@@ -108,8 +108,8 @@ def _estimates(group: str, name: str) -> Sequence[Estimate]:
 def _print_costs(found: Sequence[Estimate], name: str) -> None:
     """Prints what the tables of a paper take: the blocks of the report's section."""
     from harness.papers.paper import load_paper
+    from harness.papers.report.estimates import cost_section
     from harness.render.model import Table, Text
-    from harness.reports.estimates import cost_section
     from harness.systems.hardware import cores
 
     out("")

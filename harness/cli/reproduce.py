@@ -83,11 +83,11 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
     """Recomputes a paper's tables and prints a line on them; returns the first page of the report."""
     from harness.cli.make_runs import experiment_runs
     from harness.papers.brought import bring
+    from harness.papers.mathamr.thesis import PAPER, kept
     from harness.papers.paper import load_paper
+    from harness.papers.report.paper import paper_report
     from harness.papers.reproduce import reproduce as recompute
     from harness.render.write import first_page
-    from harness.reports.paper import paper_report
-    from harness.reports.thesis import PAPER, kept
     from harness.sources.fetch import state
     from harness.store.provenance import provenance
 

@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from harness.collections.readers import arqmath, leansearch, ntcir, saber
+from harness.collections.readers import arqmath, ntcir
 from harness.errors import HarnessError, suggestion
 from harness.io import config, rehearsal
 from harness.io.files import sha256_file
 from harness.io.temporary import new_file
+from harness.papers.mathlib4 import readers as leansearch
+from harness.papers.saber import readers as saber
 from harness.sources import catalogue
 from harness.sources.resource import Folder, Resource
 

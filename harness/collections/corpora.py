@@ -27,7 +27,8 @@ def reader(name: str) -> Reader:
         return JSONL
     if foreign.named(name):
         return foreign.documents(name)
-    from harness.collections.readers import arqmath, lean, mse, ntcir, saber, stacks, tangent, trec_documents
+    from harness.collections.readers import arqmath, lean, mse, ntcir, stacks, tangent, trec_documents
+    from harness.papers.saber import readers as saber
 
     formulas = (mse.FORMULAS, tangent.FORMULAS, ntcir.FORMULAS)
     problems = (saber.FULL, saber.STATEMENTS)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.collections import foreign
-from harness.collections.readers import leansearch, mathlib, ntcir, saber, stacks
+from harness.collections.readers import mathlib, ntcir, stacks
 from harness.data import topic_files
 from harness.data.records import json_items
 from harness.data.topics import Topics
@@ -16,6 +16,8 @@ from harness.data.trec import Qrels, parse_qrels
 from harness.errors import HarnessError, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
+from harness.papers.mathlib4 import readers as leansearch
+from harness.papers.saber import readers as saber
 from harness.sources.catalogue import Located
 from harness.sources.fetch import fetch
 from harness.sources.resource import Resource

@@ -22,9 +22,9 @@ from harness.io.files import read_bytes
 from harness.papers import rehearsed
 from harness.papers.brought import Brought, BroughtRun
 from harness.papers.cells import KINDS, Cell, Judgement, Printed, Verdict, judge, predicted
+from harness.papers.crossmath.topic_check import Translation, check_translation
 from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored
 from harness.papers.paper_settings import Translations
-from harness.papers.translations import Translation, check_translation
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
@@ -32,7 +32,7 @@ from harness.sources.fetch import fetch
 from harness.store import sidecar
 
 if TYPE_CHECKING:
-    from harness.papers.rerun import Agreement
+    from harness.papers.crossmath.rerun import Agreement
 
 Say = Callable[[str], None]
 Spans = Mapping[str, tuple[float, float]]
@@ -126,7 +126,7 @@ def reproduce(
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
     settings = paper.config.rerun if rerun else None
     if settings is not None:
-        from harness.papers.rerun import check, rerun_archived
+        from harness.papers.crossmath.rerun import check, rerun_archived
 
         check(settings)
     sources = _sources(paper, brought)

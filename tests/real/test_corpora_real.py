@@ -21,7 +21,7 @@ from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.io import config
 from harness.io.files import read_bytes
-from harness.papers.translations import check_translation
+from harness.papers.crossmath.topic_check import check_translation
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.sources import catalogue

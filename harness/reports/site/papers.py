@@ -13,10 +13,10 @@ from harness.collections.files import local
 from harness.errors import HarnessError
 from harness.io.files import cache_root
 from harness.papers.cells import KINDS, Verdict
+from harness.papers.report.paper import METRICS, published_table
 from harness.papers.reproduce import Reproduction
 from harness.render.model import Facts, Records, Text
 from harness.render.pages import Block, Code, Folded, Head, Item, Line, Link, Listing, Page, Part, place
-from harness.reports.paper import METRICS, published_table
 from harness.reports.site.home import PaperLine
 from harness.reports.site.made import HOME, Made, document
 

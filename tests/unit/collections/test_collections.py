@@ -21,7 +21,7 @@ from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
 from harness.io.files import data_root
-from harness.papers.translations import check_translation, words_only
+from harness.papers.crossmath.topic_check import check_translation, words_only
 from harness.scoring.protocol import load_protocol
 
 Conf = Callable[[str, str, str], Path]

@@ -14,10 +14,11 @@ import pytest
 from harness.collections.accept import CHECKS, accept, by_hand
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.collections.readers import leansearch, ntcir
+from harness.collections.readers import ntcir
 from harness.data.topics import Formula, Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.papers.mathlib4 import readers as leansearch
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import score
 

@@ -18,7 +18,7 @@ from harness.collections.judged import judged
 from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.io import config
-from harness.reports import thesis
+from harness.papers.mathamr import thesis
 from harness.store import cost
 from harness.store.cost import measuring
 from harness.systems.base import Request
