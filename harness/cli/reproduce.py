@@ -83,7 +83,6 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
     """Recomputes a paper's tables and prints a line on them; returns the first page of the report."""
     from harness.cli.make_runs import experiment_runs
     from harness.papers.brought import bring
-    from harness.papers.mathamr.thesis import PAPER, kept
     from harness.papers.paper import load_paper
     from harness.papers.report.paper import paper_report
     from harness.papers.reproduce import reproduce as recompute
@@ -106,7 +105,8 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
         raise
     files = reproduction.files
     made_by = provenance(files).reference() if settings.reference else provenance(files)
-    beside = None if settings.reference or key != PAPER else kept(output / "experiments")
+    own = None if settings.reference else found.own("beside")
+    beside = own(output / "experiments") if own else None
     report = paper_report(
         reproduction,
         made_by,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, refuse, suggestion
-from harness.io import checks, config
+from harness.io import checks, config, extensions
 from harness.io.checks import Words
 from harness.io.files import read_bytes
 from harness.papers import rows
@@ -201,6 +201,8 @@ class Config:
     Attributes
     ----------
     key, title : name of the file, and title of the paper.
+    module : Python module with what is about this paper alone; see `Paper.own`.
+    metrics : metric, as named in the cells -> its name in tables.
     archive : runs published by the authors.
     state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
     metric_notes : metric, as named in the cells -> remark on its definition.
@@ -220,6 +222,8 @@ class Config:
 
     key: Words
     title: Words
+    module: Words = ""
+    metrics: Mapping[str, Words] = field(default_factory=dict)
     archive: Archive | None = None
     scored: Scored | None = None
     state: Any = None
@@ -285,6 +289,28 @@ class Paper:
         }
         config = replace(self.config, scored=replace(scored, collections=ours, corpus=here.corpus), claims=())
         return replace(self, config=config, runs=())
+
+    def own(self, name: str) -> Any:  # noqa: ANN401  (what the paper's module has)
+        """Returns the function of a name in the paper's module; None if there is none.
+
+        - `check_topics(paper, scorers)`: what is found in its topics, kept in `Reproduction.checked`.
+        - `rerun(paper, runs, scorers)`: comparisons of archived runs with re-runs; `check_rerun(paper)` comes first.
+        - `table_notes(reproduction, groups)`, `run_notes(reproduction)`: notes below tables, run -> note on its claims.
+        - `sections(reproduction)`, `rerun_section(reproduction)`, `beside(folder)`: sections of its report; the last
+          one from the folder of the reports of experiments.
+
+        Raises
+        ------
+        HarnessError
+            The module cannot be imported.
+        """
+        if not self.config.module:
+            return None
+        return getattr(extensions.load(self.config.module, f"{self.where}: module"), name, None)
+
+    def metric(self, name: str) -> str:
+        """Returns a metric of the cells as tables call it."""
+        return self.config.metrics.get(name, name)
 
     def files(self) -> list[Resource]:
         """Returns every fetched file needed to recompute the paper from its archive."""

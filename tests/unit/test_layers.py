@@ -10,7 +10,11 @@ from pathlib import Path
 import harness
 
 ROOT = Path(harness.__file__).parent
-TIERS = (
+# What papers share is in `papers` and `papers/report`; the other folders are one paper each.
+PAPERS = tuple(
+    f"papers.{path.parent.name}" for path in sorted(ROOT.glob("papers/*/__init__.py")) if path.parent.name != "report"
+)
+TIERS: tuple[tuple[str, ...], ...] = (
     ("errors", "version"),
     ("io",),
     ("formulas",),
@@ -19,8 +23,11 @@ TIERS = (
     ("collections",),
     ("systems",),
     ("experiments",),
-    ("papers", "builders", "labs"),
-    ("reports", "rehearsal"),
+    ("labs",),
+    ("reports",),
+    ("papers",),
+    PAPERS,
+    ("reports.site", "rehearsal"),
     ("server",),
     ("cli",),
     ("__init__", "__main__"),
@@ -36,8 +43,6 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("systems", "render"): (),
     ("systems", "scoring"): ("harness.scoring.measures", "harness.scoring.rankings"),
     ("experiments", "render"): (),
-    ("papers", "render"): (),
-    ("builders", "render"): (),
     ("labs", "render"): (),
 }
 
@@ -70,7 +75,10 @@ def imports(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def folder(module: str) -> str:
-    return module.split(".")[1] if "." in module else "__init__"
+    """Returns the room of a module: the folder below the package, or one below it that is a room of its own."""
+    parts = module.split(".")
+    inner = ".".join(parts[1:3])
+    return inner if inner in TIER else parts[1] if len(parts) > 1 else "__init__"
 
 
 def faults() -> list[str]:

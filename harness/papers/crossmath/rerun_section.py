@@ -14,7 +14,7 @@ GAP = 0.02  # pairs of documents further apart are also counted separately
 LARGEST = 10
 
 
-def rerun_section(paper: str, settings: RerunSettings, found: Sequence[Agreement]) -> Section:
+def agreement_section(paper: str, settings: RerunSettings, found: Sequence[Agreement]) -> Section:
     """Returns the agreement of recomputed runs with the archived ones; what is missing if none were recomputed.
 
     Parameters

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from harness.experiments import costs
-from harness.experiments.experiment import FULL, load_experiment
+from harness.experiments.experiment import FULL
 from harness.experiments.results import Results
 from harness.papers.cells import Cell as Published
 from harness.papers.experiment_runs import matching_rows
@@ -51,7 +49,6 @@ REMARKS: Mapping[str, str] = {
     "4.17": "The text has re-ranking gain 0.079 nDCG′ with β = 0.3; the table 0.080.",
     "4.20": _PARAMETERS,
 }
-METRICS = {"nDCG": "ndcg_prime", "AP": "map_prime", "P@10": "p10_prime", "Bpref": "bpref"}
 # Metric of the thesis -> (title with its unit, column of costs, divisor of the column's unit, digits).
 COSTS: Mapping[str, tuple[str, str, float, int]] = {
     "time_per_epoch_s": ("epoch, s", "epoch", 1, 1),
@@ -110,10 +107,11 @@ def beside(results: Results) -> Sequence[Section]:
     paper = load_paper(PAPER)
     wanted = paper.config.experiments.get(results.name, ())
     printed = [cell for cell in paper.cells if cell.table in wanted]
+    measures = {} if paper.scored is None else paper.scored.measures
     mark = Cell(_scale_and_device(results))
     rows = []
     for cell, kind, row in _matching(results, printed):
-        found = _computed(results, row, cell.metric, kind)
+        found = _computed(results, row, cell.metric, kind, measures.get(cell.metric))
         if found is not None:
             title, *here = found
             rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
@@ -152,7 +150,9 @@ def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[
         yield from ((cell, kind, row) for row in matching_rows(cell, results.rows))
 
 
-def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) -> tuple[Cell, Cell, Cell, Cell] | None:
+def _computed(
+    results: Results, row: tuple[str, ...], metric: str, kind: str, measure: str | None
+) -> tuple[Cell, Cell, Cell, Cell] | None:
     """Returns title, value, deviation and seeds of the last set of topics (ARQMath-3); None if not measured."""
     part = results.sets[-1]
     if metric in COSTS:
@@ -163,8 +163,7 @@ def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) ->
             return None
         shown = number_cell(math.nan if value is None else value / unit, digits)
         return Cell(title), shown, Cell(""), Cell(str(len(sides)), len(sides))
-    measure = next((name for name in results.experiment.measures if METRICS.get(name) == metric), None)
-    if measure is None:
+    if measure is None or measure not in results.experiment.measures:
         return None
     title_cell = Cell(label_of(results, measure))
     of, mean = results.seeds(row, part), results.scores(row, part)
@@ -177,54 +176,3 @@ def _computed(results: Results, row: tuple[str, ...], metric: str, kind: str) ->
         return title_cell, number_cell(best.aggregate(measure)), Cell(""), seeds
     sd = results.deviation(row, part, measure)
     return title_cell, number_cell(mean.aggregate(measure)), Cell("") if sd is None else number_cell(sd), seeds
-
-
-# ---- section of the paper's report ---------------------------------------------------------------------------------
-
-
-def kept(folder: Path) -> Section | None:
-    """Collects the comparisons from reports of these experiments for the paper's report; None without any.
-
-    Parameters
-    ----------
-    folder : folder of the reports of experiments; unreadable tables are skipped.
-    """
-    rows: list[tuple[Cell, ...]] = []
-    made: list[str] = []
-    for name in load_paper(PAPER).config.experiments:
-        scales = load_experiment(name).scale
-        for scale in (FULL, *(scale for scale in scales if scale != FULL)):
-            file = folder / (name if scale == FULL else f"{name}-{scale}") / "tables" / "thesis.csv"
-            if not (found := _read(file)):
-                continue
-            rows += [(*(_shown(column, row[column]) for column in COLUMNS), Cell(f"{name}, {scale}")) for row in found]
-            says = scales[scale].says if scale in scales else ""
-            made.append(f"{name}, {scale}: {f'scaled down: {says}' if says else 'full scale'}; see {file}.")
-    if not rows:
-        return None
-    columns = tuple(Column(name) for name in (*COLUMNS, "experiment"))
-    said = (
-        "What experiments gave that were run here (harness run experiment=NAME scale=SCALE), as their reports say. "
-        "None is a reproduction, and none has a verdict."
-    )
-    table = Table("scaled-down", "Printed values and those made here", columns, tuple(rows), tuple(made))
-    return Section("Values computed with the harness", (Text((said,)), table))
-
-
-def _shown(column: str, text: str) -> Cell:
-    """Returns a field of such a table, numbers rounded as in a table."""
-    try:
-        value = float(text) if column in ("here", "sd") else math.nan
-    except ValueError:
-        value = math.nan
-    return Cell(text) if math.isnan(value) else number_cell(value, 0 if value.is_integer() and value > 1 else 3)
-
-
-def _read(file: Path) -> list[dict[str, str]]:
-    """Returns the rows of a table with these columns; nothing if it cannot be read."""
-    try:
-        with file.open(encoding="utf-8", newline="") as opened:
-            found = list(csv.DictReader(opened))
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return []
-    return [row for row in found if all(row.get(column) is not None for column in COLUMNS)]

@@ -14,11 +14,12 @@ Forms are `natural description`, `latex formula`, `theorem name` and `lean 4 ter
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness.collections.forms import FileForm
 from harness.data import topic_files
 from harness.data.markup import numbered
 from harness.data.records import json_items
@@ -99,3 +100,15 @@ def _fault(group: dict[str, Any]) -> str:
         if type(label) is not int or label not in (0, 1, 2):
             return f"theorem {name!r:.60} has the label {label!r:.20}, expected 0, 1 or 2"
     return ""
+
+
+READERS = (
+    FileForm(
+        "leansearch",
+        read_topics,
+        read_qrels,
+        first=lambda first: isinstance(first, Mapping) and "queries" in first,
+        source="leansearch",
+        check=check,
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from harness.papers.cells import Verdict
 from harness.papers.effects import Column as TableColumn
@@ -21,7 +21,7 @@ _EFFECT_NOTES = (
 
 
 def order_section(
-    verdicts: Sequence[Verdict], names: Mapping[str, str], title: str = "Order and effects"
+    verdicts: Sequence[Verdict], names: Callable[[str], str], title: str = "Order and effects"
 ) -> Section | None:
     """Returns how well the order of the rows and the effects of tables are reproduced; None without such tables.
 
@@ -39,12 +39,12 @@ def order_section(
     return Section(title, tuple(blocks))
 
 
-def _where(column: TableColumn, names: Mapping[str, str]) -> tuple[Cell, Cell, Cell]:
+def _where(column: TableColumn, names: Callable[[str], str]) -> tuple[Cell, Cell, Cell]:
     part = f"{column.collection}, {column.slice}" if column.slice else column.collection
-    return Cell(column.table), Cell(part), Cell(names.get(column.metric, column.metric))
+    return Cell(column.table), Cell(part), Cell(names(column.metric))
 
 
-def _orders(found: Sequence[TableColumn], names: Mapping[str, str], ident: str) -> Table:
+def _orders(found: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
         (
             *_where(column, names),
@@ -62,7 +62,7 @@ def _orders(found: Sequence[TableColumn], names: Mapping[str, str], ident: str) 
     return Table(ident, "Order of the rows, printed and recomputed", heads, rows, _EFFECT_NOTES[:1], row_headers=3)
 
 
-def _effects(found: Sequence[TableColumn], names: Mapping[str, str], ident: str) -> Table:
+def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
         (
             *_where(column, names),
@@ -82,7 +82,7 @@ def _effects(found: Sequence[TableColumn], names: Mapping[str, str], ident: str)
     return Table(f"{ident}-effects", "Effects, printed and recomputed", heads, rows, row_headers=4, collapsed=True)
 
 
-def small_section(verdicts: Sequence[Verdict], here: Here, names: Mapping[str, str]) -> Section | None:
+def small_section(verdicts: Sequence[Verdict], here: Here, names: Callable[[str], str]) -> Section | None:
     """Returns the values made at the scale `here` beside the printed ones, and how to read them; None without any."""
     made = [verdict for verdict in verdicts if verdict.value is not None]
     if not made:
@@ -92,7 +92,7 @@ def small_section(verdicts: Sequence[Verdict], here: Here, names: Mapping[str, s
             Cell(v.cell.table),
             Cell(", ".join(filter(None, (v.cell.group, v.cell.system)))),
             Cell(f"{v.cell.collection}, {v.cell.slice}" if v.cell.slice else v.cell.collection),
-            Cell(names.get(v.cell.metric, v.cell.metric)),
+            Cell(names(v.cell.metric)),
             Cell(v.cell.value, float(v.cell.value)),
             number_cell(v.value or 0.0, 4),
             Cell(f"{v.collection}, {v.edition}"),

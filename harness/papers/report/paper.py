@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.collections.load import load_collection
 from harness.io import rehearsal
 from harness.papers.cells import KINDS, Verdict
 from harness.papers.claims import Claim, check_claims
-from harness.papers.crossmath.rerun_section import rerun_section
-from harness.papers.crossmath.topic_check import Translation
 from harness.papers.estimate import estimates
 from harness.papers.making import Result
 from harness.papers.report.breakdown import breakdown_section
@@ -31,17 +30,6 @@ from harness.scoring.compare import Row, compare
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
-
-METRICS = {
-    "ndcg_prime": "nDCG′",
-    "map_prime": "MAP′",
-    "p10_prime": "P′@10",
-    "ndcg_prime@10": "nDCG′@10",
-    "bpref": "Bpref",
-    "ndcg@20": "nDCG@20",
-    "p@10": "P@10",
-    "r@10": "R@10",
-}
 
 
 def paper_report(
@@ -65,31 +53,32 @@ def paper_report(
     results : of the steps that were carried out for this report.
     """
     claims = check_claims(reproduction, alpha, seed)
-    here = reproduction.paper.config.here
+    paper = reproduction.paper
+    here = paper.config.here
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
         _outcome(reproduction),
-        row_claims_section(row_claims(reproduction, small, alpha), METRICS),
+        row_claims_section(row_claims(reproduction, small, alpha), paper.metric),
         _tables(reproduction, alpha),
-        order_section(reproduction.verdicts, METRICS),
+        order_section(reproduction.verdicts, paper.metric),
         brought_section(reproduction.brought),
-        None if small is None or here is None else small_section(small.verdicts, here, METRICS),
+        None if small is None or here is None else small_section(small.verdicts, here, paper.metric),
         beside,
         took_section(results),
         _conflicting_values(reproduction),
-        None if reproduction.paper.available is None else available_section(reproduction.paper.available),
+        None if paper.available is None else available_section(paper.available),
         _costs(reproduction),
-        claims_section(claims, _run_notes(reproduction), labels),
-        _translations(reproduction),
+        claims_section(claims, _own(reproduction, "run_notes") or {}, labels),
+        *(_own(reproduction, "sections") or ()),
         breakdown_section(reproduction),
-        _rerun(reproduction),
+        _own(reproduction, "rerun_section"),
         *_other_protocols(reproduction),
         _per_topic(reproduction, titles),
         _limitations(reproduction),
         provenance_section(provenance),
     ]
     return Report(
-        reproduction.paper.title,
+        paper.title,
         _headline(reproduction),
         tuple(section for section in sections if section is not None),
         data={
@@ -99,6 +88,12 @@ def paper_report(
         },
         records=_records(reproduction, claims),
     )
+
+
+def _own(reproduction: Reproduction, name: str, *more: object) -> Any:  # noqa: ANN401
+    """Returns what a function of the paper's module gives; None without one."""
+    function = reproduction.paper.own(name)
+    return None if function is None else function(reproduction, *more)
 
 
 def _costs(reproduction: Reproduction) -> Section | None:
@@ -191,7 +186,7 @@ def _missing_resources(reproduction: Reproduction, verdicts: Sequence[Verdict]) 
         for (state, cause), names in tables.items()
     )
     metrics = dict.fromkeys(verdict.cell.metric for verdict in verdicts)
-    below = tuple(f"{METRICS.get(metric, metric)}: {notes[metric]}." for metric in metrics if metric in notes)
+    below = tuple(f"{reproduction.paper.metric(metric)}: {notes[metric]}." for metric in metrics if metric in notes)
     columns = (Column("tables"), Column("values", kind="number"), Column("state"), Column("cause"))
     return Table("not-recomputed", "Values not recomputed", columns, rows, below)
 
@@ -268,7 +263,7 @@ def _table(
     columns = list(first)
     for metric, aggregate, collection, slice_ in column_keys:
         parts = (collection, slice_ if slices else "", aggregate if aggregates else "")
-        words = ", ".join((METRICS.get(metric, metric), *(part for part in parts if part)))
+        words = ", ".join((reproduction.paper.metric(metric), *(part for part in parts if part)))
         columns += [Column("paper", words, "number"), Column("here", words, "number")]
     title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
     notes, ident = _table_notes(reproduction, verdicts), f"table-{slug(name)}"
@@ -303,12 +298,7 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> tup
     ]
     notes += [cause[:1].upper() + cause[1:] + "." for cause in dict.fromkeys(v.cause for v in recomputed if v.cause)]
     groups = {v.cell.group for v in verdicts}
-    notes += [
-        _translation_note(reproduction, t)
-        for t in reproduction.translations
-        if t.language in groups and t.english_bodies
-    ]
-    return tuple(notes)
+    return (*notes, *(_own(reproduction, "table_notes", groups) or ()))
 
 
 def _conflicting_values(reproduction: Reproduction) -> Section | None:
@@ -322,7 +312,7 @@ def _conflicting_values(reproduction: Reproduction) -> Section | None:
         if values[0] == values[1]:
             continue
         digits = max(len(cell.value.partition(".")[2]) for cell in (here, there))
-        measure = (METRICS.get(here.metric, here.metric), here.collection, here.slice)
+        measure = (reproduction.paper.metric(here.metric), here.collection, here.slice)
         rows.append(
             (
                 *(Cell(f"{cell.paper}, {cell.row}") for cell in (here, there)),
@@ -336,82 +326,6 @@ def _conflicting_values(reproduction: Reproduction) -> Section | None:
     note = f"Values as published; {len(pairs) - len(rows)} further values that are published twice agree."
     table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
     return Section("Contradictory published values", (table,))
-
-
-def _run_notes(reproduction: Reproduction) -> dict[str, str]:
-    """Returns run -> the fault of the topics it was made from."""
-    return {
-        run.name: _translation_note(reproduction, translation)
-        for translation in reproduction.translations
-        for run in reproduction.paper.runs
-        if translation.english_bodies and run.group == translation.language
-    }
-
-
-def _translation_note(reproduction: Reproduction, translation: Translation) -> str:
-    english = set(translation.english_bodies)
-    topics = {collection: scores.topics for (collection, _), scores in reproduction.scores.items()}
-    parts = ", ".join(f"{c}: {len(english & set(judged))} of {len(judged)}" for c, judged in topics.items())
-    return (
-        f"{len(english)} of the {len(translation.checked)} {translation.title} topics in the archive have the English "
-        f"body ({parts}): at most their title was translated, so this compares largely English with English."
-    )
-
-
-def _translations(reproduction: Reproduction) -> Section | None:
-    if not reproduction.translations:
-        return None
-    rows = tuple(
-        (
-            Cell(f"{t.title} ({t.language})"),
-            *(
-                Cell(str(number), number)
-                for number in (
-                    len(t.checked),
-                    len(t.missing),
-                    len(t.english_bodies),
-                    t.formulas,
-                    t.lost,
-                    t.changed,
-                    t.added,
-                    len(t.damaged),
-                )
-            ),
-        )
-        for t in reproduction.translations
-    )
-    columns = (
-        Column("language"),
-        Column("judged topics", kind="number"),
-        Column("topics missing", kind="number"),
-        Column("bodies in English", kind="number"),
-        Column("in English", "formulas", kind="number"),
-        Column("lost", "formulas", kind="number"),
-        Column("changed", "formulas", kind="number"),
-        Column("added", "formulas", kind="number"),
-        Column("topics with other formulas", kind="number"),
-    )
-    found = [_translation_note(reproduction, t) for t in reproduction.translations if t.english_bodies]
-    text = (
-        "The translated topics of the runs are compared with the English ones: a body counts as English if its letters "
-        "and digits outside formulas equal those of the English body; formulas are compared without blanks and order.",
-        *found,
-        *(
-            ("For these languages, a claim of no significant difference from English says little about translation.",)
-            if found
-            else ()
-        ),
-    )
-    return Section(
-        "Check of translated topics", (Text(text), Table("translations", "Translated topics", columns, rows))
-    )
-
-
-def _rerun(reproduction: Reproduction) -> Section | None:
-    settings = reproduction.paper.config.rerun
-    if settings is None or not reproduction.scores:
-        return None
-    return rerun_section(reproduction.paper.key, settings, reproduction.again)
 
 
 def _other_protocols(reproduction: Reproduction) -> list[Section]:

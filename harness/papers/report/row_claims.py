@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from harness.papers.row_claims import RowClaim
 from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
@@ -15,7 +15,7 @@ _NOTES = (
 )
 
 
-def row_claims_section(claims: Sequence[RowClaim], names: Mapping[str, str]) -> Section | None:
+def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) -> Section | None:
     """Returns the claims with a line each, and the numbers behind each; None without claims.
 
     Parameters
@@ -33,7 +33,7 @@ def row_claims_section(claims: Sequence[RowClaim], names: Mapping[str, str]) -> 
         rows = tuple(
             (
                 *(Cell(part) for part in (test.first, test.second, test.collection)),
-                Cell(names.get(test.metric, test.metric)),
+                Cell(names(test.metric)),
                 number_cell(test.printed, 3),
                 Cell("") if test.test is None else number_cell(test.test.difference, 4),
                 Cell("") if test.small is None else number_cell(test.small, 4),

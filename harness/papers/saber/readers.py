@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers.streams import lines
 from harness.data import topic_files
 from harness.data.layouts import LARGEST_GRADE
@@ -151,6 +152,11 @@ def _read(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
 
 FULL = Reader("saber", partial(_read, full=True), version=2)
 STATEMENTS = Reader("saber-statements", partial(_read, full=False), version=2)
+READERS = (
+    FileForm(FULL.name, read_topics, read_qrels, FULL, source="saber-math-data", check=check),
+    FileForm("saber-full", partial(read_topics, full=True)),
+    FileForm(STATEMENTS.name, documents=STATEMENTS),
+)
 
 
 def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:

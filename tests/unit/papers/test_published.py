@@ -14,8 +14,9 @@ from harness.experiments.produce import check_untrained
 from harness.experiments.results import Outcome, Results
 from harness.experiments.task import Task, task
 from harness.io import config
+from harness.papers.crossmath.published import sections as crossmath
+from harness.papers.mirmu.published import sections as mirmu
 from harness.papers.paper import load_paper
-from harness.papers.published import crossmath, mirmu
 from harness.render.model import Table
 from harness.scoring.coverage import Coverage
 from harness.scoring.protocol import Protocol

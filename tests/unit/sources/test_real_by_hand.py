@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.collections.accept import CHECKS, accept, by_hand
+from harness.collections.accept import accept, by_hand
 from harness.collections.corpora import load_corpus
+from harness.collections.forms import checks
 from harness.collections.load import load_collection
 from harness.collections.readers import ntcir
 from harness.data.topics import Formula, Topic
@@ -139,7 +140,7 @@ def test_what_is_brought_is_checked(tmp_path: Path) -> None:
 
 
 def test_sources_that_are_not_brought(tmp_path: Path) -> None:
-    assert set(CHECKS) <= set(by_hand())
+    assert {source for source, _ in checks()} <= set(by_hand())
     assert "mathlib" in by_hand()
     assert "pya0" not in by_hand()
     file = write(tmp_path / "f", [])

@@ -19,7 +19,7 @@ from harness.data.topics import Topic
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.papers.crossmath.rerun import Agreement, Pair, agreement, correlation, differences, query, swapped
-from harness.papers.crossmath.rerun_section import TITLE, rerun_section
+from harness.papers.crossmath.rerun_section import TITLE, agreement_section
 from harness.papers.paper import load_paper
 from harness.papers.paper_settings import RerunSettings
 from harness.papers.report.paper import paper_report
@@ -168,7 +168,7 @@ def grid(table: Table) -> list[list[str]]:
 
 
 def test_the_table() -> None:
-    section = rerun_section("key", SETTINGS, [agreed()])
+    section = agreement_section("key", SETTINGS, [agreed()])
     tables = {block.id: block for block in section.blocks if isinstance(block, Table)}
     theirs, ours = (f"{scores.mean('nDCG@10'):.3f}" for scores in (agreed().theirs, agreed().ours))
     r = f"{stats.pearsonr([0.9, 0.5, 0.4], [0.91, 0.4, 0.5])[0]:.3f}"

@@ -17,6 +17,7 @@ from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
 from harness.io import config
 from harness.papers.mathamr import thesis
+from harness.papers.mathamr.report import beside
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
 from harness.render.model import Figure, Table, Text
@@ -70,14 +71,14 @@ def test_printed_values_stand_beside_those_here() -> None:
 
 def test_the_report_of_the_thesis_shows_what_was_made_here(tmp_path: Path) -> None:
     """Cell by cell, marked and without a verdict; reports that cannot be read are left out."""
-    assert thesis.kept(tmp_path) is None
+    assert beside(tmp_path) is None
     for folder, scale in (("mathamr-formulas", "full"), ("mathamr-initialisation-here", "here")):
         of = results(folder.removesuffix("-here"), scale)
         report = Report("t", "h", tuple(thesis.beside(of)))
         report.write(tmp_path / folder, ["csv"])
     (tmp_path / "mathamr-loss" / "tables").mkdir(parents=True)
     (tmp_path / "mathamr-loss" / "tables" / "thesis.csv").write_bytes(b"table,row\n\xff")
-    section = thesis.kept(tmp_path)
+    section = beside(tmp_path)
     assert section is not None
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     rows = {tuple(cell.text for cell in (*row[:3], row[-1])): [cell.text for cell in row[3:-1]] for row in table.rows}
@@ -137,13 +138,15 @@ def _remarks(name: str) -> tuple[str, ...]:
 
 def test_every_printed_row_of_effectiveness_has_its_row() -> None:
     """With the costs; but other teams' systems, whose runs are brought to the paper's report."""
+    scored = load_paper(thesis.PAPER).scored
+    assert scored is not None
     for name, tables in EXPERIMENTS.items():
         plan = load_experiment(name)
         outcomes = {name: tuple(Outcome(each, {}, reason="not run") for each in plan.cells())}
         for cell in load_paper("mathamr-plus").cells:
             if cell.table not in tables:
                 continue
-            assert cell.metric in thesis.COSTS or cell.metric in thesis.METRICS.values()
+            assert cell.metric in thesis.COSTS or cell.metric in scored.measures
             if cell.table in ("4.19", "4.21") and not cell.system.startswith("Ours"):
                 continue
             places = [row for _, _, row in thesis._matching(Results(name, plan, outcomes[name]), [cell])]

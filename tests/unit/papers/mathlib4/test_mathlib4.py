@@ -21,7 +21,7 @@ from harness.papers.paper import load_paper
 from harness.papers.reproduce import reproduce
 from harness.systems.states import system_state
 
-RUNS = Path(__file__).parents[3] / "runs" / "mini" / "mini-theorems"
+RUNS = Path(__file__).parents[4] / "runs" / "mini" / "mini-theorems"
 SYSTEMS = sorted(name for name in config.names("system") if name.startswith("mathlib4-"))
 # Checksums of the instructions of queries and of documents, as the paper's tables 3 and 7 print them.
 PRINTED = {

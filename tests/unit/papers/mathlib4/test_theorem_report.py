@@ -20,7 +20,7 @@ from harness.render.model import Figure, Table, Text
 from harness.reports.comparison import report
 from harness.systems.dense import encoder
 
-RUNS = Path(__file__).parents[3] / "runs" / "mini" / "mini-theorems"
+RUNS = Path(__file__).parents[4] / "runs" / "mini" / "mini-theorems"
 
 
 def results(system: dict[str, object]) -> Results:

@@ -187,7 +187,7 @@ def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:
 
 
 def test_the_builder_of_the_page_on_it_can_be_read(conf: Callable[[str, str, str], Path]) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "saber.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "saber.md").read_text(encoding="utf-8")
     shown = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
     assert len(shown) == 1
     conf("builder", "mine", shown[0])

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from saber_golden import compare, read
 
-DATA = Path(__file__).parents[2] / "data" / "saber-golden.json"
-TOOL = Path(__file__).parents[2] / "tools" / "saber_golden.py"
+DATA = Path(__file__).parents[3] / "data" / "saber-golden.json"
+TOOL = Path(__file__).parents[3] / "tools" / "saber_golden.py"
 MIRRORED = "derived/saber-authors-selection.json.xz"
 
 
