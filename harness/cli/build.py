@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import MAKING, Group
 from harness.errors import HarnessError
 from harness.io.console import out, out_table, say
 
 if TYPE_CHECKING:
     from harness.papers.saber.steps import Planned, Step
 
-build_app = typer.Typer(cls=Group, help="Build collections from data.")
+build_app = typer.Typer(cls=Group, rich_help_panel=MAKING, help="Build collections from data.")
 STEPS = "databank, annotate, ontology, pairs, select, judge, rate, collection"
 
 

@@ -438,6 +438,9 @@ def _check_runs(found: Config, runs: Collection[str], where: str) -> None:
         named += [("archive: identified", entry.run) for entry in found.archive.identified]
     if found.breakdown is not None:
         named += [("breakdown", run) for run in found.breakdown.runs]
+    for key in ("translations", "rerun"):
+        if getattr(found, key) is not None and not found.module:
+            raise HarnessError(f"{where}: {key}: needs the key 'module', such as my_package.paper")
     if found.rerun is not None:
         named += [("rerun", run) for run in found.rerun.runs]
         if found.translations is None:

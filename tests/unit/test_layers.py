@@ -144,6 +144,23 @@ def test_no_cycles() -> None:
     assert cycles() == []
 
 
+def test_general_code_names_no_paper() -> None:
+    """In no string or name: a paper is found by its configuration. One family of systems has the name of one."""
+    papers = re.compile("|".join(name.removeprefix("papers.") for name in PAPERS), re.IGNORECASE)
+    found = []
+    for module, path in modules():
+        if TIER[folder(module)] > TIER["papers"] or module.startswith("harness.systems."):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings give examples
+        for node in ast.walk(tree):
+            named = [getattr(node, key, None) for key in ("id", "name", "attr", "module")]
+            named += [node.value] if isinstance(node, ast.Constant) and id(node) not in texts else []
+            if any(isinstance(each, str) and papers.search(each) for each in named):
+                found.append(f"{path.relative_to(ROOT.parent)}:{getattr(node, 'lineno', 0)}")
+    assert found == []
+
+
 def test_one_module_calls_language_models() -> None:
     calls = [
         name for name, path in modules() if re.search(r"\bimport openai\b|\bfrom openai\b", path.read_text("utf-8"))

@@ -192,6 +192,7 @@ def test_the_baseline_and_significance_are_marked(tiny: Tiny) -> None:
 
 def test_translations_and_breakdown(tiny: Tiny) -> None:
     extra = BREAKDOWN + (
+        "module: harness.papers.crossmath.report\n"
         "translations:\n  source: tiny\n  english: eng.tsv\n  languages: {ours: {title: Our, path: ours.tsv}}\n"
     )
     files = {

@@ -33,7 +33,9 @@ from harness.systems.dense import encoder, models
 Tiny = Callable[..., str]
 SCORES = st.integers(-8, 8).map(lambda n: n / 8)
 ROWS = st.dictionaries(st.sampled_from("abc"), st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=7))
-ENGLISH = """translations:
+MODULE = "module: harness.papers.crossmath.report\n"
+ENGLISH = """module: harness.papers.crossmath.report
+translations:
   source: tiny
   english: eng.tsv
   languages: {ours: {title: Our, path: eng.tsv}}
@@ -216,7 +218,7 @@ def test_the_model_is_missing(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("extra", "fault"),
     [
-        (RERUN, "rerun: needs the key 'translations', which names the English topics"),
+        (f"{MODULE}{RERUN}", "rerun: needs the key 'translations', which names the English topics"),
         (
             ENGLISH + RERUN.replace("base-run", "bse-run"),
             "rerun: run 'bse-run' is not in the archive; did you mean 'base-run'?",
