@@ -105,15 +105,12 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
         raise
     files = reproduction.files
     made_by = provenance(files).reference() if settings.reference else provenance(files)
-    own = None if settings.reference else found.own("beside")
-    beside = own(output / "experiments") if own else None
     report = paper_report(
         reproduction,
         made_by,
         settings.alpha,
         settings.seed,
         titles=not settings.reference,
-        beside=beside,
         small=None if settings.reference else _small(found, settings),
         results=results,
     )

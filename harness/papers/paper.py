@@ -206,6 +206,7 @@ class Config:
     archive : runs published by the authors.
     state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
     metric_notes : metric, as named in the cells -> remark on its definition.
+    table_notes : table -> sentences on what contradicts it in the paper, shown beside values of experiments.
     also : further protocols that runs are scored by.
     baselines : end of a run's name -> the run that it is tested against.
     available : see `rows.parse`.
@@ -229,6 +230,7 @@ class Config:
     state: Any = None
     states: Mapping[object, Any] = field(default_factory=dict)
     metric_notes: Mapping[str, str] = field(default_factory=dict)
+    table_notes: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     baselines: Mapping[str, Words] = field(default_factory=dict)
     experiments: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
@@ -296,8 +298,7 @@ class Paper:
         - `check_topics(paper, scorers)`: what is found in its topics, kept in `Reproduction.checked`.
         - `rerun(paper, runs, scorers)`: comparisons of archived runs with re-runs; `check_rerun(paper)` comes first.
         - `table_notes(reproduction, groups)`, `run_notes(reproduction)`: notes below tables, run -> note on its claims.
-        - `sections(reproduction)`, `rerun_section(reproduction)`, `beside(folder)`: sections of its report; the last
-          one from the folder of the reports of experiments.
+        - `sections(reproduction)`, `rerun_section(reproduction)`: sections of its report.
 
         Raises
         ------

@@ -20,35 +20,6 @@ from harness.store import cost, sidecar
 from harness.store.cost import SIMILARITIES
 
 PAPER = "mathamr-plus"
-_SETTING = (
-    "One setting has different values in several tables, which trained separate models: best nDCG′ 0.497 in 4.6, "
-    "0.461 in 4.9, 0.431 in 4.10, 0.454 in 4.15."
-)
-_HARDWARE = (
-    "Table 4.8 gives seconds per epoch and up to 52.3 GB of GPU memory, 4.12 minutes and 5.752 to 7.368 GB, 4.14 "
-    "seconds; the machine is not specified."
-)
-_PARAMETERS = (
-    "Table 4.14 gives 7.917 million parameters, table 4.20 5.654 million with four times the bases. With the settings "
-    "of 4.5 our model has 2.523 million, with those of 4.18 6.077 million."
-)
-# Contradictions within the thesis, by table.
-REMARKS: Mapping[str, str] = {
-    "4.6": _SETTING,
-    "4.7": "The text puts both trees at about 30% more training time than either; table 4.8 gives 38.6% over layout "
-    "trees and 30.4% over operator trees.",
-    "4.8": _HARDWARE,
-    "4.9": _SETTING,
-    "4.10": _SETTING,
-    "4.11": "The text puts all edges at 28% more time and 24% more memory than none; table 4.12 gives 38.5% and 28.1%.",
-    "4.12": _HARDWARE,
-    "4.13": "Section 3.3.1 calls Xavier-uniform vectors the default, tables 4.5 and 4.18 learned ones that begin at "
-    "zero.",
-    "4.14": f"{_HARDWARE} {_PARAMETERS}",
-    "4.15": f"{_SETTING} The text has P′@10 fall by 0.12 from 5,000 to 1,000 candidates; the table by 0.012.",
-    "4.17": "The text has re-ranking gain 0.079 nDCG′ with β = 0.3; the table 0.080.",
-    "4.20": _PARAMETERS,
-}
 # Metric of the thesis -> (title with its unit, column of costs, divisor of the column's unit, digits).
 COSTS: Mapping[str, tuple[str, str, float, int]] = {
     "time_per_epoch_s": ("epoch, s", "epoch", 1, 1),
@@ -131,7 +102,8 @@ def beside(results: Results) -> Sequence[Section]:
         notes.append("MB and GB are 10^6 and 10^9 bytes. Our costs are those of the table of costs, over all seeds.")
     inconsistent = [f"{cell.table}, {cell.system}: {cell.note}" for cell in printed if cell.note]
     table = Table("thesis", "Published and recomputed values", columns, tuple(rows), tuple(notes))
-    lines = dict.fromkeys([*inconsistent, *(f"{name}: {REMARKS[name]}" for name in wanted if name in REMARKS)])
+    said = paper.config.table_notes
+    lines = dict.fromkeys([*inconsistent, *(f"{name}: {' '.join(said[name])}" for name in wanted if name in said)])
     remarks = (Text(tuple(lines)),) if lines else ()
     return [Section("Published values", (table, *remarks))]
 

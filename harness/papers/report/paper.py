@@ -39,7 +39,6 @@ def paper_report(
     seed: int = 0,
     *,
     titles: bool = True,
-    beside: Section | None = None,
     small: Reproduction | None = None,
     results: Sequence[Result] = (),
 ) -> Report:
@@ -48,7 +47,6 @@ def paper_report(
     Parameters
     ----------
     titles : of topics are others' text, which may not go everywhere.
-    beside : what was made here and is not a reproduction; it follows the paper's tables.
     small : the same paper at the scale `here`.
     results : of the steps that were carried out for this report.
     """
@@ -63,7 +61,6 @@ def paper_report(
         order_section(reproduction.verdicts, paper.metric),
         brought_section(reproduction.brought),
         None if small is None or here is None else small_section(small.verdicts, here, paper.metric),
-        beside,
         took_section(results),
         _conflicting_values(reproduction),
         None if paper.available is None else available_section(paper.available),

@@ -42,10 +42,14 @@ def test_counts_of_formulas_add_up(english: list[str], translated: list[str]) ->
 
 
 def test_a_translation_is_summed_up() -> None:
-    english = Topics((Topic("1", "$a$", "and $b$"), Topic("2", "t", "$c$ and $d$"), Topic("3", "t", "$e$")))
-    czech = Topics((Topic("1", "$a$", "a $b$"), Topic("2", "t", "$C$"), Topic("4", "$x$")))
-    found = check_translation("ces", "Czech", czech, english, {"1", "2", "3"})
-    assert (found.formulas, found.lost, found.changed, found.added) == (4, 1, 1, 0)
-    assert found.damaged == {"2": Damage(1, 1, 0)}
-    assert found.missing == ("3",)
+    """A body is English if its words are, whatever its formulas; one of formulas alone is of no language."""
+    texts = {"1": "and $b$", "2": "$c$ and $d$", "3": "$e$", "4": "$f$", "5": "Find $x$ now", "6": "not judged"}
+    english = Topics(tuple(Topic(name, "$a$" if name == "1" else "t", body) for name, body in texts.items()))
+    theirs = {"1": "a $b$", "2": "$C$", "4": "$f$", "5": "find, $y + 1$ NOW!", "6": "not judged", "7": "$x$"}
+    czech = Topics(tuple(Topic(name, "$a$" if name == "1" else "t", body) for name, body in theirs.items()))
+    found = check_translation("ces", "Czech", czech, english, {"5", "1", "2", "3", "4"})
+    assert (found.language, found.title, found.checked) == ("ces", "Czech", ("1", "2", "3", "4", "5"))
+    assert (found.formulas, found.lost, found.changed, found.added) == (6, 1, 2, 0)
+    assert found.damaged == {"2": Damage(1, 1, 0), "5": Damage(0, 1, 0)}
+    assert (found.missing, found.english_bodies) == (("3",), ("5",))
     assert check_translation("ces", "Czech", czech, english, {"1"}).damaged == {}

@@ -17,15 +17,15 @@ from harness.experiments.results import Outcome, Results
 from harness.experiments.task import task
 from harness.io import config
 from harness.papers.mathamr import thesis
-from harness.papers.mathamr.report import beside
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
 from harness.render.model import Figure, Table, Text
-from harness.render.write import Report
 from harness.scoring.scores import Scores
 from harness.store import cost, sidecar
 
-EXPERIMENTS = load_paper(thesis.PAPER).config.experiments
+CONFIG = load_paper(thesis.PAPER).config
+EXPERIMENTS = CONFIG.experiments
+REMARKS = {table: " ".join(lines) for table, lines in CONFIG.table_notes.items()}
 VALUES = {"42": 0.30, "43": 0.36, "44": 0.33, "45": 0.33, "46": 0.33}
 
 
@@ -69,29 +69,6 @@ def test_printed_values_stand_beside_those_here() -> None:
     assert any("None of them is a reproduction" in note for note in table.notes)
 
 
-def test_the_report_of_the_thesis_shows_what_was_made_here(tmp_path: Path) -> None:
-    """Cell by cell, marked and without a verdict; reports that cannot be read are left out."""
-    assert beside(tmp_path) is None
-    for folder, scale in (("mathamr-formulas", "full"), ("mathamr-initialisation-here", "here")):
-        of = results(folder.removesuffix("-here"), scale)
-        report = Report("t", "h", tuple(thesis.beside(of)))
-        report.write(tmp_path / folder, ["csv"])
-    (tmp_path / "mathamr-loss" / "tables").mkdir(parents=True)
-    (tmp_path / "mathamr-loss" / "tables" / "thesis.csv").write_bytes(b"table,row\n\xff")
-    section = beside(tmp_path)
-    assert section is not None
-    (table,) = (block for block in section.blocks if isinstance(block, Table))
-    rows = {tuple(cell.text for cell in (*row[:3], row[-1])): [cell.text for cell in row[3:-1]] for row in table.rows}
-    full, here = "mathamr-formulas, full", "mathamr-initialisation, here"
-    assert {row[-1] for row in rows} == {full, here}
-    assert rows["4.6", "None", "nDCG′", full] == ["0.404", "best seed", "0.460", "", "5", "full scale, CPU"]
-    assert rows["4.7", "None", "nDCG′", full][2:4] == ["0.430", f"{statistics.stdev(VALUES.values()):.3f}"]
-    found = rows["4.14", "Zero / Embedding", "parameters, millions", here]
-    assert found == ["7.917", "run", "2.523", "", "5", "scaled down, CPU"]
-    assert any(note.startswith("mathamr-initialisation, here: scaled down: dependency graphs") for note in table.notes)
-    assert len(rows) == len(table.rows)
-
-
 def test_a_scale_is_said_with_the_values() -> None:
     (section,) = thesis.beside(results("mathamr-formulas", "here"))
     (table,) = (block for block in section.blocks if isinstance(block, Table))
@@ -112,8 +89,8 @@ def test_notes_of_cells_are_shown_once() -> None:
 @pytest.mark.slow
 def test_where_the_thesis_contradicts_itself_is_said_at_each_of_its_tables() -> None:
     """What two tables print differently stands with both; each remark is of a table that some experiment has."""
-    assert set(thesis.REMARKS) <= {table for tables in EXPERIMENTS.values() for table in tables}
-    printed = {name: [line for line in _remarks(name) if line.partition(":")[0] in thesis.REMARKS]
+    assert set(REMARKS) <= {table for tables in EXPERIMENTS.values() for table in tables}
+    printed = {name: [line for line in _remarks(name) if line.partition(":")[0] in REMARKS]
                for name in EXPERIMENTS}  # fmt: skip
     of = {
         ".454 in 4.15": {"mathamr-formulas", "mathamr-structure", "mathamr-edges", "mathamr-strategy"},
@@ -126,7 +103,7 @@ def test_where_the_thesis_contradicts_itself_is_said_at_each_of_its_tables() -> 
     # Of the best seeds: .203 and .191, which are those of 4.15 and not the means of 4.16.
     values = {(cell.table, cell.system): cell.value for cell in load_paper("mathamr-plus").cells
               if cell.metric == "p10_prime" and cell.group == "HNSW"}  # fmt: skip
-    (table,) = [name for name, line in thesis.REMARKS.items() if "by 0.012" in line]
+    (table,) = [name for name, line in REMARKS.items() if "by 0.012" in line]
     of_table = [float(values[table, f"Doc-VN + MaxSim (k = {k})"]) for k in (5000, 1000)]
     assert round(of_table[0] - of_table[1], 3) == 0.012
 
