@@ -33,7 +33,7 @@ import json, sys, tempfile, time
 from pathlib import Path
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import reproduce
-from harness.reports.paper import paper_report
+from harness.papers.report.paper import paper_report
 from harness.store.provenance import provenance
 found = reproduce(load_paper("crossmath"), lambda *rest: None, lambda items, *rest: items)
 files = provenance(found.files)

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.builders.saber.ontology import ancestors, information, most_specific
-from harness.builders.saber.pairs import (
+from harness.papers.saber.ontology import ancestors, information, most_specific
+from harness.papers.saber.pairs import (
     Features,
     PairSettings,
     Thresholds,

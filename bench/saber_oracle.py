@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from harness.builders.saber.orders import means, study
-from harness.reports.saber import study_report
+from harness.papers.saber.orders import means, study
+from harness.papers.saber.report import study_report
 
 CANDIDATES = 150
 ROUNDS = tuple(range(1, 21))

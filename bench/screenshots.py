@@ -89,9 +89,9 @@ def built(labs: list[Lab], output: Path, *more: str) -> None:
 def reported(folder: Path) -> None:
     """Writes the report of CrossMath, recomputed from its authors' runs."""
     from harness.papers.paper import load_paper
+    from harness.papers.report.paper import paper_report
     from harness.papers.reproduce import reproduce
     from harness.render.write import render_html
-    from harness.reports.paper import paper_report
     from harness.store.provenance import provenance
 
     report = paper_report(reproduce(load_paper("crossmath")), provenance({}))

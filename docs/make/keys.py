@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import yaml
 
 from docs.make.tables import code, plain, table
-from harness.builders.saber.pipeline import Settings
 from harness.cli.meanings import comments, file_comments, settings_of
 from harness.collections import beir
 from harness.collections.corpora import CorpusFile
@@ -20,6 +19,7 @@ from harness.io import config
 from harness.labs.settings import LabFile
 from harness.papers.map import Map
 from harness.papers.paper import Config
+from harness.papers.saber.pipeline import Settings
 from harness.scoring.protocol import Protocol
 from harness.sources.catalogue import SourceFile
 from harness.store.llm.endpoint import Endpoint

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.make.tables import plain, table
-from harness.reports.paper import METRICS
+from harness.papers.paper import load_paper
 from harness.systems.crosslingual.scripts import NAMES
 
 RECORD = Path(__file__).resolve().parents[1] / "papers.json"
@@ -59,11 +59,13 @@ def section(name: str) -> Iterator[str]:
         " mean](../explanation/verdicts.md).",
         "",
     )
-    rows = [[f"[{heading(head)}](#{_anchor(head)})", _counts(cells)] for head, cells in made["tables"]]
-    yield from (table(["table", "numbers by verdict"], rows), "")
+    paper = load_paper(name)
+    found = [[f"[{heading(head)}](#{_anchor(head)})", _counts(cells)] for head, cells in made["tables"]]
+    yield from (table(["table", "numbers by verdict"], found), "")
     for head, cells in made["tables"]:
         yield from (f"### {heading(head)} {{#{_anchor(head)}}}", "", plain(head[1]), "")
-        yield from (_drawn([dict(zip((*_CELL, "cause"), cell, strict=True)) for cell in cells], head[1]), "")
+        rows = [dict(zip((*_CELL, "cause"), cell, strict=True)) for cell in cells]
+        yield from (_drawn([{**row, "metric": paper.metric(row["metric"])} for row in rows], head[1]), "")
     told = [f"{at}. {plain(cause)}" for at, cause in enumerate(made["causes"]) if cause]
     if told:
         yield from ("## Reasons", "", *told)
@@ -104,7 +106,7 @@ def _said(cell: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def _measure(cell: Mapping[str, Any]) -> str:
-    metric = METRICS.get(cell["metric"], str(cell["metric"]).replace("_", " "))
+    metric = str(cell["metric"]).replace("_", " ")
     return metric + ("" if cell["aggregate"] == "single" else f", {cell['aggregate'].replace('_', ' ')}")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,13 +22,23 @@ if TYPE_CHECKING:
 _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemExit)  # which `main` understands
 
 
-_PANELS = {
-    "Runs and scores": ("run", "score", "compare", "check", "reproduce", "rehearse"),
-    "Information and data": ("list", "show", "doctor", "fetch", "export"),
-    "Shared tasks": ("leaderboard", "submit", "withdraw", "lab", "organise", "site", "serve"),
-    "Templates, builders, cache": ("new", "build", "store"),
-    "Added by packages": (),  # what is left
-}
+# Headings of the list of commands, in the order in which `main` adds the first command of each.
+RUNS = "Runs and scores"
+DATA = "Information and data"
+TASKS = "Shared tasks"
+MAKING = "Templates, builders, cache"
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def in_panel(panel: str) -> Callable[[Function], Function]:
+    """Returns a decorator of a command: the heading under which the list of commands has it."""
+
+    def named(function: Function) -> Function:
+        function.panel = panel  # type: ignore[attr-defined]
+        return function
+
+    return named
 
 
 def _first(command: Any) -> str:  # noqa: ANN401
@@ -39,7 +50,7 @@ def _first(command: Any) -> str:  # noqa: ANN401
 class Group(TyperGroup):
     """Command group whose help shows whole descriptions; without a command it prints its help."""
 
-    panels: ClassVar[dict[str, tuple[str, ...]]] = {"Commands": ()}  # heading -> commands; without any: what is left
+    unnamed: ClassVar[str] = "Commands"  # heading of commands that name none
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
         """Parses the arguments; without any, prints the help, as `--help` does."""
@@ -50,25 +61,27 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Writes the list of commands under their headings."""
-        left = self.list_commands(ctx)
-        width = max(map(len, left))
-        for heading, names in self.panels.items():
-            shown = [name for name in (names or left) if name in left]
-            left = [name for name in left if name not in shown]
-            rows = [(name.ljust(width), _first(self.get_command(ctx, name))) for name in shown]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
+        names = self.list_commands(ctx)
+        width = max(map(len, names))
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            command = self.get_command(ctx, name)
+            heading = getattr(command, "rich_help_panel", None) or self.unnamed
+            panels.setdefault(heading, []).append((name.ljust(width), _first(command)))
+        for heading, rows in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 class Commands(Group):
     """The harness's commands, then those of installed packages, which are imported when they are called."""
 
-    panels = _PANELS
+    unnamed = "Added by packages"
+    order: ClassVar[list[str]] = []  # of the harness's commands, filled by `main`
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  (its type is private to typer)
         """Returns the names of all commands, those of the harness first."""
-        return [*self.commands, *sorted(_added().keys() - self.commands.keys())]
+        return [*sorted(self.commands, key=self.order.index), *sorted(_added().keys() - self.commands.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Returns the command of a name; None if there is none."""

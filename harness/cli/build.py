@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import MAKING, Group
 from harness.errors import HarnessError
 from harness.io.console import out, out_table, say
 
 if TYPE_CHECKING:
-    from harness.builders.saber.steps import Planned, Step
+    from harness.papers.saber.steps import Planned, Step
 
-build_app = typer.Typer(cls=Group, help="Build collections from data.")
+build_app = typer.Typer(cls=Group, rich_help_panel=MAKING, help="Build collections from data.")
 STEPS = "databank, annotate, ontology, pairs, select, judge, rate, collection"
 
 
@@ -54,7 +54,7 @@ def saber(
     rounded: Annotated[bool, typer.Option("--round", help="With --trec: round the ratings.")] = False,
 ) -> None:
     """Build a re-ranking collection from problems with solutions, as for SABER-Math; steps are cached and resumed."""
-    from harness.builders.saber import judging, pipeline, steps
+    from harness.papers.saber import judging, pipeline, steps
 
     settings, where = pipeline.load_settings(config)
     chosen = steps.upto(pipeline.steps(settings, where, "replay" if replay else "live"), step)
@@ -88,9 +88,9 @@ def saber(
     if output is not None:
         out(f"written to {output}")
     if trec is not None:
-        from harness.builders.saber.collection import as_qrels
-        from harness.builders.saber.rate import RATINGS, read_ratings
         from harness.data.written import write_qrels
+        from harness.papers.saber.collection import as_qrels
+        from harness.papers.saber.rate import RATINGS, read_ratings
 
         write_qrels(as_qrels(read_ratings(folders["rate"] / RATINGS)), trec, rounded=rounded)
         out(f"written to {trec}")
@@ -115,10 +115,10 @@ def compare(
     ] = False,
 ) -> None:
     """Let a person compare pairs of candidates with a target, and report the agreement with the ratings."""
-    from harness.builders.saber import people, pipeline, steps
-    from harness.builders.saber.databank import PROBLEMS, read_problems
-    from harness.builders.saber.rate import RATINGS, read_ratings
-    from harness.builders.saber.rated import exhaustive as of_all_pairs
+    from harness.papers.saber import people, pipeline, steps
+    from harness.papers.saber.databank import PROBLEMS, read_problems
+    from harness.papers.saber.rate import RATINGS, read_ratings
+    from harness.papers.saber.rated import exhaustive as of_all_pairs
 
     if not person.strip():
         raise HarnessError("NAME is empty; give the name of who compares")
@@ -176,13 +176,13 @@ def report(
     ] = None,
 ) -> None:
     """Report on a built collection: tournament, ranks by signal, domains, tokens, preferences, leaderboards, people."""
-    from harness.builders.saber import judging, people, pipeline, steps
-    from harness.builders.saber.analyses import relevant_above
-    from harness.builders.saber.rate import RATINGS, read_ratings
     from harness.cli.asked import labelled
     from harness.data.trec import read_run
+    from harness.papers.saber import judging, people, pipeline, steps
+    from harness.papers.saber.analyses import relevant_above
+    from harness.papers.saber.rate import RATINGS, read_ratings
+    from harness.papers.saber.report import Beside, built_report
     from harness.render.write import first_page
-    from harness.reports.saber import Beside, built_report
 
     settings, where = pipeline.load_settings(config)
     (labels, of_formulas), (_, of_words) = labelled(formulas or []), labelled(words or [])
@@ -253,7 +253,7 @@ def _number(value: object) -> str:
 
 
 def _planned(planned: list[Planned]) -> None:
-    from harness.builders.saber.steps import total
+    from harness.papers.saber.steps import total
 
     rows = [["step", "state", "calls", "tokens in", "tokens out", "cost"]]
     whole = total(planned)

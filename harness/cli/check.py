@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import RUNS, in_panel
 from harness.cli.asked import exists, labelled
 from harness.cli.options import CollectionName, Edition, Judgments, Quiet, TopicFile, to_path
 from harness.errors import FormatError, HarnessError, printable, suggestion
@@ -23,6 +24,7 @@ _LEVELS = ("error", "warning", "note", "never")
 Place = tuple[str, int, "Finding"]  # file, line (0: the whole file), finding
 
 
+@in_panel(RUNS)
 def check(
     runs: Annotated[
         list[str],

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.added import DATA, in_panel
 from harness.io.console import out, out_wrapped
 from harness.io.files import cache_root
 
@@ -16,6 +17,7 @@ _COMMANDS = (_FETCH, "pip ", "apt ", "apt-get ")  # how remedies begin that are 
 _SHOWN = 5  # names on a line
 
 
+@in_panel(DATA)
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
     """Check this machine: what works, and the commands that install what is missing."""
     from harness.cli.findings import findings, writable

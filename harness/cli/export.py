@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import DATA, Group
 from harness.cli.complete import of
 from harness.cli.options import Edition, Format, to_path
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out
 
 export_app = typer.Typer(
-    cls=Group, rich_markup_mode=None, help="Export collections, runs and results in the forms of other programs."
+    cls=Group,
+    rich_help_panel=DATA,
+    rich_markup_mode=None,
+    help="Export collections, runs and results in the forms of other programs.",
 )
 Folder = Annotated[
     Path | None, typer.Option("--output", "-o", parser=to_path, metavar="FOLDER", help="New folder to write to.")

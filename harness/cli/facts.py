@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from harness import systems
 from harness.cli import entries
 from harness.cli.meanings import comments, settings_of
 from harness.errors import HarnessError
@@ -26,13 +28,6 @@ if TYPE_CHECKING:
     from harness.sources.resource import Folder, Resource
 
 Facts = dict[str, str]
-_EXAMPLES = {  # module of a system -> what it can rank with nothing but this repository
-    "harness.systems.theorems.": "collection=mini-theorems corpus=mini-theorems",
-    "harness.systems.structural.": "collection=mini-task2 corpus=mini-formulas",
-    "harness.systems.crosslingual.": "collection=mini-task1-spa corpus=mini-answers",
-    "": "collection=mini-task1 corpus=mini-answers",
-}
-
 _COMMON = {"depth": "documents returned for each topic", "device": "auto, cpu, cuda"}  # settings of many systems
 
 
@@ -108,8 +103,8 @@ def _estimates(group: str, name: str) -> Sequence[Estimate]:
 def _print_costs(found: Sequence[Estimate], name: str) -> None:
     """Prints what the tables of a paper take: the blocks of the report's section."""
     from harness.papers.paper import load_paper
+    from harness.papers.report.estimates import cost_section
     from harness.render.model import Table, Text
-    from harness.reports.estimates import cost_section
     from harness.systems.hardware import cores
 
     out("")
@@ -232,7 +227,7 @@ def _example(group: str, name: str, mapping: Mapping[str, Any], path: str) -> st
         "corpora": f"harness run collection=COLLECTION corpus={name} system=bm25",
         "protocols": f"harness score RUN --collection COLLECTION --protocol {name}",
         "experiments": f"harness run experiment={name} --dry-run",
-        "sweeps": f"harness run sweep={name} {_EXAMPLES['']} {_swept(path)}",
+        "sweeps": f"harness run sweep={name} {systems.EXAMPLE} {_swept(path)}",
         "sources": f"harness fetch {name}",
         "llms": f"harness run ... system.llm={name}",
     }.get(group, f"harness run {folder}={name}")
@@ -263,7 +258,9 @@ def _run_of(name: str, mapping: Mapping[str, Any], path: str) -> str:
     if made is not None:
         return command(made.words(name))
     target = str(mapping.get("_target_", ""))
-    words = next(words for module, words in _EXAMPLES.items() if target.startswith(module))
+    family = target.rpartition(".")[0].rpartition(".")[0]
+    ours = importlib.import_module(family) if family.startswith(f"{systems.__name__}.") else systems
+    words = getattr(ours, "EXAMPLE", systems.EXAMPLE)
     usual = [*words.split(), f"system={name}"]
     return command([*{key_of(word): word for word in (*usual, *_words(mapping, path))}.values()])
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import DATA, in_panel
 from harness.cli.complete import anything
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_left, say
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from harness.sources.resource import Folder, Resource
 
 
+@in_panel(DATA)
 def fetch(
     names: Annotated[
         list[str],

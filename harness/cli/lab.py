@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import TASKS, Group, in_panel
 from harness.cli.asked import find_readers, labelled
 from harness.cli.complete import of
 from harness.cli.options import to_path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 lab_app = typer.Typer(
     cls=Group,
+    rich_help_panel=TASKS,
     add_completion=False,
     rich_markup_mode=None,
     help="Create and check labs: folders in which teams submit runs on one collection.",
@@ -224,6 +225,7 @@ def _counted(lab: Lab, found: Sequence[Submission]) -> str:
     return ", ".join(parts)
 
 
+@in_panel(TASKS)
 def submit(
     given: Annotated[
         str,
@@ -314,6 +316,7 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     return found
 
 
+@in_panel(TASKS)
 def withdraw(
     label: Label,
     lab: LabFolder = None,

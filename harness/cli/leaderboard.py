@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import TASKS, in_panel
 from harness.cli.asked import Asked, evaluate, find_readers, measure_list, note_unless, say_private
 from harness.cli.options import (
     CollectionName,
@@ -56,6 +57,7 @@ class _Source:
     files: Mapping[str, str]
 
 
+@in_panel(TASKS)
 def leaderboard(
     places: Places,
     collection: CollectionName = None,

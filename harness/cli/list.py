@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import DATA, in_panel
 from harness.cli.complete import groups, papers
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, out_left, width
@@ -26,6 +27,7 @@ _LACKS = {  # what an entry lacks -> the pattern that says so
 }
 
 
+@in_panel(DATA)
 def list_(
     group: Annotated[
         str | None,

@@ -6,11 +6,11 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from harness.cli.added import Commands
+from harness.cli.added import RUNS, Commands, in_panel
 from harness.cli.build import build_app
 from harness.cli.check import check
 from harness.cli.complete import overrides
@@ -45,24 +45,33 @@ HYDRA_COMMANDS = ("reproduce", "run")
 _HYDRA = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
+def _add(command: Callable[..., object] | typer.Typer, name: str = "", **how: Any) -> None:  # noqa: ANN401
+    Commands.order.append(name or getattr(command, "__name__", ""))
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name, rich_help_panel=command.rich_help_panel)
+    else:
+        app.command(name or None, rich_help_panel=getattr(command, "panel", None), **how)(command)
+
+
 def _words(command: str) -> Callable[[typer.Context, list[str], str], list[str]]:
     """Returns the completions of a word, given the words before it."""
     return lambda ctx, args, incomplete: overrides(command, ctx.params.get("words") or args, incomplete)
 
 
-@app.command(context_settings=_HYDRA)
+@in_panel(RUNS)
 def run(
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", autocompletion=_words("run"))] = None,
 ) -> None:
     """Make, score and report a run: collection=NAME corpus=NAME system=NAME; or experiment=NAME; -m sweeps."""
 
 
-app.command(cls=ScoreCommand)(score)
-app.command(cls=ScoreCommand)(compare)
-app.command()(check)
+_add(run, context_settings=_HYDRA)
+_add(score, cls=ScoreCommand)
+_add(compare, cls=ScoreCommand)
+_add(check)
 
 
-@app.command(context_settings=_HYDRA)
+@in_panel(RUNS)
 def reproduce(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE...", autocompletion=_words("reproduce"))
@@ -71,22 +80,23 @@ def reproduce(
     """Recompute a paper's tables: paper=NAME, or paper=all; without a paper, the embedded example."""
 
 
-app.command()(rehearse)
-app.command(name="list")(list_)
-app.command()(show)
-app.command()(doctor)
-app.command()(fetch)
-app.add_typer(new_app, name="new")
-app.add_typer(store_app, name="store")
-app.command(cls=ScoreCommand)(leaderboard)
-app.command()(submit)
-app.command()(withdraw)
-app.command()(serve)
-app.add_typer(lab_app, name="lab")
-app.add_typer(organise_app, name="organise")
-app.add_typer(site_app, name="site")
-app.add_typer(build_app, name="build")
-app.add_typer(export_app, name="export")
+_add(reproduce, context_settings=_HYDRA)
+_add(rehearse)
+_add(list_, "list")
+_add(show)
+_add(doctor)
+_add(fetch)
+_add(export_app, "export")
+_add(leaderboard, cls=ScoreCommand)
+_add(submit)
+_add(withdraw)
+_add(lab_app, "lab")
+_add(organise_app, "organise")
+_add(site_app, "site")
+_add(serve)
+_add(new_app, "new")
+_add(build_app, "build")
+_add(store_app, "store")
 
 
 @app.callback(invoke_without_command=True)

@@ -18,8 +18,8 @@ from harness.papers.experiment_runs import CellRun
 from harness.papers.making import Making, Result, carry_out, finished, results_of
 from harness.papers.paper import Paper
 from harness.papers.plan import Plan, Planned, plan, plan_json, plan_lines
+from harness.papers.report.estimates import amount
 from harness.papers.steps import Selection, Step, steps
-from harness.reports.estimates import amount
 
 
 def runs_folder(settings: ReproduceSettings, scale: str) -> str:

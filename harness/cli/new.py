@@ -14,12 +14,13 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import MAKING, Group
 from harness.errors import HarnessError, counted, refuse
 from harness.io.console import out
 
 new_app = typer.Typer(
     cls=Group,
+    rich_help_panel=MAKING,
     help="Write commented templates for your own collection, system or protocol.",
     rich_markup_mode=None,
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import TASKS, Group
 from harness.cli.asked import find_readers, labelled, measure_list, note_unless
 from harness.cli.leaderboard import LAB
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from harness.scoring.scores import Scores
 
 organise_app = typer.Typer(
-    cls=Group, help="For organisers: pools, difficulty of topics, pool bias, agreement of assessors."
+    cls=Group,
+    rich_help_panel=TASKS,
+    help="For organisers: pools, difficulty of topics, pool bias, agreement of assessors.",
 )
 LISTED = 10  # topics printed
 

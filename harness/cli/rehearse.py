@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.added import RUNS, in_panel
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, say
 from harness.io.rehearsal import VARIABLE
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from harness.rehearsal.world import Scale
 
 
+@in_panel(RUNS)
 def rehearse(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper (see harness list papers), or all.")],
     rows: Annotated[str, typer.Option(help="Only rows or tables that match a pattern, such as 'mirmu*'.")] = "",

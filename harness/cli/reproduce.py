@@ -84,10 +84,9 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
     from harness.cli.make_runs import experiment_runs
     from harness.papers.brought import bring
     from harness.papers.paper import load_paper
+    from harness.papers.report.paper import paper_report
     from harness.papers.reproduce import reproduce as recompute
     from harness.render.write import first_page
-    from harness.reports.paper import paper_report
-    from harness.reports.thesis import PAPER, kept
     from harness.sources.fetch import state
     from harness.store.provenance import provenance
 
@@ -106,14 +105,12 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
         raise
     files = reproduction.files
     made_by = provenance(files).reference() if settings.reference else provenance(files)
-    beside = None if settings.reference or key != PAPER else kept(output / "experiments")
     report = paper_report(
         reproduction,
         made_by,
         settings.alpha,
         settings.seed,
         titles=not settings.reference,
-        beside=beside,
         small=None if settings.reference else _small(found, settings),
         results=results,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from harness.cli.added import RUNS, in_panel
 from harness.cli.asked import Asked, evaluate, exists, labelled, note_unless, say_private
 from harness.cli.options import (
     AsJson,
@@ -60,6 +61,7 @@ class ScoreCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+@in_panel(RUNS)
 def score(
     runs: Runs,
     collection: CollectionName = None,
@@ -108,6 +110,7 @@ def score(
     _finish(asked, evaluation, None, output)
 
 
+@in_panel(RUNS)
 def compare(
     runs: Runs,
     collection: CollectionName = None,

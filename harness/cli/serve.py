@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from harness.cli.added import TASKS, in_panel
 from harness.cli.asked import find_readers
 from harness.cli.options import to_path
 from harness.errors import HarnessError
@@ -15,6 +16,7 @@ from harness.io.console import out
 Part = Literal["all", "web", "worker", "pages"]
 
 
+@in_panel(TASKS)
 def serve(
     lab: Annotated[Path, typer.Argument(parser=to_path, metavar="LAB", help="Folder of the lab.")],
     host: Annotated[str, typer.Option(help="Address to listen on; behind a reverse proxy, leave it.")] = "127.0.0.1",

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.added import DATA, in_panel
 from harness.cli.complete import anything
 
 
+@in_panel(DATA)
 def show(
     names: Annotated[
         list[str],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import TASKS, Group
 from harness.cli.asked import note_unless
 from harness.cli.leaderboard import _final_of_lab, _of_lab
 from harness.cli.options import Quiet, to_path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 site_app = typer.Typer(
     cls=Group,
+    rich_help_panel=TASKS,
     add_completion=False,
     rich_markup_mode=None,
     help="Static pages of labs and papers, for any file server or from disk.",

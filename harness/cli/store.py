@@ -8,10 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.added import Group
+from harness.cli.added import MAKING, Group
 from harness.io.console import out, out_left
 
-store_app = typer.Typer(cls=Group, help="Cached artifacts, such as indexes and vectors: list them, delete unused ones.")
+store_app = typer.Typer(
+    cls=Group,
+    rich_help_panel=MAKING,
+    help="Cached artifacts, such as indexes and vectors: list them, delete unused ones.",
+)
 
 
 @store_app.command(name="ls")

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
-from harness.collections.readers import arqmath, leansearch, ntcir, saber
+from harness.collections import forms
 from harness.errors import HarnessError, suggestion
 from harness.io import config, rehearsal
 from harness.io.files import sha256_file
 from harness.io.temporary import new_file
 from harness.sources import catalogue
 from harness.sources.resource import Folder, Resource
-
-CHECKS: Mapping[str, Callable[[Path], None]] = {
-    "arqmath-posts": arqmath.check,
-    "leansearch": leansearch.check,
-    "ntcir-12": ntcir.check,
-    "saber-math-data": saber.check,
-}
 
 
 def by_hand() -> list[str]:
@@ -53,8 +46,9 @@ def accept(path: Path, source: str) -> Path:
         raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
     if found != resource.sha256:
         raise HarnessError(f"{path}: expected sha256 {resource.sha256} for {wanted} of {source}, found {found}")
-    if source in CHECKS:
-        CHECKS[source](path)
+    for name, check in forms.checks():
+        if name == source:
+            check(path)
     _copy(path, resource.cached)
     return resource.cached
 
@@ -62,7 +56,7 @@ def accept(path: Path, source: str) -> Path:
 def check_arrived(files: Iterable[Resource | Folder]) -> None:
     """Raises HarnessError if a file downloaded from the hub fails the check of its source."""
     arrived = {file for file in files if isinstance(file, Resource) and file.hub}
-    for name, check in CHECKS.items() if arrived else ():
+    for name, check in forms.checks() if arrived else ():
         for file in arrived.intersection(catalogue.source_files(name)):
             check(file.cached)
 

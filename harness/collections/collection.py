@@ -27,7 +27,7 @@ from harness.sources.resource import Resource
 
 @dataclass(frozen=True)
 class ExclusionFile:
-    """A file that defines exclusions; `reader` is one of `excluded.LISTED` or `excluded.PLACES`."""
+    """A file that defines exclusions; `reader` is one of `excluded.LISTED` or `excluded.known_places`."""
 
     file: Located
     reader: str
@@ -41,7 +41,7 @@ class Edition:
     ----------
     file : the judgments, or where they are.
     topics, judgments : expected numbers; 0 if unknown when the configuration was written.
-    reader : reader of the file, one of `JUDGMENTS`.
+    reader : reader of the file, a form of judgments.
     private : whether outputs for participants of a lab must not reveal judgments.
     exclusions : topic -> excluded documents, for protocols with the exclusion rule `listed`.
     order : documents in order, or their positions, for protocols with the exclusion rule `later`.
@@ -70,7 +70,7 @@ class TopicFile:
 
     Attributes
     ----------
-    reader : one of `TOPICS`, or empty to detect the format from the file's content.
+    reader : a form of topics, or empty to detect the format from the file's content.
     dollars : which dollar signs of the texts enclose formulas; None: as usual for the reader.
     """
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import beir, foreign, irds
+from harness.collections import beir, foreign, forms, irds
 from harness.collections.corpus import JSONL, Corpus, Reader, Source
-from harness.collections.files import OF_FOLDERS
 from harness.collections.judged import JudgedBy
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
@@ -27,23 +26,11 @@ def reader(name: str) -> Reader:
         return JSONL
     if foreign.named(name):
         return foreign.documents(name)
-    from harness.collections.readers import arqmath, lean, mse, ntcir, saber, stacks, tangent, trec_documents
-
-    formulas = (mse.FORMULAS, tangent.FORMULAS, ntcir.FORMULAS)
-    problems = (saber.FULL, saber.STATEMENTS)
-    readers = (
-        mse.PAGES,
-        *arqmath.READERS,
-        lean.DECLARATIONS,
-        *formulas,
-        *stacks.READERS,
-        *problems,
-        trec_documents.DOCUMENTS,
-    )
-    known = {entry.name: entry for entry in readers}
+    known = forms.readers("documents")
     if name not in known:
         raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")
-    return known[name]
+    found: Reader = known[name]
+    return found
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
@@ -196,7 +183,7 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
     faults: list[str] = []
     found: list[Source] = []
-    find = catalogue.located if str(mapping.get("reader")) in OF_FOLDERS else catalogue.resource
+    find = catalogue.located if forms.of_folder(str(mapping.get("reader"))) else catalogue.resource
     for entry in entries:
         with gather(faults):
             here = find(entry, where, Path(where).parent)

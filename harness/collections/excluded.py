@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from harness.collections import forms
 from harness.collections.files import content
-from harness.collections.readers import stacks
 from harness.data.records import unique_names
 from harness.data.topic_files import numbered_lines
 from harness.errors import counted, format_error
@@ -40,7 +40,7 @@ def read_places(path: Path, reader: str = "order") -> Places:
 
     Parameters
     ----------
-    reader : one of `PLACES`: `order` (an id on each line; its position is the line number), `places` (an id and a
+    reader : one of `known_places`: `order` (an id on each line; its position is the line number), `places` (an id and a
         number on each line, separated by blanks or a tab; equal numbers are the same position) or `stacks-order` (all
         statements of the Stacks project, from its folder).
 
@@ -49,7 +49,7 @@ def read_places(path: Path, reader: str = "order") -> Places:
     HarnessError
         A line has another format, or an id occurs twice; the message names the line.
     """
-    return PLACES[reader](content(path, reader), str(path))
+    return known_places()[reader](content(path, reader), str(path))
 
 
 def _columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[int, list[str]]]:
@@ -118,9 +118,9 @@ def _once(known: Places, name: str, path: str, number: int) -> None:
         raise format_error(path, number, f"{name!r} is on an earlier line already")
 
 
-def _stacks(_: bytes, path: str) -> Places:
-    return {name: float(place) for place, name in enumerate(stacks.order(path))}
-
-
 LISTED: Mapping[str, Callable[[bytes, str], Listed]] = {"pairs": _pairs, "jsonl": _jsonl}
-PLACES: Mapping[str, Callable[[bytes, str], Places]] = {"order": _order, "places": _places, "stacks-order": _stacks}
+
+
+def known_places() -> Mapping[str, Callable[[bytes, str], Places]]:
+    """Returns name -> reader of positions."""
+    return {"order": _order, "places": _places, **forms.readers("places")}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
-from harness.collections import foreign
-from harness.collections.readers import leansearch, mathlib, ntcir, saber, stacks
+from harness.collections import foreign, forms
 from harness.data import topic_files
 from harness.data.records import json_items
 from harness.data.topics import Topics
-from harness.data.trec import Qrels, parse_qrels
+from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
@@ -21,44 +18,13 @@ from harness.sources.fetch import fetch
 from harness.sources.resource import Resource
 
 
-def _trec(data: bytes, path: str, edition: str) -> Qrels:
-    return parse_qrels(data, path, edition=edition)
-
-
-JUDGMENTS: Mapping[str, Callable[[bytes, str, str], Qrels]] = {
-    "trec": _trec,
-    "mathlib-qr": mathlib.qr_qrels,
-    "mathlib-names": mathlib.names_qrels,
-    "leansearch": leansearch.read_qrels,
-    "stacks-proofs": stacks.proofs_qrels,
-    "stacks-premises": stacks.premises_qrels,
-    "saber": saber.read_qrels,
-}
-TOPICS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
-    **topic_files.READERS,
-    "mathlib-qr": mathlib.qr_topics,
-    "mathlib-names": mathlib.names_topics,
-    "leansearch": leansearch.read_topics,
-    "ntcir-12": ntcir.read_topics,
-    "stacks-proofs": stacks.proofs_topics,
-    "stacks-premises": stacks.premises_topics,
-    "saber": saber.read_topics,
-    "saber-full": partial(saber.read_topics, full=True),
-}
-# Readers of topics, judgments, orders and documents that take a folder, or all files of a source, instead of a file.
-OF_FOLDERS = frozenset({"stacks", "stacks-proofs", "stacks-premises", "stacks-order"})
-
-
-_PANDOC = frozenset({"trec", "tsv"})  # readers of topics of any subject, whose texts may hold amounts of money
-
-
 def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Dollars | None = None) -> Topics:
     """Returns the topics of a file.
 
     Parameters
     ----------
-    reader : one of `TOPICS`, or the name of a function (see `harness.collections.foreign`); default: detected from the
-        beginning of the file.
+    reader : name of a form (`harness.collections.forms`) or function (`harness.collections.foreign`); default: detected
+        from the beginning of the file.
     language : ISO 639-3 code of topics that do not specify their language.
     dollars : which dollar signs of the texts enclose formulas; default: `pandoc` for `trec`, `tsv` and JSON with the
         names of BEIR or ir_datasets, else `pairs`.
@@ -70,21 +36,21 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     """
     data = content(path, reader)
     form = reader or _topics_form(data, path)
-    read = foreign.topics(form) if foreign.named(form) else TOPICS[form]
+    read = foreign.topics(form) if foreign.named(form) else forms.readers("topics")[form]
     found = read(data, str(path), language)
-    rule = dollars or ("pandoc" if form in _PANDOC else None)
+    rule = dollars or forms.dollars_of(form)
     return topic_files.with_dollars(found, rule) if rule else found
 
 
 def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
-    """Returns the judgments of a file; `reader` is one of `JUDGMENTS` or a function (`harness.collections.foreign`).
+    """Returns the judgments of a file; `reader` is the name of a form or of a function, as of topics.
 
     Raises
     ------
     HarnessError
         The file has faults or the function fails; one line per fault.
     """
-    read = foreign.judgments(reader) if foreign.named(reader) else JUDGMENTS[reader]
+    read = foreign.judgments(reader) if foreign.named(reader) else forms.readers("judgments")[reader]
     return read(content(path, reader), str(path), edition)
 
 
@@ -96,7 +62,7 @@ def content(path: Path, reader: str) -> bytes:
     HarnessError
         The reader takes files and the path is a folder, or vice versa.
     """
-    if reader in OF_FOLDERS:
+    if forms.of_folder(reader):
         if not path.is_dir():
             raise HarnessError(f"{path}: reader {reader!r} reads a folder: name all files of a source, or a folder")
         return b""
@@ -106,7 +72,7 @@ def content(path: Path, reader: str) -> bytes:
 
 
 def _topics_form(data: bytes, path: Path) -> str:
-    """Returns the reader in `TOPICS` for a file, detected from its first item or line."""
+    """Returns the name of the reader of a file of topics, detected from its first item or line."""
     text = data[:65536].decode("utf-8-sig", "replace").lstrip()
     if text.startswith("<"):
         return "trec" if text[:5].lower() == "<top>" else "arqmath-xml"
@@ -114,13 +80,12 @@ def _topics_form(data: bytes, path: Path) -> str:
         return "jsonl"
     if text.startswith("["):
         _, first = next(json_items(data, str(path)), (1, {}))
-        return "leansearch" if "queries" in first else "mathlib-qr" if "full_name" in first else "jsonl"
+        return forms.recognised(first) or "jsonl"
     columns = text.partition("\n")[0].rstrip("\r").split("\t")
-    if set(mathlib.NAMES) <= set(columns):
-        return "mathlib-names"
-    if len(columns) in (2, 4):
-        return "crossmath-tsv" if len(columns) == 4 else "ntcir-12" if text.startswith("NTCIR") else "tsv"
-    raise format_error(path, 1, f"no form of topics that is known here ({', '.join(sorted(TOPICS))})")
+    if found := forms.recognised(columns) or ("tsv" if len(columns) == 2 else ""):
+        return found
+    known = ", ".join(sorted(forms.readers("topics")))
+    raise format_error(path, 1, f"no form of topics that is known here ({known})")
 
 
 def local(file: Located) -> Path:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as Collection_
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import beir, excluded, foreign, irds
+from harness.collections import beir, excluded, foreign, forms, irds
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
-from harness.collections.files import JUDGMENTS, OF_FOLDERS, TOPICS
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
@@ -22,13 +22,13 @@ from harness.sources import catalogue
 
 _LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
 _PLACES = ("source", "path", "embedded", "file")
-_Kind = tuple[str, Collection_[str]]  # kind of file: its default reader, and the available readers
-_QRELS: _Kind = ("trec", JUDGMENTS)
+_Kind = tuple[str, Callable[[], Collection_[str]]]  # kind of file: its default reader, and the available readers
+_QRELS: _Kind = ("trec", partial(forms.readers, "judgments"))
 # Keys of an edition that name exclusion files.
 _EXCLUDED: Mapping[str, _Kind] = {
-    "exclusions": ("pairs", excluded.LISTED),
-    "order": ("order", excluded.PLACES),
-    "topic_order": ("places", excluded.PLACES),
+    "exclusions": ("pairs", lambda: excluded.LISTED),
+    "order": ("order", excluded.known_places),
+    "topic_order": ("places", excluded.known_places),
 }
 
 
@@ -51,8 +51,8 @@ def _link(key: str, value: object) -> str:
 
 
 def _topic_reader(key: str, value: object) -> str:
-    if str(value) not in TOPICS and not foreign.named(str(value)):
-        raise HarnessError(f"{key} {str(value)!r} is unknown; {suggestion(str(value), TOPICS)}")
+    if not forms.known(str(value), "topics") and not foreign.named(str(value)):
+        raise HarnessError(f"{key} {str(value)!r} is unknown; {suggestion(str(value), forms.readers('topics'))}")
     return str(value)
 
 
@@ -209,7 +209,7 @@ def load_collection(name: str) -> Collection:
             readers[key], place = _reader(entry, f"{where}: {key}", *kind)
             topics = mapping.get("topics") if key == "topics" else None
             asked = str(topics.get("reader")) if isinstance(topics, Mapping) else readers[key]
-            find = catalogue.located if asked in OF_FOLDERS else catalogue.resource
+            find = catalogue.located if forms.of_folder(asked) else catalogue.resource
             files[key] = find(place, f"{where}: {key}", Path(where).parent)
     entries = mapping.get("editions")
     called = [str(key) for key in entries] if isinstance(entries, Mapping) else []
@@ -292,18 +292,19 @@ def _nth(key: str, n: int, entries: Sequence[object]) -> str:
     return f"{key}: {n + 1}" if len(entries) > 1 else key
 
 
-def _reader(entry: object, where: str, usual: str, known: Collection_[str]) -> tuple[str, object]:
+def _reader(entry: object, where: str, usual: str, known: Callable[[], Collection_[str]]) -> tuple[str, object]:
     """Splits an entry into its reader and the location of its file."""
     if not isinstance(entry, Mapping):
         return usual, entry
     reader = str(entry.get("reader", usual))
-    if reader not in known and not (known is JUDGMENTS and foreign.named(reader)):
-        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, known)}")
+    own = usual == _QRELS[0] and foreign.named(reader)
+    if reader != usual and not own and reader not in known():
+        raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, known())}")
     return reader, {key: value for key, value in entry.items() if key != "reader"}
 
 
 def local_collection(qrels: Path | Qrels, topics: Path | None = None, dollars: Dollars | None = None) -> Collection:
-    """Returns a collection of judgments, or of a file of them, and optionally a file of topics in a format of `TOPICS`.
+    """Returns a collection of judgments, or of a file of them (TREC), and optionally a file of topics.
 
     Without a topic file, all topics of a run are accepted, and those without judgments are ignored. The default
     protocol is `trec_eval`. `dollars` is the rule for dollar signs of the topics; None: as usual for their format.

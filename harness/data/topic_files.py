@@ -98,19 +98,6 @@ def _inner(element: Element) -> str:
     return html.escape(element.text or "") + "".join(ElementTree.tostring(child, "unicode") for child in element)
 
 
-def crossmath_tsv(data: bytes, path: str, language: str) -> Topics:
-    """Returns CrossMath's translated topics: id, title, body, tags, tab-separated, one topic a line."""
-    topics = []
-    for number, line in numbered_lines(data, path):
-        fields = line.split("\t")
-        if len(fields) != 4:
-            raise format_error(path, number, f"{counted(len(fields), 'column')}, expected 4 (id title body tags)")
-        name, title, body, last = fields
-        tags = tuple(tag.strip() for tag in last.split(",") if tag.strip())
-        topics.append((number, Topic(name, title, body, tags, numbered("q_", title, body), language)))
-    return unique(topics, path)
-
-
 def tsv(data: bytes, path: str, language: str = "eng") -> Topics:
     """Reads lines `id <TAB> text`, without a header; the text is the topic's title."""
     topics = []
@@ -259,7 +246,6 @@ def numbered_lines(data: bytes, path: str) -> list[tuple[int, str]]:
 
 READERS: Mapping[str, Callable[[bytes, str, str], Topics]] = {
     "arqmath-xml": arqmath_xml,
-    "crossmath-tsv": crossmath_tsv,
     "jsonl": jsonl,
     "trec": trec,
     "tsv": tsv,

@@ -1,8 +1,10 @@
-"""Whether modules are installed, found without importing anything."""
+"""Whether modules are installed, found without importing anything, and which modules a package has."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import pkgutil
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -33,3 +35,16 @@ def installed(module: str, here: bool = True) -> bool:
             return False
         spec = PathFinder.find_spec(f"{spec.name}.{name}", list(spec.submodule_search_locations))
     return spec is not None
+
+
+def inside(package: str, module: str = "") -> list[str]:
+    """Returns the names of the modules of a package, or of the modules of one name in its packages; imports only it.
+
+    Examples
+    --------
+    >>> "harness.io.modules" in inside("harness.io"), inside("harness", "trec")
+    (True, ['harness.data.trec'])
+    """
+    found = sorted(importlib.import_module(package).__path__)
+    names = [f"{package}.{each.name}" for each in pkgutil.iter_modules(found) if not module or each.ispkg]
+    return [f"{name}.{module}" for name in names if installed(f"{name}.{module}")] if module else names

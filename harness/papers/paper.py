@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, refuse, suggestion
-from harness.io import checks, config
+from harness.io import checks, config, extensions
 from harness.io.checks import Words
 from harness.io.files import read_bytes
 from harness.papers import rows
@@ -201,9 +201,12 @@ class Config:
     Attributes
     ----------
     key, title : name of the file, and title of the paper.
+    module : Python module with what is about this paper alone; see `Paper.own`.
+    metrics : metric, as named in the cells -> its name in tables.
     archive : runs published by the authors.
     state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
     metric_notes : metric, as named in the cells -> remark on its definition.
+    table_notes : table -> sentences on what contradicts it in the paper, shown beside values of experiments.
     also : further protocols that runs are scored by.
     baselines : end of a run's name -> the run that it is tested against.
     available : see `rows.parse`.
@@ -220,11 +223,14 @@ class Config:
 
     key: Words
     title: Words
+    module: Words = ""
+    metrics: Mapping[str, Words] = field(default_factory=dict)
     archive: Archive | None = None
     scored: Scored | None = None
     state: Any = None
     states: Mapping[object, Any] = field(default_factory=dict)
     metric_notes: Mapping[str, str] = field(default_factory=dict)
+    table_notes: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     baselines: Mapping[str, Words] = field(default_factory=dict)
     experiments: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
@@ -285,6 +291,27 @@ class Paper:
         }
         config = replace(self.config, scored=replace(scored, collections=ours, corpus=here.corpus), claims=())
         return replace(self, config=config, runs=())
+
+    def own(self, name: str) -> Any:  # noqa: ANN401  (what the paper's module has)
+        """Returns the function of a name in the paper's module; None if there is none.
+
+        - `check_topics(paper, scorers)`: what is found in its topics, kept in `Reproduction.checked`.
+        - `rerun(paper, runs, scorers)`: comparisons of archived runs with re-runs; `check_rerun(paper)` comes first.
+        - `table_notes(reproduction, groups)`, `run_notes(reproduction)`: notes below tables, run -> note on its claims.
+        - `sections(reproduction)`, `rerun_section(reproduction)`: sections of its report.
+
+        Raises
+        ------
+        HarnessError
+            The module cannot be imported.
+        """
+        if not self.config.module:
+            return None
+        return getattr(extensions.load(self.config.module, f"{self.where}: module"), name, None)
+
+    def metric(self, name: str) -> str:
+        """Returns a metric of the cells as tables call it."""
+        return self.config.metrics.get(name, name)
 
     def files(self) -> list[Resource]:
         """Returns every fetched file needed to recompute the paper from its archive."""
@@ -412,6 +439,9 @@ def _check_runs(found: Config, runs: Collection[str], where: str) -> None:
         named += [("archive: identified", entry.run) for entry in found.archive.identified]
     if found.breakdown is not None:
         named += [("breakdown", run) for run in found.breakdown.runs]
+    for key in ("translations", "rerun"):
+        if getattr(found, key) is not None and not found.module:
+            raise HarnessError(f"{where}: {key}: needs the key 'module', such as my_package.paper")
     if found.rerun is not None:
         named += [("rerun", run) for run in found.rerun.runs]
         if found.translations is None:

@@ -7,32 +7,25 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from harness.collections.collection import Collection
 from harness.collections.files import local
 from harness.collections.load import load_collection
-from harness.data.topic_files import READERS
 from harness.data.topics import Topics
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted, suggestion
 from harness.experiments.task import task
 from harness.io import checks
-from harness.io.files import read_bytes
 from harness.papers import rehearsed
 from harness.papers.brought import Brought, BroughtRun
 from harness.papers.cells import KINDS, Cell, Judgement, Printed, Verdict, judge, predicted
 from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored
-from harness.papers.paper_settings import Translations
-from harness.papers.translations import Translation, check_translation
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
 from harness.sources.fetch import fetch
 from harness.store import sidecar
-
-if TYPE_CHECKING:
-    from harness.papers.rerun import Agreement
 
 Say = Callable[[str], None]
 Spans = Mapping[str, tuple[float, float]]
@@ -50,7 +43,7 @@ class Reproduction:
     also : further protocol -> scores as in `scores`, on the same editions.
     bounds : (collection, run) -> measure -> lowest and highest mean over the orders of ties, where they differ.
     topics : the paper's collection -> its topics with attributes.
-    translations : results of the check of translated topics, by language.
+    checked : what the paper's module found in its topics.
     warnings : warnings of the readers of run files.
     again : comparisons of archived runs with re-runs; empty unless requested.
     brought : runs that replace archived ones, or serve rows without an archived run.
@@ -63,11 +56,11 @@ class Reproduction:
     also: Mapping[str, Mapping[tuple[str, str], Scores]]
     bounds: Mapping[tuple[str, str], Spans]
     topics: Mapping[str, Topics]
-    translations: tuple[Translation, ...]
+    checked: Sequence[Any]
     warnings: tuple[str, ...]
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
     rankings: Mapping[tuple[str, str], Mapping[str, Ranking]] = field(default_factory=dict)
-    again: tuple[Agreement, ...] = ()
+    again: Sequence[Any] = ()
     brought: Brought = field(default_factory=Brought)
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -126,9 +119,7 @@ def reproduce(
         return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
     settings = paper.config.rerun if rerun else None
     if settings is not None:
-        from harness.papers.rerun import check, rerun_archived
-
-        check(settings)
+        paper.own("check_rerun")(paper)
     sources = _sources(paper, brought)
     used = {source.collection for source in sources}
     entries = {key: entry for key, entry in scored.collections.items() if key in used}
@@ -169,14 +160,12 @@ def reproduce(
         for name, by_collection in others.items():
             also[name][key] = by_collection[source.collection](run)
     verdicts = tuple(_verdict(paper, scored, cell, scores, brought, topics) for cell in paper.cells)
-    checks = _check_translations(paper, scorers)
-    again: tuple[Agreement, ...] = ()
-    if settings is not None and paper.config.translations is not None:
-        english = _topics(paper, paper.config.translations, paper.config.translations.english, "eng")
-        again = rerun_archived(settings, english, remade, scorers)
+    check_topics = paper.own("check_topics")
+    checked = check_topics(paper, scorers) if check_topics else ()
+    again = () if settings is None else paper.own("rerun")(paper, remade, scorers)
     read = {file.name: file.sha256 for file in files}
     read |= {run.source: run.run.sha256 for run in brought.runs if run.origin != "fused"}
-    found = (scores, also, bounds, topics, checks, tuple(warnings), scorers, rankings, again)
+    found = (scores, also, bounds, topics, checked, tuple(warnings), scorers, rankings, again)
     return Reproduction(paper, verdicts, *found, brought, read)
 
 
@@ -206,23 +195,6 @@ def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Broug
     if corpus:
         return task(collection, corpus, edition=entry.edition, protocol=how).scorer
     return collection.scorer(entry.edition, how, keys=brought.keys if how.deduplicate else None)
-
-
-def _check_translations(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translation, ...]:
-    entry = paper.config.translations
-    if entry is None:
-        return ()
-    judged = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
-    english = _topics(paper, entry, entry.english, "eng")
-    return tuple(
-        check_translation(code, language.title, _topics(paper, entry, language.path, code), english, judged)
-        for code, language in entry.languages.items()
-    )
-
-
-def _topics(paper: Paper, entry: Translations, path: str, language: str) -> Topics:
-    file = local(entry.file(path, paper.where))
-    return READERS["crossmath-tsv"](read_bytes(file), str(file), language)
 
 
 def _not_recomputed(paper: Paper, cell: Cell, needs: str = "") -> Verdict:

@@ -1,24 +1,31 @@
-"""The work that a run takes, step by step, by the class of each part of its system."""
+"""The work that a run takes, step by step, by what the class of each part of its system says of itself.
+
+Its attribute `work` is one of a few kinds, or a function that takes the part's configuration and the run, and yields
+each `Step`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.collections.load import load_collection
+from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.groups import Group, topics
 from harness.papers.needs import UNKNOWN
 from harness.papers.rates import NOTHING, Model, Range, data
 from harness.papers.steps import Run
+from harness.systems.build import system_class
 from harness.systems.states import parts
 
 _HOUR = 3600.0
 _FLOAT = 4e-6  # MB a number of a vector
 _MIB = 1.048576  # MB
-# Settings of MathAMR that change the search alone, so that trained models and vectors are shared.
+# Settings of graph encoders that change the search alone, so that trained models and vectors are shared.
 _OF_SEARCH = ("strategy", "precision", "candidates", "ef", "depth", "together", "maxsim", "pictured", "name", "title")
 # Of a graph encoder, the share of a training pair's time that encoding one graph takes: at most half, as a pair is two
 # graphs, each with a backward pass too.
@@ -67,8 +74,7 @@ def steps(group: Group) -> tuple[Step, ...]:
         if data().corpora[run.corpus].posts:
             found.setdefault(f"read {run.corpus}", _read_posts(run))
         for part in parts(run.configuration):
-            kind = str(part.get("_target_", "")).rpartition(".")[2]
-            for step in _WORK.get(kind, _unknown)(part, run):
+            for step in _of_part(part)(part, run):
                 found.setdefault(step.key, step)
     return _together(found.values())
 
@@ -87,11 +93,18 @@ def counted(group: Group) -> tuple[Run, ...]:
     return tuple(run for run in group.runs if run.corpus in data().corpora)
 
 
+def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], Run], Iterable[Step]]:
+    """Returns the work of a part's class; of a class that does not say it, or is not installed, one unknown step."""
+    with contextlib.suppress(HarnessError):
+        said = getattr(system_class(part, "system"), "work", None)
+        return said if callable(said) else _WORK.get(str(said), _unknown)
+    return _unknown
+
+
 def _unknown(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
-    if kind not in _WITHOUT:
-        count = data().corpora[run.corpus].range
-        yield Step(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
+    count = data().corpora[run.corpus].range
+    yield Step(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
 
 
 def _hours(count: Range, rate: str, factor: float = 1.0) -> Range:
@@ -145,7 +158,7 @@ def _bi_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
         yield Step(_key("keep", name, view), title, count, "vectors", NOTHING, origin, "no GPU", disk)
     else:
         hours, origin = _encoding(model, counts.texts, count)
-        gpu = f"{UNKNOWN} ({data().printed['mathlib4']})" if counts.texts == "declarations" else UNKNOWN
+        gpu = f"{UNKNOWN} ({data().printed['declarations']})" if counts.texts == "declarations" else UNKNOWN
         title = f"encode {counts.texts} by {name}{', fine-tuned' if tuned else ''}"
         yield Step(
             _key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
@@ -229,7 +242,7 @@ def _linearised(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
 
 
 def _graphs(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
-    """Yields the steps of MathAMR+: graphs of posts, a training for each setting and seed, vectors of documents."""
+    """Yields graphs of posts, a training for each setting and seed, vectors of documents."""
     counts, training = data().corpora[run.corpus], part.get("training")
     sample = part.get("sample") or counts.pairs
     few = Range(counts.range.low, counts.range.high + 2 * sample)  # documents, and both sides of each pair
@@ -274,15 +287,14 @@ def _translation(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     )
 
 
-_WITHOUT = ("Pipeline", "RerankPool", "Nllb", "MBart")  # classes whose work is that of other parts
-_WORK: Mapping[str, Callable[[Mapping[str, Any], Run], Iterator[Step]]] = {
-    "BiEncoder": _bi_encoder,
-    "CrossEncoder": _cross_encoder,
-    "BM25": _lexical,
-    "TfIdf": _lexical,
-    "Sum": _lexical,
-    "Structural": _structural,
-    "Linearised": _linearised,
-    "MathAMR": _graphs,
-    "CrossLingual": _translation,
+# What `work` of a class says -> its steps; a class without it is unknown, and that of `parts` leaves all to its parts.
+_WORK: Mapping[str, Callable[[Mapping[str, Any], Run], Iterable[Step]]] = {
+    "encoder": _bi_encoder,
+    "pairs": _cross_encoder,
+    "words": _lexical,
+    "formulas": _structural,
+    "linearised": _linearised,
+    "graphs": _graphs,
+    "translation": _translation,
+    "parts": lambda part, run: (),
 }

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from harness.builders.saber.dollars import in_dollars
+from harness.papers.saber.dollars import in_dollars
 from harness.store import prompts
 
 FAULTY = 0.03  # share of answers with one fault

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.collections.readers.leansearch import FORMS, GROUPS
 from harness.io.files import write_atomic
+from harness.papers.mathlib4.readers import FORMS, GROUPS
 
 KINDS = {"theorem": 58, "lemma": 20, "def": 14, "instance": 5, "class": 1, "structure": 1, "abbrev": 1}  # per cent
 _NAMESPACES = ("Nat", "Int", "Finset", "Set", "Real", "Polynomial", "Group", "Ring", "Matrix", "Filter")

@@ -189,7 +189,7 @@ def key_faults(mapping: Mapping[str, Any], where: str) -> list[str]:
 
 def _called(mapping: Mapping[str, Any], target: str, where: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     """Returns the class of a system and the parameters that it is called with."""
-    factory = _factory(target, mapping, where)
+    factory = system_class(mapping, where)
     parameters = {key: value for key, value in mapping.items() if key != "_target_" and key not in ABOUT}
     try:
         known = inspect.signature(factory).parameters
@@ -248,8 +248,15 @@ def _moved(module: str, name: str) -> str:
     return f"; it is {package}.{_MOVED[old]}.{name} now" if package == "harness.systems" and old in _MOVED else ""
 
 
-def _factory(target: str, mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
-    """Returns the class, or the function that makes the system, named by `_target_`."""
+def system_class(mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
+    """Returns the class, or the function that makes the system, named by `_target_`.
+
+    Raises
+    ------
+    HarnessError
+        It cannot be imported, or is no class of a system.
+    """
+    target = str(mapping.get("_target_", ""))
     module, _, name = target.rpartition(".")
     if not all(part.isidentifier() for part in target.split(".")) or not module:
         raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {OVERLAP}")

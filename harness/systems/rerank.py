@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
@@ -28,6 +28,8 @@ class RerankPool:
     system : the name of a system in `conf/system/`, or the configuration of one.
     name : name of the run; by default that of the other system's run with `-pool`.
     """
+
+    work: ClassVar[str] = "parts"  # see `harness.papers.work`
 
     system: str | Mapping[str, Any]
     name: str | None = None

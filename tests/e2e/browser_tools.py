@@ -121,8 +121,8 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from harness.papers.paper import load_paper
+    from harness.papers.report.paper import paper_report
     from harness.papers.reproduce import reproduce
-    from harness.reports.paper import paper_report
     from harness.store.provenance import provenance
 
     assert mirror.is_dir()

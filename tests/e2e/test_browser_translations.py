@@ -10,9 +10,9 @@ import spoken_experiment as spoken
 from browser_tools import LOOKS, WIDTHS, Open, fits, violations
 
 from harness.data.topics import Topic
+from harness.papers.crossmath.translations import sections
 from harness.render.write import render_html
 from harness.reports.experiment import experiment_report
-from harness.reports.translations import sections
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

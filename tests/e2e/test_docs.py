@@ -168,7 +168,7 @@ def test_blocks_of_data_can_be_read(path: Path) -> None:
 
 def test_what_the_keys_of_a_collection_are() -> None:
     """The table names every key that a configuration may have, and no other one."""
-    from harness.collections import files, load
+    from harness.collections import forms, load
 
     text = (DOCS / "collections.md").read_text(encoding="utf-8")
     table = text.partition("## Keys of a collection")[2].partition("\n\n")[2].partition("\n\n")[0]
@@ -176,4 +176,4 @@ def test_what_the_keys_of_a_collection_are() -> None:
     known = {field.name for field in fields(load.CollectionFile)} - {"default_edition"}
     assert named == known
     readers = set(re.findall(r"`([\w-]+)`", next(row for row in table.splitlines() if row.startswith("| `topics`"))))
-    assert readers >= set(files.TOPICS)
+    assert readers >= set(forms.readers("topics"))

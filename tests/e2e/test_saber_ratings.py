@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tools import Place
 
-from harness.builders.saber.collection import DOCUMENTS
-from harness.builders.saber.databank import PROBLEMS, read_problems
-from harness.builders.saber.select import read_targets
 from harness.data.trec import read_qrels
+from harness.papers.saber.collection import DOCUMENTS
+from harness.papers.saber.databank import PROBLEMS, read_problems
+from harness.papers.saber.select import read_targets
 
 
 @pytest.mark.slow

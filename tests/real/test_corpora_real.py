@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.collections.corpora import load_corpus
-from harness.collections.files import TOPICS, local
+from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.collections.readers.post_html import as_typed
 from harness.data.markup import read_markup, unwrapped
@@ -21,7 +21,8 @@ from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.io import config
 from harness.io.files import read_bytes
-from harness.papers.translations import check_translation
+from harness.papers.crossmath.readers import crossmath_tsv
+from harness.papers.crossmath.topic_check import check_translation
 from harness.scoring.coverage import Coverage, restrict
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.sources import catalogue
@@ -299,7 +300,7 @@ LANGUAGES = {
 def translated(source: str, language: str) -> Topics:
     path = local(catalogue.resource({"source": source, "path": f"datasets/{LANGUAGES[language]}.tsv"}, "test"))
     assert isinstance(path, Path)
-    return TOPICS["crossmath-tsv"](read_bytes(path), str(path), language)
+    return crossmath_tsv(read_bytes(path), str(path), language)
 
 
 @cache

@@ -11,8 +11,8 @@ from harness.collections.load import load_collection
 from harness.data.trec import read_run
 from harness.papers.claims import POOLED, Claim, check_claims
 from harness.papers.paper import load_paper
+from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import Reproduction, reproduce
-from harness.reports.paper import paper_report
 from harness.sources.fetch import fetch
 from harness.store.provenance import provenance
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.papers.paper import load_paper, paper_names
+from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import reproduce
-from harness.reports.paper import paper_report
 from harness.store.provenance import provenance
 
 

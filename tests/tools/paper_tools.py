@@ -8,10 +8,10 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.papers.paper import load_paper
+from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import reproduce
 from harness.render.model import Table
 from harness.render.write import Report
-from harness.reports.paper import paper_report
 from harness.store.provenance import provenance
 
 Tiny = Callable[..., str]

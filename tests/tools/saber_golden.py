@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.builders.saber.ontology import information, most_specific
-from harness.builders.saber.pairs import Thresholds, features, idea_words, row_of_tiles
-from harness.builders.saber.swiss import next_pairs
+from harness.papers.saber.ontology import information, most_specific
+from harness.papers.saber.pairs import Thresholds, features, idea_words, row_of_tiles
+from harness.papers.saber.swiss import next_pairs
 
 BLOCK = 512
 ALL = Thresholds(1e-7, 1e-7)  # pairs below both have the similarity 0

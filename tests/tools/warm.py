@@ -43,7 +43,7 @@ _MODULES = (
     "harness.reports.comparison",
     "harness.reports.experiment",
     "harness.reports.organisers",
-    "harness.reports.paper",
+    "harness.papers.report.paper",
     "harness.reports.sweep",
     "harness.reports.topics",
     "harness.store.llm.client",

@@ -10,7 +10,11 @@ from pathlib import Path
 import harness
 
 ROOT = Path(harness.__file__).parent
-TIERS = (
+# What papers share is in `papers` and `papers/report`; the other folders are one paper each.
+PAPERS = tuple(
+    f"papers.{path.parent.name}" for path in sorted(ROOT.glob("papers/*/__init__.py")) if path.parent.name != "report"
+)
+TIERS: tuple[tuple[str, ...], ...] = (
     ("errors", "version"),
     ("io",),
     ("formulas",),
@@ -19,8 +23,11 @@ TIERS = (
     ("collections",),
     ("systems",),
     ("experiments",),
-    ("papers", "builders", "labs"),
-    ("reports", "rehearsal"),
+    ("labs",),
+    ("reports",),
+    ("papers",),
+    PAPERS,
+    ("reports.site", "rehearsal"),
     ("server",),
     ("cli",),
     ("__init__", "__main__"),
@@ -36,8 +43,6 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("systems", "render"): (),
     ("systems", "scoring"): ("harness.scoring.measures", "harness.scoring.rankings"),
     ("experiments", "render"): (),
-    ("papers", "render"): (),
-    ("builders", "render"): (),
     ("labs", "render"): (),
 }
 
@@ -70,7 +75,10 @@ def imports(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def folder(module: str) -> str:
-    return module.split(".")[1] if "." in module else "__init__"
+    """Returns the room of a module: the folder below the package, or one below it that is a room of its own."""
+    parts = module.split(".")
+    inner = ".".join(parts[1:3])
+    return inner if inner in TIER else parts[1] if len(parts) > 1 else "__init__"
 
 
 def faults() -> list[str]:
@@ -134,6 +142,23 @@ def test_imports_go_down() -> None:
 
 def test_no_cycles() -> None:
     assert cycles() == []
+
+
+def test_general_code_names_no_paper() -> None:
+    """In no string or name: a paper is found by its configuration. One family of systems has the name of one."""
+    papers = re.compile("|".join(name.removeprefix("papers.") for name in PAPERS), re.IGNORECASE)
+    found = []
+    for module, path in modules():
+        if TIER[folder(module)] > TIER["papers"] or module.startswith("harness.systems."):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings give examples
+        for node in ast.walk(tree):
+            named = [getattr(node, key, None) for key in ("id", "name", "attr", "module")]
+            named += [node.value] if isinstance(node, ast.Constant) and id(node) not in texts else []
+            if any(isinstance(each, str) and papers.search(each) for each in named):
+                found.append(f"{path.relative_to(ROOT.parent)}:{getattr(node, 'lineno', 0)}")
+    assert found == []
 
 
 def test_one_module_calls_language_models() -> None:

@@ -29,6 +29,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers.streams import BLOCK, LONGEST_LINE, opened
 from harness.data.markup import Marked, read_markup
 from harness.errors import HarnessError, format_error, suggestion
@@ -277,4 +278,7 @@ def check(path: Path) -> None:
 
 POSTS = Reader("arqmath-posts", read, VERSION, unique=True)
 UNANSWERED = Reader("arqmath-unanswered", unanswered, VERSION, unique=True)
-READERS = (POSTS, UNANSWERED)
+READERS = (
+    FileForm(POSTS.name, documents=POSTS, source="arqmath-posts", check=check),
+    FileForm(UNANSWERED.name, documents=UNANSWERED),
+)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers import additive
 from harness.collections.readers.lean_declarations import Declaration, declarations
 from harness.collections.readers.lean_heads import Additive
@@ -256,3 +257,4 @@ def _declaration(fields: dict[str, Any]) -> Declaration:
 
 
 DECLARATIONS = Reader("lean", read, VERSION, unique=True)
+READERS = (FileForm(DECLARATIONS.name, documents=DECLARATIONS),)

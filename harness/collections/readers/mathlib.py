@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from harness.collections.forms import FileForm, First
 from harness.data import topic_files
 from harness.data.markup import numbered
 from harness.data.records import json_items
@@ -105,3 +106,13 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
                 raise format_error(path, line, f"column {column!r} is empty")
         count[row["source"]] = count.get(row["source"], 0) + 1
         yield line, f"{row['source']}-{count[row['source']]:03d}", row
+
+
+def _of_items(first: First) -> bool:
+    return isinstance(first, Mapping) and "full_name" in first
+
+
+READERS = (
+    FileForm("mathlib-qr", qr_topics, qr_qrels, first=_of_items),
+    FileForm("mathlib-names", names_topics, names_qrels, first=lambda first: set(NAMES) <= set(first)),
+)

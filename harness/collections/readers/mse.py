@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers.post_html import post_html
 from harness.data.markup import read_markup
 from harness.data.topics import Formula
@@ -138,3 +139,4 @@ def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
 
 PAGES = Reader("mse-pages", read, VERSION)
 FORMULAS = Reader("mse-formulas", read_formulas, VERSION, unique=True)
+READERS = tuple(FileForm(each.name, documents=each) for each in (PAGES, FORMULAS))

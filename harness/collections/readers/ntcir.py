@@ -7,9 +7,11 @@ Topics are lines `NTCIR12-MathWiki-N <TAB> LaTeX`; topics 1 to 20 are concrete f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm, First
 from harness.collections.readers.streams import lines
 from harness.data import markup, topic_files
 from harness.data.topics import Formula, Topic, Topics
@@ -60,3 +62,10 @@ def check(path: Path) -> None:
 
 
 FORMULAS = Reader("ntcir-12", read, VERSION)
+
+
+def _first(first: First) -> bool:
+    return not isinstance(first, Mapping) and len(first) == 2 and first[0].startswith("NTCIR")
+
+
+READERS = (FileForm(FORMULAS.name, read_topics, documents=FORMULAS, first=_first, source="ntcir-12", check=check),)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers.stacks_book import Book, Statement, read
 from harness.data.markup import numbered
 from harness.data.topics import Topic, Topics
@@ -178,4 +179,15 @@ def _texts(book: Book, one: Statement) -> tuple[str, str]:
 
 STATEMENTS = Reader("stacks", statements)
 PROOFS = Reader("stacks-proofs", proofs)
-READERS = (STATEMENTS, PROOFS)
+
+
+def _places(_: bytes, path: str) -> dict[str, float]:
+    return {name: float(place) for place, name in enumerate(order(path))}
+
+
+READERS = (
+    FileForm(STATEMENTS.name, documents=STATEMENTS, folder=True),
+    FileForm(PROOFS.name, proofs_topics, proofs_qrels, PROOFS, folder=True),
+    FileForm("stacks-premises", premises_topics, premises_qrels, folder=True),
+    FileForm("stacks-order", places=_places, folder=True),
+)

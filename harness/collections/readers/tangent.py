@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers.streams import lines
 from harness.errors import format_error
 
@@ -103,3 +104,4 @@ def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
 
 
 FORMULAS = Reader("tangent", read, VERSION)
+READERS = (FileForm(FORMULAS.name, documents=FORMULAS),)

@@ -6,6 +6,7 @@ import re
 from html import unescape
 
 from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.forms import FileForm
 from harness.collections.readers.streams import lines
 from harness.data.markup import numbered
 from harness.errors import format_error
@@ -64,3 +65,4 @@ def _document(data: bytes, path: object, line: int, dollars: Dollars) -> Documen
 
 
 DOCUMENTS = Reader("trec", _documents, version=2, dollars="pandoc")
+READERS = (FileForm(DOCUMENTS.name, documents=DOCUMENTS),)

@@ -13,10 +13,10 @@ from harness.collections.files import local
 from harness.errors import HarnessError
 from harness.io.files import cache_root
 from harness.papers.cells import KINDS, Verdict
+from harness.papers.report.paper import published_table
 from harness.papers.reproduce import Reproduction
 from harness.render.model import Facts, Records, Text
 from harness.render.pages import Block, Code, Folded, Head, Item, Line, Link, Listing, Page, Part, place
-from harness.reports.paper import METRICS, published_table
 from harness.reports.site.home import PaperLine
 from harness.reports.site.made import HOME, Made, document
 
@@ -161,7 +161,7 @@ def _table(reproduction: Reproduction, names: Sequence[str], at: int, verdicts: 
         (
             Part("", (published_table(reproduction, name, verdicts),)),
             Part("Rows and their commands", (Text(("Open a row for the commands that recompute it.",)), *folded)),
-            Part("Values", (_values(verdicts),)),
+            Part("Values", (_values(reproduction, verdicts),)),
         ),
         crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_base(reproduction)}/index.html")),
         steps=(previous, following),
@@ -250,7 +250,7 @@ def _local(path: Path) -> str:
         return shlex.quote(path.name)
 
 
-def _values(verdicts: Sequence[Verdict]) -> Folded:
+def _values(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Folded:
     """Returns every value with its verdict and cause."""
     lines = []
     for v in verdicts:
@@ -262,7 +262,7 @@ def _values(verdicts: Sequence[Verdict]) -> Folded:
         items = (
             Item(row),
             Item(where),
-            Item(METRICS.get(cell.metric, cell.metric)),
+            Item(reproduction.paper.metric(cell.metric)),
             Item(cell.value, float(cell.value)),
             value,
             Item(v.verdict),

@@ -47,6 +47,8 @@ class Seq2Seq:
         default that depends on the device.
     """
 
+    work: ClassVar[str] = "parts"  # see `harness.papers.work`
+
     model: str
     beams: Positive | None = 1
     length: Length | None = 1000

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.data.markup import numbered
 from harness.data.topics import Topic, Topics
@@ -55,6 +55,8 @@ class CrossLingual:
     HarnessError
         A key is wrong; the message names it.
     """
+
+    work: ClassVar[str] = "translation"  # see `harness.papers.work`
 
     translator: Mapping[str, Any]
     system: str | Mapping[str, Any]

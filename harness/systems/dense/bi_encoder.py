@@ -82,6 +82,8 @@ class BiEncoder:
     calls : `mode`, `budget` and `cache` if the model is an endpoint: see `harness.systems.dense.endpoints.Calls`.
     """
 
+    work: ClassVar[str] = "encoder"  # see `harness.papers.work`
+
     name: str
     model: str
     parts: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"answer": ["body"]})

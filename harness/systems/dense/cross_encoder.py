@@ -80,6 +80,8 @@ class CrossEncoder:
     harness.errors.HarnessError: key 'tiers' is [7, 3], expected whole numbers from 1, ascending, such as [3, 7, 12]
     """
 
+    work: ClassVar[str] = "pairs"  # see `harness.papers.work`
+
     name: str
     model: str
     first: str | Mapping[str, Any] | None = None

@@ -138,6 +138,8 @@ class Lexical(ABC):
     depth : documents returned for each topic.
     """
 
+    work: ClassVar[str] = "words"  # see `harness.papers.work`
+
     view: Mapping[str, Any] = field(default_factory=lambda: {"name": "latex"})
     query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
     document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
@@ -271,6 +273,8 @@ class Sum:
     parts : name -> configuration of a lexical system.
     weights : name -> weight of its scores; 1 by default.
     """
+
+    work: ClassVar[str] = "words"  # see `harness.papers.work`
 
     parts: Mapping[str, Mapping[str, Any]]
     weights: Mapping[str, float] = field(default_factory=dict)

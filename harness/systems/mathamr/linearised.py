@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -110,6 +110,8 @@ class Linearised:
     model : sentence encoder: see `harness.systems.dense.models.find`. Texts longer than its limit are truncated, and
         counted.
     """
+
+    work: ClassVar[str] = "linearised"  # see `harness.papers.work`
 
     name: str
     parser: str = "dependency"

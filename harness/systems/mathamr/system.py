@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter as clock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class Asked(Query):
 @dataclass(frozen=True)
 class MathAMR(Configured):
     """Ranks posts by MaxSim over the vectors of their graphs' virtual nodes; the keys are those of `Configured`."""
+
+    work: ClassVar[str] = "graphs"  # see `harness.papers.work`
 
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of the run besides corpus and code: model, posts of formulas, ready topic graphs."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
+from typing import ClassVar
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
@@ -128,6 +129,8 @@ class FormulaBM25(BM25):
     alpha : weight of formula tokens, 0 to 1. LaTeX tokens of the view `latex` count as words.
     route : parser of LaTeX, `own` or `latexml`; `latexml` only with the functions of this module.
     """
+
+    work: ClassVar[str] = ""  # not measured
 
     alpha: float = 0.5
     route: str = formulas.OWN

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -163,6 +164,8 @@ class Structural:
     route : parser of LaTeX, `own` or `latexml`.
     depth : documents returned for each topic.
     """
+
+    work: ClassVar[str] = "formulas"  # see `harness.papers.work`
 
     height: int = 2
     candidates: int = 1000

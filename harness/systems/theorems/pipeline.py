@@ -69,6 +69,8 @@ class Pipeline:
         A key is wrong; the message names it.
     """
 
+    work: ClassVar[str] = "parts"  # see `harness.papers.work`
+
     system: str | Mapping[str, Any]
     llm: str
     view: str = "formal+informal"

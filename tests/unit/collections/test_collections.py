@@ -17,11 +17,10 @@ from harness.collections.corpus import Corpus, Document
 from harness.collections.files import local
 from harness.collections.keys import read_keys
 from harness.collections.load import load_collection
-from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
 from harness.io.files import data_root
-from harness.papers.translations import check_translation, words_only
+from harness.papers.crossmath.topic_check import words_only
 from harness.scoring.protocol import load_protocol
 
 Conf = Callable[[str, str, str], Path]
@@ -465,32 +464,6 @@ def test_letters_outside_formulas(text: str, words: str) -> None:
 def test_case_blanks_and_signs_make_no_difference(text: str) -> None:
     plain = text.replace("$", "").replace("\\", "")
     assert words_only(f"{plain} -- ,. ") == words_only(plain)
-
-
-def test_translations_are_compared_with_english() -> None:
-    english = Topics(
-        (
-            Topic("1", "t", "Find $x$ now"),
-            Topic("2", "t", "Prove it"),
-            Topic("3", "t", "$only$"),
-            Topic("4", "t", "Why?"),
-            Topic("5", "t", "Not judged"),
-        )
-    )
-    czech = Topics(
-        (
-            Topic("1", "jiný název", "find, $y + 1$ NOW!"),
-            Topic("2", "t", "Dokažte to"),
-            Topic("3", "t", "$only$"),
-            Topic("5", "t", "Not judged"),
-            Topic("6", "t", "unknown"),
-        )
-    )
-    found = check_translation("ces", "Czech", czech, english, {"4", "3", "2", "1"})
-    assert (found.language, found.title) == ("ces", "Czech")
-    assert found.checked == ("1", "2", "3", "4")
-    assert found.missing == ("4",)
-    assert found.english_bodies == ("1",)
 
 
 def test_editions_are_values() -> None:

@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.data.markup import plain, trimmed
-from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, crossmath_tsv, jsonl, trec, tsv
+from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, jsonl, trec, tsv
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import FormatError
+from harness.papers.crossmath.readers import crossmath_tsv
 
 TWO = b"""<?xml version="1.0" encoding="utf-8"?>
 <Topics>

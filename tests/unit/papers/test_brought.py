@@ -19,9 +19,9 @@ from harness.papers.brought import Brought, bring
 from harness.papers.cells import HEADER, KINDS
 from harness.papers.map import fitting, paper_rows
 from harness.papers.paper import Paper, load_paper
+from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import Reproduction, reproduce
 from harness.render.write import render_markdown
-from harness.reports.paper import paper_report
 from harness.store import sidecar
 from harness.store.provenance import provenance
 from harness.systems.base import Request

@@ -10,9 +10,9 @@ from harness.errors import HarnessError
 from harness.io.checks import typed
 from harness.papers.claims import POOLED, Claim, check_claims
 from harness.papers.paper import Config, Paper
+from harness.papers.report.claims import claims_section
 from harness.papers.reproduce import Reproduction
 from harness.render.model import Figure, Table, Text
-from harness.reports.claims import claims_section
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 

@@ -14,10 +14,10 @@ from harness.papers.estimate import Calls, Estimate, estimates, order, to_json
 from harness.papers.groups import Group, groups
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rates import Measured, Range, data
+from harness.papers.report.estimates import cost_section
 from harness.papers.steps import Run
 from harness.papers.work import Step
 from harness.render.model import Table
-from harness.reports.estimates import cost_section
 from harness.store.llm.estimate import sizes
 from harness.systems.states import needed_models, parts
 

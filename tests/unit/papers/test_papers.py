@@ -272,7 +272,8 @@ def test_the_same_runs_under_another_protocol(tiny: Tiny) -> None:
 
 
 def test_translations_are_checked(tiny: Tiny) -> None:
-    extra = """translations:
+    extra = """module: harness.papers.crossmath.report
+translations:
   source: tiny
   english: eng.tsv
   languages: {ces: {title: Czech, path: ces.tsv}}
@@ -281,7 +282,7 @@ def test_translations_are_checked(tiny: Tiny) -> None:
         "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind $x$\tx\nT3\tt\tshow\tx\nT4\tt\tnot judged\tx\nU1\tt\tb\tx\n",
         "ces.tsv": "T1\tt\tprove!\tx\nT2\tt\tnajděte $x$\tx\nU1\tt\t$b$\tx\n",
     }
-    (check,) = reproduce(load_paper(tiny(extra, files))).translations
+    (check,) = reproduce(load_paper(tiny(extra, files))).checked
     assert (check.language, check.title) == ("ces", "Czech")
     assert check.checked == ("T1", "T2", "T3", "U1")
     assert check.missing == ("T3",)

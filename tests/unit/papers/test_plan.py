@@ -14,9 +14,9 @@ from harness.papers.needs import Needed, needed_by
 from harness.papers.paper import Paper, load_paper
 from harness.papers.plan import Plan, Planned, archived, plan, plan_json, plan_lines, total
 from harness.papers.rates import NOTHING, Range
+from harness.papers.report.estimates import amount
 from harness.papers.steps import HERE, NothingToMakeError, Row, Selection, Step, steps
 from harness.papers.work import Step as Work
-from harness.reports.estimates import amount
 
 
 @pytest.fixture

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from harness.collections.readers import arqmath, leansearch, saber
+from harness.collections.readers import arqmath
 from harness.errors import HarnessError
+from harness.papers.mathlib4 import readers as leansearch
+from harness.papers.saber import readers as saber
 from harness.rehearsal import problems, theorems
 from harness.rehearsal.models import make
 from harness.systems.dense import encoder, engines, models, pairs

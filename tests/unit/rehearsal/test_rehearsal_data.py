@@ -13,8 +13,10 @@ import pytest
 
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
-from harness.collections.readers import arqmath, leansearch, saber
+from harness.collections.readers import arqmath
 from harness.errors import HarnessError
+from harness.papers.mathlib4 import readers as leansearch
+from harness.papers.saber import readers as saber
 from harness.rehearsal import posts, problems, theorems
 from harness.rehearsal.posts import Judged
 from harness.rehearsal.world import scale_of

@@ -19,16 +19,16 @@ import numpy as np
 import pytest
 import yaml
 
-from harness.builders.saber import model
-from harness.builders.saber.databank import Problem
-from harness.builders.saber.dollars import without_dollars
-from harness.builders.saber.judges import Comparison, LanguageModel
-from harness.builders.saber.ontology import Ontology
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
+from harness.papers.saber import model
+from harness.papers.saber.databank import Problem
+from harness.papers.saber.dollars import without_dollars
+from harness.papers.saber.judges import Comparison, LanguageModel
+from harness.papers.saber.ontology import Ontology
 from harness.rehearsal import services
 from harness.rehearsal.services import MODELS, overlay, serving, vector
 from harness.store.llm import Ask, Client, Endpoint, Message

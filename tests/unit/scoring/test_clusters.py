@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from harness.collections.load import load_collection
-from harness.collections.readers import leansearch
 from harness.errors import HarnessError
 from harness.io import config
+from harness.papers.mathlib4 import readers as leansearch
 from harness.scoring.compare import compare
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores

@@ -18,9 +18,9 @@ import pytest
 from harness.cli import fetch as commands
 from harness.collections import accept
 from harness.collections.beir import DataSet, named, survey
-from harness.collections.readers import saber
 from harness.collections.readers.beir import find
 from harness.errors import HarnessError
+from harness.papers.saber import readers as saber
 from harness.sources import catalogue, fetch, hub
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from harness.collections.accept import CHECKS, accept, by_hand
+from harness.collections.accept import accept, by_hand
 from harness.collections.corpora import load_corpus
+from harness.collections.forms import checks
 from harness.collections.load import load_collection
-from harness.collections.readers import leansearch, ntcir
+from harness.collections.readers import ntcir
 from harness.data.topics import Formula, Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.papers.mathlib4 import readers as leansearch
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import score
 
@@ -138,7 +140,7 @@ def test_what_is_brought_is_checked(tmp_path: Path) -> None:
 
 
 def test_sources_that_are_not_brought(tmp_path: Path) -> None:
-    assert set(CHECKS) <= set(by_hand())
+    assert {source for source, _ in checks()} <= set(by_hand())
     assert "mathlib" in by_hand()
     assert "pya0" not in by_hand()
     file = write(tmp_path / "f", [])

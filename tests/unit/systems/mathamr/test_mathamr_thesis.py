@@ -18,7 +18,7 @@ from harness.collections.judged import judged
 from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.io import config
-from harness.reports import thesis
+from harness.papers.paper import load_paper
 from harness.store import cost
 from harness.store.cost import measuring
 from harness.systems.base import Request
@@ -72,7 +72,7 @@ def test_the_tables_are_two_configurations(name: str) -> None:
     expected = 20_000 * 64 + 3 * 64 + 532 * 64 + 4 * layer + head + 1
     assert sum(each.numel() for each in model.parameters()) == expected
     # Which is what the report says of the thesis' own numbers.
-    assert f"{expected / 1e6:.3f}" in thesis.REMARKS["4.20"]
+    assert f"{expected / 1e6:.3f}" in load_paper("mathamr-plus").config.table_notes["4.20"][0]
 
 
 def test_rarer_relations_than_the_model_has_are_unknown(place: Place) -> None:

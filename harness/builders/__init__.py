@@ -1,1 +1,0 @@
-"""Collections made from data."""

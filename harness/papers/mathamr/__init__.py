@@ -1,0 +1,1 @@
+"""MathAMR+: sections of its experiments."""

@@ -1,0 +1,150 @@
+"""Sections of experiments with MathAMR+: heat maps of similarities (Figure 4.1 of the thesis) and published values."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.experiments import costs
+from harness.experiments.experiment import FULL
+from harness.experiments.results import Results
+from harness.papers.cells import Cell as Published
+from harness.papers.experiment_runs import matching_rows
+from harness.papers.paper import load_paper
+from harness.render.heat_map import heat_map
+from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
+from harness.reports.experiment_parts import label_of
+from harness.store import cost, sidecar
+from harness.store.cost import SIMILARITIES
+
+PAPER = "mathamr-plus"
+# Metric of the thesis -> (title with its unit, column of costs, divisor of the column's unit, digits).
+COSTS: Mapping[str, tuple[str, str, float, int]] = {
+    "time_per_epoch_s": ("epoch, s", "epoch", 1, 1),
+    "time_per_epoch_min": ("epoch, min", "epoch", 60, 2),
+    "gpu_mem_gb": ("GPU memory, GB", "gpu_memory", 1e9, 2),
+    "index_size_mb": ("index, MB", "index", 1e6, 2),
+    "index_size_gb": ("index, GB", "index", 1e9, 4),
+    "params": ("parameters", "parameters", 1, 0),
+    "params_m": ("parameters, millions", "parameters", 1e6, 3),
+    "vectors": ("vectors", "vectors", 1, 0),
+    "indexed_formulas": ("indexed formulas", "vectors", 1, 0),
+    "qps": ("queries a second", "rate", 1, 1),
+}
+OF_GPU = "gpu_mem_gb"  # omitted without a GPU
+COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here", "marked")
+
+
+def heat_maps(results: Results) -> Sequence[Section]:
+    """Returns the cosines of a topic's vectors with a document's, for each row whose first seed recorded them."""
+    figures: list[Block] = []
+    seen = set()
+    for outcome in results.outcomes:
+        row = ", ".join(results.experiment.row(outcome.cell.labels))
+        noted = sidecar.costs(sidecar.beside(outcome.run)).get(SIMILARITIES) if outcome.run is not None else None
+        if row in seen or not isinstance(noted, list):
+            continue
+        seen.add(row)
+        for each in noted:
+            figures.append(_figure(row, each))
+    if not figures:
+        return []
+    legend = "Cosines of the vectors of a topic (rows) and of a document (columns): F formula, S sentence, D document."
+    return [Section("Similarities of virtual nodes", (Text((legend,)), *figures))]
+
+
+def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
+    values = [[float(value) for value in line] for line in noted["values"]]
+    flat = [value for line in values for value in line]
+    spread = statistics.pstdev(flat)
+    caption = f"{row}: topic {noted['topic']} and document {noted['document']}; standard deviation {spread:.3f}"
+    columns = tuple(Column(name, kind="number") for name in noted["columns"])
+    cells = tuple(
+        (Cell(name), *(number_cell(value) for value in line)) for name, line in zip(noted["rows"], values, strict=True)
+    )
+    name = slug(f"similarities-{row}-{noted['topic']}-{noted['document']}")
+    table = Table(f"{name}-values", caption, (Column("vector"), *columns), cells, row_headers=1)
+    return Figure(name, caption, heat_map(noted["rows"], noted["columns"], values, caption), table)
+
+
+def beside(results: Results) -> Sequence[Section]:
+    """Compares values of the thesis with those of rows of the same name; without verdicts, as no setting is equal.
+
+    Every row is marked with scale and device. Notes on published values, and contradictions within the thesis, follow
+    the table.
+    """
+    paper = load_paper(PAPER)
+    wanted = paper.config.experiments.get(results.name, ())
+    printed = [cell for cell in paper.cells if cell.table in wanted]
+    measures = {} if paper.scored is None else paper.scored.measures
+    mark = Cell(_scale_and_device(results))
+    rows = []
+    for cell, kind, row in _matching(results, printed):
+        found = _computed(results, row, cell.metric, kind, measures.get(cell.metric))
+        if found is not None:
+            title, *here = found
+            rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
+    if not rows:
+        return []
+    numbers = ("printed", "here", "sd", "seeds here")
+    columns = tuple(Column(name, kind="number" if name in numbers else "text") for name in COLUMNS)
+    scale = results.experiment.scale.get(results.scale)
+    notes = [f"Scaled down: {scale.says}."] if scale is not None and scale.says else []
+    notes.append("None of them is a reproduction: corpus, graphs, pairs or device differ from the thesis.")
+    notes.append(
+        "Marks of significance refer to runs of the best seeds in the thesis, and to means over seeds in our rows."
+    )
+    metrics = {cell.metric for cell in printed}
+    notes += [f"{metric}: {note}." for metric, note in paper.config.metric_notes.items() if metric in metrics]
+    if not metrics.isdisjoint(COSTS):
+        notes.append("MB and GB are 10^6 and 10^9 bytes. Our costs are those of the table of costs, over all seeds.")
+    inconsistent = [f"{cell.table}, {cell.system}: {cell.note}" for cell in printed if cell.note]
+    table = Table("thesis", "Published and recomputed values", columns, tuple(rows), tuple(notes))
+    said = paper.config.table_notes
+    lines = dict.fromkeys([*inconsistent, *(f"{name}: {' '.join(said[name])}" for name in wanted if name in said)])
+    remarks = (Text(tuple(lines)),) if lines else ()
+    return [Section("Published values", (table, *remarks))]
+
+
+def _scale_and_device(results: Results) -> str:
+    """Returns the differences between systems in words that fit a cell."""
+    gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
+    device = "GPU" if gpu else "CPU"
+    setting = "scaled down" if results.scale != FULL else "other settings" if results.extra else "full scale"
+    return f"{setting}, {device}"
+
+
+def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
+    for cell in printed:
+        kind = "best seed" if cell.aggregate == "best_seed" else "mean" if "mean" in cell.aggregate else "run"
+        yield from ((cell, kind, row) for row in matching_rows(cell, results.rows))
+
+
+def _computed(
+    results: Results, row: tuple[str, ...], metric: str, kind: str, measure: str | None
+) -> tuple[Cell, Cell, Cell, Cell] | None:
+    """Returns title, value, deviation and seeds of the last set of topics (ARQMath-3); None if not measured."""
+    part = results.sets[-1]
+    if metric in COSTS:
+        title, name, unit, digits = COSTS[metric]
+        sides = [outcome.costs for outcome in results.of(row, part) if outcome.run is not None]
+        value = costs.COLUMNS[name].of(sides) if name in results.experiment.costs else None
+        if value is None and metric == OF_GPU:
+            return None
+        shown = number_cell(math.nan if value is None else value / unit, digits)
+        return Cell(title), shown, Cell(""), Cell(str(len(sides)), len(sides))
+    if measure is None or measure not in results.experiment.measures:
+        return None
+    title_cell = Cell(label_of(results, measure))
+    of, mean = results.seeds(row, part), results.scores(row, part)
+    seeds = Cell(str(len(of)), len(of))
+    if mean is None:
+        return title_cell, Cell("n/a"), Cell(""), seeds
+    if kind == "best seed":
+        first = results.experiment.measures[0]
+        best = max(of, key=lambda scores: scores.mean(first))
+        return title_cell, number_cell(best.aggregate(measure)), Cell(""), seeds
+    sd = results.deviation(row, part, measure)
+    return title_cell, number_cell(mean.aggregate(measure)), Cell("") if sd is None else number_cell(sd), seeds

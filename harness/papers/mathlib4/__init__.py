@@ -1,0 +1,1 @@
+"""A Semantic Search Engine for Mathlib4: the reader of its benchmark and its sections."""

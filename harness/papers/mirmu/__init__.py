@@ -1,0 +1,1 @@
+"""MIRMU and MSM at ARQMath 2022: its values beside those of experiments."""

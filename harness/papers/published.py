@@ -1,0 +1,78 @@
+"""Published values beside those of an experiment that reproduces a paper's systems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.experiments.experiment import FULL
+from harness.experiments.results import Outcome, Results
+from harness.papers.cells import Cell as Published
+from harness.papers.cells import judge
+from harness.papers.paper import Paper
+from harness.render.model import Cell, Column, Section, Table, Text, number_cell
+from harness.scoring.scores import Scores
+
+Place = Callable[[Outcome, Scores, str], tuple[str, str, str, str]]
+
+
+def metric_of(paper: Paper, measure: str) -> str:
+    """Returns the paper's name of a measure; empty if it prints no values of it."""
+    measures = {} if paper.scored is None else paper.scored.measures
+    return next((metric for metric, name in measures.items() if name == measure), "")
+
+
+def published_values(
+    results: Results, printed: Mapping[tuple[str, str, str, str], Published], place: Place
+) -> Sequence[Section]:
+    """Returns the outcomes whose rows the paper prints, by their place in its tables.
+
+    Rows on part of the corpus, or with overrides on the command line, have no verdict, and the section says so.
+    """
+    rows, whole = [], True
+    other = bool(results.extra) or results.scale != FULL
+    for outcome in results.outcomes:
+        scores, task = outcome.scores, outcome.task
+        if scores is None or task is None:
+            continue
+        for measure in results.experiment.measures:
+            if (found := printed.get(place(outcome, scores, measure))) is None:
+                continue
+            complete = task.coverage is None or task.coverage.complete
+            lacking = "another setting" if other else "" if complete else "partial"
+            whole &= not lacking
+            rows.append(_row(scores, measure, found, lacking))
+    if not rows:
+        return []
+    columns = ("table", "row", "collection", "measure", "n", "printed", "here", "verdict")
+    numbers = ("n", "printed", "here")
+    table = Table(
+        "published",
+        "Published and recomputed values",
+        tuple(Column(name, kind="number" if name in numbers else "text") for name in columns),
+        tuple(rows),
+        ("exact: rounds to the printed digits; close: within two units of the last digit.",),
+    )
+    partial = "A partial re-run: the corpus lacks some judged answers, so the numbers cannot equal the paper's."
+    if results.scale != FULL:
+        says = results.experiment.scale_of(results.scale).says
+        partial = f"Scaled down, not the paper's setting ({says}): the numbers cannot equal the paper's."
+    if results.extra:
+        partial = f"Not the paper's setting ({' '.join(results.extra)}): the numbers cannot equal the paper's."
+    return [Section("Published values", (*(() if whole else (Text((partial,)),)), table))]
+
+
+def _row(scores: Scores, measure: str, found: Published, lacking: str) -> tuple[Cell, ...]:
+    value = scores.aggregate(measure)
+    verdict = judge(found.value, value)
+    shown = Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))
+    n = scores.n(measure)
+    return (
+        Cell(found.table),
+        Cell(", ".join(part for part in (found.group, found.system) if part)),
+        Cell(found.collection),
+        Cell(scores.protocol.label(measure)),
+        Cell(str(n), n),
+        Cell(found.value, float(found.value)),
+        number_cell(value),
+        shown,
+    )

@@ -1,0 +1,1 @@
+"""The report of a paper, section by section."""

@@ -1,0 +1,401 @@
+"""The report of a reproduction: published and recomputed values with a verdict for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.collections.load import load_collection
+from harness.io import rehearsal
+from harness.papers.cells import KINDS, Verdict
+from harness.papers.claims import Claim, check_claims
+from harness.papers.estimate import estimates
+from harness.papers.making import Result
+from harness.papers.report.breakdown import breakdown_section
+from harness.papers.report.brought import brought_data, brought_section
+from harness.papers.report.claims import claim_records, claims_section
+from harness.papers.report.estimates import cost_section
+from harness.papers.report.made import order_section, small_section, took_section
+from harness.papers.report.row_claims import row_claims_section
+from harness.papers.report.rows import available_section
+from harness.papers.reproduce import Reproduction
+from harness.papers.row_claims import row_claims
+from harness.render.model import Block, Cell, Column, Facts, Records, Section, Table, Text, number_cell, slug
+from harness.render.write import Report
+from harness.reports.comparison import marks_of
+from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
+from harness.reports.records import score_records
+from harness.reports.topics import explorer, topic_pages
+from harness.scoring.compare import Row, compare
+from harness.scoring.measures import without_diagnostics
+from harness.scoring.scores import Scores, scores_to_json, tie_caution
+from harness.store.provenance import Provenance
+
+
+def paper_report(
+    reproduction: Reproduction,
+    provenance: Provenance,
+    alpha: float = 0.05,
+    seed: int = 0,
+    *,
+    titles: bool = True,
+    small: Reproduction | None = None,
+    results: Sequence[Result] = (),
+) -> Report:
+    """Builds the report of one paper.
+
+    Parameters
+    ----------
+    titles : of topics are others' text, which may not go everywhere.
+    small : the same paper at the scale `here`.
+    results : of the steps that were carried out for this report.
+    """
+    claims = check_claims(reproduction, alpha, seed)
+    paper = reproduction.paper
+    here = paper.config.here
+    labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
+    sections = [
+        _outcome(reproduction),
+        row_claims_section(row_claims(reproduction, small, alpha), paper.metric),
+        _tables(reproduction, alpha),
+        order_section(reproduction.verdicts, paper.metric),
+        brought_section(reproduction.brought),
+        None if small is None or here is None else small_section(small.verdicts, here, paper.metric),
+        took_section(results),
+        _conflicting_values(reproduction),
+        None if paper.available is None else available_section(paper.available),
+        _costs(reproduction),
+        claims_section(claims, _own(reproduction, "run_notes") or {}, labels),
+        *(_own(reproduction, "sections") or ()),
+        breakdown_section(reproduction),
+        _own(reproduction, "rerun_section"),
+        *_other_protocols(reproduction),
+        _per_topic(reproduction, titles),
+        _limitations(reproduction),
+        provenance_section(provenance),
+    ]
+    return Report(
+        paper.title,
+        _headline(reproduction),
+        tuple(section for section in sections if section is not None),
+        data={
+            "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
+            "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
+            **brought_data(reproduction.brought),
+        },
+        records=_records(reproduction, claims),
+    )
+
+
+def _own(reproduction: Reproduction, name: str, *more: object) -> Any:  # noqa: ANN401
+    """Returns what a function of the paper's module gives; None without one."""
+    function = reproduction.paper.own(name)
+    return None if function is None else function(reproduction, *more)
+
+
+def _costs(reproduction: Reproduction) -> Section | None:
+    """Returns what the tables take; None if every published value was recomputed."""
+    if all(verdict.value is not None for verdict in reproduction.verdicts):
+        return None
+    found = estimates(reproduction.paper)
+    return cost_section(found, reproduction.paper.key) if found else None
+
+
+def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, Records]:
+    also = [scores for found in reproduction.also.values() for scores in found.values()]
+    scores = reproduction.scores.values()
+    records = {"scores": score_records(scores, also)} if scores else {}
+    return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
+
+
+def _headline(reproduction: Reproduction) -> str:
+    n = len(reproduction.verdicts)
+    line = reproduction.line if reproduction.scores else f"None of the {n} published values was recomputed"
+    return f"Made from stand-ins, values mean nothing. {line}" if rehearsal.folder() is not None else line
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, object]:
+    cell = verdict.cell
+    return {
+        "table": cell.table,
+        "group": cell.group,
+        "system": cell.system,
+        "collection": cell.collection,
+        "slice": cell.slice,
+        "metric": cell.metric,
+        "printed": cell.value,
+        "value": verdict.value,
+        "verdict": verdict.verdict,
+        "run": verdict.run,
+        "edition": verdict.edition,
+        "protocol": verdict.protocol,
+        "n": verdict.n,
+        "cause": verdict.cause,
+    }
+
+
+def _outcome(reproduction: Reproduction) -> Section:
+    counts = [(verdict, reproduction.count(verdict)) for verdict in KINDS if reproduction.count(verdict)]
+    meaning = {
+        "exact": "rounds to the printed digits",
+        "close": "within two units of the last printed digit",
+        "within": "further away, but within the 95 % interval that the values of several seeds predict",
+        "differs": "more than two units away",
+        "needs": "needs a missing resource; see the cause",
+        "not implemented": "could be recomputed, but its system is not implemented; see the cause",
+        "blocked": "cannot be recomputed, because a resource is not available anywhere; see the cause",
+    }
+    rows = tuple(
+        (Cell(name, marks=(_mark(name),)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts
+    )
+    columns = (Column("verdict"), Column("cells", kind="number"), Column("meaning"))
+    blocks: list[Block] = []
+    if reproduction.scores:
+        blocks.append(Table("verdicts", "Verdicts on the published numbers", columns, rows))
+    lacking = [verdict for verdict in reproduction.verdicts if verdict.value is None]
+    blocks += [_missing_resources(reproduction, lacking)] if lacking else []
+    paper = reproduction.paper
+    remarks = paper.config.remarks
+    if remarks:
+        what = " and that reproduce its numbers" if reproduction.scores else ""
+        blocks.append(Text((f"Details that the paper omits{what}:", *remarks)))
+    kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
+    found = {key: getattr(paper.config, key) for key in kinds}
+    links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
+    blocks += [Facts(tuple(links))] if links else []
+    return Section("Outcome", tuple(blocks))
+
+
+def _mark(verdict: str) -> str:
+    """Returns the mark of a verdict: its name as one word."""
+    return verdict.replace(" ", "-")
+
+
+def _missing_resources(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
+    """Returns what is missing, with the tables that need it: a line for each cause; remarks on measures are notes."""
+    notes = reproduction.paper.config.metric_notes
+    tables: dict[tuple[str, str], list[str]] = {}
+    for verdict in verdicts:
+        note = notes.get(verdict.cell.metric)
+        tables.setdefault((verdict.verdict, verdict.cause.removesuffix(f"; {note}")), []).append(verdict.cell.table)
+    rows = tuple(
+        (Cell(", ".join(dict.fromkeys(names))), Cell(str(len(names)), len(names)), Cell(state), Cell(cause))
+        for (state, cause), names in tables.items()
+    )
+    metrics = dict.fromkeys(verdict.cell.metric for verdict in verdicts)
+    below = tuple(f"{reproduction.paper.metric(metric)}: {notes[metric]}." for metric in metrics if metric in notes)
+    columns = (Column("tables"), Column("values", kind="number"), Column("state"), Column("cause"))
+    return Table("not-recomputed", "Values not recomputed", columns, rows, below)
+
+
+def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
+    """Returns every table with recomputed values, rows and columns as the paper prints them."""
+    by_table: dict[str, list[Verdict]] = {}
+    for verdict in reproduction.verdicts:
+        by_table.setdefault(verdict.cell.table, []).append(verdict)
+    tests = _significance(reproduction, alpha)
+    recomputed = {name: found for name, found in by_table.items() if any(v.value is not None for v in found)}
+    tables = [_table(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
+    return Section("Published tables", (*_marks(reproduction, alpha), *tables)) if tables else None
+
+
+def _marks(reproduction: Reproduction, alpha: float) -> tuple[Text, ...]:
+    """Returns a sentence on the tests that mark values of the paper's tables, if there are any."""
+    baselines = reproduction.paper.config.baselines
+    if not baselines or not any(v.value is not None and v.n > 1 for v in reproduction.verdicts):
+        return ()
+    against = ", ".join(f"{run} for runs that end in {ending!r}" for ending, run in baselines.items())
+    said = (
+        f"Marks of significance: two-sided paired t-test against the baseline ({against}), alpha {alpha:g}, "
+        "Bonferroni over all runs with that ending and all measures within a collection."
+    )
+    return (Text((said,)),)
+
+
+def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, str, str], Row]:
+    """Returns (collection, run, measure) -> test against the baseline in the paper's configuration."""
+    out: dict[tuple[str, str, str], Row] = {}
+    for ending, baseline in reproduction.paper.config.baselines.items():
+        by_collection: dict[str, list[Scores]] = {}
+        for (collection, run), scores in reproduction.scores.items():
+            if run.endswith(ending):
+                by_collection.setdefault(collection, []).append(scores)
+        for collection, scores_list in by_collection.items():
+            # The marks are those of the t-test: no sign flips are needed.
+            for row in compare(scores_list, str(baseline), alpha=alpha, permutations=1).rows:
+                out[(collection, row.a, row.measure)] = row
+    return out
+
+
+def published_table(reproduction: Reproduction, name: str, verdicts: Sequence[Verdict]) -> Table:
+    """Returns one table of the paper, with recomputed values, without marks of significance."""
+    return _table(reproduction, name, verdicts, {})
+
+
+def _rows(verdicts: Sequence[Verdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(tuple(getattr(v.cell, name) for name in attributes) for v in verdicts))
+
+
+def _table(
+    reproduction: Reproduction,
+    name: str,
+    verdicts: Sequence[Verdict],
+    tests: Mapping[tuple[str, str, str], Row],
+) -> Table:
+    groups = len({v.cell.group for v in verdicts}) > 1
+    row_keys = _rows(verdicts, ("group", "system"))
+    column_keys = _rows(verdicts, ("metric", "aggregate", "collection", "slice"))
+    aggregates = len({v.cell.aggregate for v in verdicts}) > 1
+    slices = len({v.cell.slice for v in verdicts}) > 1
+    by_place: dict[tuple[str, ...], Verdict] = {
+        (v.cell.group, v.cell.system, v.cell.metric, v.cell.aggregate, v.cell.collection, v.cell.slice): v
+        for v in verdicts
+    }
+    rows = []
+    for group, system in row_keys:
+        head = (Cell(group), Cell(system)) if groups else (Cell(system),)
+        cells = (cell for column in column_keys for cell in _cells(by_place.get((group, system, *column)), tests))
+        rows.append((*head, *cells))
+    first = (Column("group"), Column("system")) if groups else (Column("system"),)
+    columns = list(first)
+    for metric, aggregate, collection, slice_ in column_keys:
+        parts = (collection, slice_ if slices else "", aggregate if aggregates else "")
+        words = ", ".join((reproduction.paper.metric(metric), *(part for part in parts if part)))
+        columns += [Column("paper", words, "number"), Column("here", words, "number")]
+    title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
+    notes, ident = _table_notes(reproduction, verdicts), f"table-{slug(name)}"
+    headers, caption, label = 2 if groups else 1, verdicts[0].cell.caption, f"{title} of the paper"
+    return Table(ident, caption, tuple(columns), tuple(rows), notes, row_headers=headers, label=label)
+
+
+def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> tuple[Cell, Cell]:
+    """Returns the value as printed, and the recomputed one with two more digits."""
+    if verdict is None:
+        return Cell(""), Cell("", marks=("missing",))
+    cell = verdict.cell
+    printed = Cell(cell.value, float(cell.value))
+    if verdict.value is None:
+        return printed, Cell("", None, (_mark(verdict.verdict),))
+    digits = len(cell.value.partition(".")[2])
+    marks: list[str] = [verdict.verdict]
+    row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
+    marks += marks_of(row)
+    if cell.baseline:
+        marks.append("baseline")
+    return printed, number_cell(verdict.value, digits + 2, tuple(marks))
+
+
+def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    recomputed = [v for v in verdicts if v.value is not None]
+    made = dict.fromkeys((v.collection, v.edition, v.protocol, v.n) for v in recomputed)
+    notes = [
+        "Paper: as published; here: recomputed, with two more digits. "
+        + "; ".join(f"{c}: edition {e}, protocol {p}, n = {n}" for c, e, p, n in made)
+        + "."
+    ]
+    notes += [cause[:1].upper() + cause[1:] + "." for cause in dict.fromkeys(v.cause for v in recomputed if v.cause)]
+    groups = {v.cell.group for v in verdicts}
+    return (*notes, *(_own(reproduction, "table_notes", groups) or ()))
+
+
+def _conflicting_values(reproduction: Reproduction) -> Section | None:
+    """Returns values that differ from those that another paper or table prints for the same run."""
+    pairs = reproduction.paper.twice
+    if not pairs:
+        return None
+    rows = []
+    for here, there in pairs:
+        values = [float(cell.value) for cell in (here, there)]
+        if values[0] == values[1]:
+            continue
+        digits = max(len(cell.value.partition(".")[2]) for cell in (here, there))
+        measure = (reproduction.paper.metric(here.metric), here.collection, here.slice)
+        rows.append(
+            (
+                *(Cell(f"{cell.paper}, {cell.row}") for cell in (here, there)),
+                Cell(" ".join(part for part in measure if part)),
+                *(Cell(cell.value, value) for cell, value in zip((here, there), values, strict=True)),
+                number_cell(values[0] - values[1], digits),
+            )
+        )
+    numbers = (*(Column(name, "printed", "number") for name in ("here", "there")), Column("difference", kind="number"))
+    columns = (*map(Column, ("here", "there", "measure")), *numbers)
+    note = f"Values as published; {len(pairs) - len(rows)} further values that are published twice agree."
+    table = Table("twice", "Runs with two published values", columns, tuple(rows), (note,), row_headers=3)
+    return Section("Contradictory published values", (table,))
+
+
+def _other_protocols(reproduction: Reproduction) -> list[Section]:
+    out = []
+    for protocol, scores in reproduction.also.items():
+        collections = list(dict.fromkeys(collection for collection, _ in scores))
+        runs = list(dict.fromkeys(run for _, run in scores))
+        first = next(iter(scores.values()))
+        measures = without_diagnostics(first.measures)
+        best = {
+            (collection, measure): best_mean([scores[(collection, run)] for run in runs], measure)
+            for collection in collections
+            for measure in measures
+        }
+        rows = []
+        for run in runs:
+            cells: list[Cell] = [Cell(run)]
+            for collection in collections:
+                for measure in measures:
+                    mean = scores[(collection, run)].aggregate(measure)
+                    cells.append(number_cell(mean, 3, ("best",) if equal(mean, best[collection, measure]) else ()))
+            rows.append(tuple(cells))
+        numbers = [(c, measure) for c in collections for measure in measures]
+        columns = (Column("run"), *(Column(first.protocol.label(m), c, "number") for c, m in numbers))
+        made = "; ".join(
+            f"{c}: edition {scores[(c, runs[0])].edition}, n = {scores[(c, runs[0])].n(measures[0])}"
+            for c in collections
+        )
+        table = Table(f"also-{slug(protocol)}", f"Scores by protocol {protocol}", columns, tuple(rows), (made + ".",))
+        out.append(Section(f"The same runs under {protocol}", (protocol_text(first.protocol), table)))
+    return out
+
+
+def _per_topic(reproduction: Reproduction, titles: bool) -> Section | None:
+    pages, tables = [], []
+    for name, scorer in reproduction.scorers.items():
+        found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
+        topics = reproduction.topics[name]
+        rankings = [reproduction.rankings[(name, run)] for run in found]
+        collection = load_collection(scorer.collection)
+        values = list(found.values())
+        pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
+        tables.append(per_topic_table(name, found, topics.by_id() if titles else {}))
+    baseline = next(iter(reproduction.paper.config.baselines.values()), "")
+    return Section("Per-topic results", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
+
+
+def _limitations(reproduction: Reproduction) -> Section | None:
+    if not reproduction.scores:
+        return None
+    first = next(iter(reproduction.scores.values()))
+    missing = [
+        f"{run} on {collection} lacks {len(scores.missing)} of {len(scores.topics)} topics: {', '.join(scores.missing)}"
+        for (collection, run), scores in reproduction.scores.items()
+        if scores.missing
+    ]
+    ties = {f"{run} on {collection}": spans for (collection, run), spans in reproduction.bounds.items()}
+    bounds, tables = ties_table(ties, first.protocol)
+    if unknown := tie_caution(list(reproduction.scores.values())):
+        bounds.append(f"{unknown[0].upper()}{unknown[1:]}")
+    empty = {
+        collection: scores.counts["topics without relevant documents"]
+        for (collection, _), scores in reproduction.scores.items()
+    }
+    without = [
+        f"{n} topic{'s' if n > 1 else ''} of {collection} without a relevant document"
+        for collection, n in empty.items()
+        if n
+    ]
+    lines = [
+        *(missing or ["Every run answers every topic."]),
+        *([f"{'; '.join(without)}: binary measures are 0 there for every run."] if without else []),
+        *bounds,
+        *(reproduction.warnings or ["Reading the run files gave no warnings."]),
+    ]
+    return Section("Limitations", (protocol_text(first.protocol), Text(tuple(lines)), *tables))

@@ -1,0 +1,181 @@
+"""Writes the built collection: queries with rated candidates, documents, and their configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.data.trec import Qrels
+from harness.errors import HarnessError
+from harness.io.files import write_atomic
+from harness.papers.saber.analyses import best_rated, formulas_only, words_only
+from harness.papers.saber.databank import Problem
+from harness.papers.saber.lines import write_lines
+from harness.papers.saber.rate import RATINGS, Ratings, write_ratings
+from harness.papers.saber.select import Target
+
+QUERIES = "queries.jsonl"
+DOCUMENTS = "documents.jsonl"
+JOINED = "documents-joined.jsonl"
+VARIANTS = {"formulas": formulas_only, "words": words_only}
+
+
+def as_qrels(rated: Sequence[Ratings], edition: str = "ratings") -> Qrels:
+    """Converts ratings to judgments; the grades are the exact ratings, real numbers.
+
+    >>> from harness.papers.saber.rate import Rating
+    >>> as_qrels([Ratings("t", (Rating("a", 2.5, 0.1, 0.0, 3, 1),))]).grade.tolist()
+    [2.5]
+    """
+    return Qrels.from_dict(edition, {each.target: each.by_candidate() for each in rated})
+
+
+def write_collection(
+    folder: Path,
+    name: str,
+    problems: Mapping[str, Problem],
+    targets: Sequence[Target],
+    rated: Sequence[Ratings],
+    *,
+    title: str,
+    licence: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """Writes a collection to a folder; `HARNESS_CONF=FOLDER/conf` makes it available by its name.
+
+    Files:
+
+    - `queries.jsonl`, `documents.jsonl`: as `harness.papers.saber.readers` reads them, with exact ratings.
+    - `ratings.jsonl`: ratings with their standard errors.
+    - `queries-formulas.jsonl`, `queries-words.jsonl`: the formulas and the words of the queries that have both, as has
+      each of their five best-rated candidates.
+    - `documents-joined.jsonl`: statements and solutions without any words between them.
+    - `conf/collection/`: NAME, NAME-full (queries with their solutions), NAME-formulas and NAME-words, whose runs on
+      NAME-joined `analyses.preference` compares.
+    - `conf/corpus/`: NAME (with solutions), NAME-statements, NAME-joined.
+
+    Raises
+    ------
+    HarnessError
+        A target has no ratings, a problem is not in the databank, or a file cannot be written.
+    """
+    by_target = {each.target: each for each in rated}
+    queries: list[dict[str, Any]] = []
+    documents: dict[str, Problem] = {}
+    for target in targets:
+        if target.id not in by_target:
+            raise HarnessError(f"target {target.id}: has no ratings")
+        ratings = by_target[target.id].by_candidate()
+        for candidate in ratings:
+            documents[candidate] = _lookup(problems, candidate)
+        source = {each.id: each.source for each in target.candidates}
+        own = _lookup(problems, target.id)
+        queries.append(
+            {
+                "id": target.id,
+                "problem": own.statement,
+                "solution": own.solution,
+                "domains": list(target.domains) or [target.domain],
+                "candidates": list(ratings),
+                "relevance_scores": list(ratings.values()),
+                "signals": [source.get(candidate) for candidate in ratings],
+            }
+        )
+    rows = ({"id": key, "problem": each.statement, "solution": each.solution} for key, each in documents.items())
+    write_lines(folder / QUERIES, queries)
+    write_lines(folder / DOCUMENTS, rows)
+    order = {key: place for place, key in enumerate(problems)}
+    cut = [
+        query
+        for query in queries
+        if _has_both(query["problem"])
+        and all(
+            _has_both(documents[name].statement, documents[name].solution)
+            for name in best_rated(by_target[query["id"]], order)
+        )
+    ]
+    for variant, reduce in VARIANTS.items():
+        reduced = ({**query, "problem": reduce(query["problem"]), "solution": ""} for query in cut)
+        write_lines(folder / f"queries-{variant}.jsonl", reduced)
+    write_lines(folder / JOINED, ({"id": key, "text": _joined(each)} for key, each in documents.items()))
+    write_ratings(folder / RATINGS, rated)
+    counts = _size(queries), _size(cut)
+    for path, content in configurations(name, title, licence, *counts, notes).items():
+        write_atomic(folder / path, content)
+
+
+def _joined(problem: Problem) -> str:
+    """Returns statement and solution as the authors' code joins them for the comparison of formulas and words."""
+    return problem.statement + problem.solution
+
+
+def _has_both(*texts: str) -> bool:
+    return all(any(map(reduce, texts)) for reduce in VARIANTS.values())
+
+
+def _size(queries: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    return len(queries), sum(len(query["candidates"]) for query in queries)
+
+
+def configurations(
+    name: str, title: str, licence: str, counts: tuple[int, int], cut: tuple[int, int], notes: Sequence[str] = ()
+) -> dict[str, str]:
+    """Returns path -> content of the configuration files.
+
+    `counts` are the numbers of queries and of candidates, `cut` those of the queries cut to their formulas or words, if
+    there are any.
+    """
+    import yaml
+
+    joined = f"{name}-joined"
+    made = [
+        ("", QUERIES, "saber", name, counts, ""),
+        ("-full", QUERIES, "saber-full", name, counts, ", queries with their solutions"),
+        *((f"-{each}", f"queries-{each}.jsonl", "saber", joined, cut, f", the {each} of queries") for each in VARIANTS),
+    ]
+    out = {}
+    for suffix, source, reader, corpus, (topics, judgments), also in made:
+        if not topics:
+            continue
+        file = {"file": f"../../{source}"}
+        collection = {
+            "name": name + suffix,
+            "title": title + also,
+            "licence": licence,
+            "protocol": "saber",
+            "editions": {
+                "ratings": {
+                    "title": "ratings from 0 to 5 by a tournament of preferences",
+                    "qrels": {"reader": "saber", **file},
+                    "topics": topics,
+                    "judgments": judgments,
+                }
+            },
+            "topics": {"reader": reader, **file},
+            "corpus": corpus,
+            "notes": ["Runs rank the candidates of each query only (rerank=true); ratings are real numbers.", *notes],
+        }
+        out[f"conf/collection/{name}{suffix}.yaml"] = collection
+    for suffix, reader, also in (("", "saber", "with their solutions"), ("-statements", "saber-statements", "alone")):
+        out[f"conf/corpus/{name}{suffix}.yaml"] = {
+            "name": name + suffix,
+            "title": f"{title}: statements {also}",
+            "licence": licence,
+            "file": {"file": f"../../{DOCUMENTS}"},
+            "reader": reader,
+        }
+    out[f"conf/corpus/{name}-joined.yaml"] = {
+        "name": f"{name}-joined",
+        "title": f"{title}: statements and solutions, joined",
+        "licence": licence,
+        "file": {"file": f"../../{JOINED}"},
+        "fields": {"id": "id", "text": "body"},
+    }
+    return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
+
+
+def _lookup(problems: Mapping[str, Problem], name: str) -> Problem:
+    if name not in problems:
+        raise HarnessError(f"problem {name!r} is not in the databank")
+    return problems[name]

@@ -1,0 +1,336 @@
+"""Step 1, the databank: problems with solutions in one format, without duplicates, balanced over sources."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from harness.collections.corpora import load_corpus
+from harness.errors import HarnessError, suggestion
+from harness.io.checks import Words, number, whole
+from harness.io.files import sha256_file
+from harness.io.ids import check_id
+from harness.papers.saber.dollars import in_dollars, without_dollars
+from harness.papers.saber.duplicates import earlier, shingles
+from harness.papers.saber.lines import read_lines, write_lines
+from harness.sources.catalogue import resource
+from harness.sources.fetch import fetch
+
+PROBLEMS = "problems.jsonl"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem with its solution.
+
+    Attributes
+    ----------
+    id : one word, unique in a databank.
+    statement, solution : text with LaTeX between dollar signs.
+    source : origin, such as a contest; the databank is balanced over sources.
+    subject : subject as given by the source; may be empty.
+
+    Examples
+    --------
+    >>> Problem("p1", "Find $x$ with $2x=4$.", "Halve both sides: $x=2$.", "school").subject
+    ''
+    """
+
+    id: str
+    statement: str
+    solution: str
+    source: str = ""
+    subject: str = ""
+
+
+def write_problems(path: Path, problems: Iterable[Problem]) -> None:
+    """Writes problems as JSON lines with the keys of `Problem`."""
+    write_lines(path, map(asdict, problems))
+
+
+def read_problems(path: Path) -> dict[str, Problem]:
+    """Reads id -> problem in the order of the file.
+
+    Raises
+    ------
+    FormatError
+        A line is not a problem, or an id occurs twice.
+    """
+    out: dict[str, Problem] = {}
+
+    def problem(row: dict[str, Any]) -> Problem:
+        made = Problem(**row)
+        if not all(isinstance(value, str) for value in row.values()):
+            raise TypeError("every value must be text")
+        check_id(made.id, "problem", path, 0)
+        if made.id in out:
+            raise HarnessError(f"problem {made.id!r} is on an earlier line already")
+        return made
+
+    for each in read_lines(path, problem):
+        out[each.id] = each
+    return out
+
+
+# ---- sources of problems ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of problems: a corpus or a file of JSON lines (key `databank.sources`).
+
+    Attributes
+    ----------
+    name : prefix of the ids of a corpus's documents, and the source of problems that name none.
+    corpus : name of a corpus; excludes `file`.
+    file : `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
+    id, statement, solution, subject, source : columns of the file, or fields and columns of the corpus's documents.
+    """
+
+    name: Words
+    corpus: Words = ""
+    file: Mapping[str, Any] | None = None
+    id: Words = "id"
+    statement: Words = "statement"
+    solution: Words = "solution"
+    subject: Words = "subject"
+    source: Words = "source"
+
+    def __post_init__(self) -> None:
+        if bool(self.corpus) == (self.file is not None):
+            raise HarnessError("expected either key 'corpus' or key 'file'")
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Settings of duplicate detection (key `databank.duplicates`).
+
+    Attributes
+    ----------
+    threshold : Jaccard similarity of word n-grams from which on two statements are duplicates.
+    run : n, the number of words in an n-gram.
+    permutations, seed : of MinHash.
+    """
+
+    threshold: Annotated[float, partial(number, low=0.1, high=1.0)] = 0.8
+    run: Annotated[int, partial(whole, low=1)] = 3
+    permutations: Annotated[int, partial(whole, low=16)] = 128
+    seed: Annotated[int, whole] = 0
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Limit on large sources (key `databank.balance`).
+
+    Attributes
+    ----------
+    sources, ratio : these sources give at most so many times the problems of the others.
+    seed : of the draw of the kept problems.
+    """
+
+    sources: tuple[str, ...]
+    ratio: Annotated[float, number] = 1.0
+    seed: Annotated[int, whole] = 0
+
+
+@dataclass(frozen=True)
+class DatabankSettings:
+    """Settings of the databank (key `databank`).
+
+    Attributes
+    ----------
+    sources : corpora and files of problems.
+    delimiters : how dollar signs are put around mathematics: by `rule`, by a language model (`llm`), or `none`.
+    duplicates, balance : settings of duplicate detection, and of the limit on large sources.
+    endpoint, budget : name of the language model and its maximum cost, in the unit of the endpoint's prices.
+    most : maximum number of problems, drawn at random with the seed of `balance`; None keeps all.
+    """
+
+    sources: tuple[Source, ...]
+    delimiters: Literal["rule", "llm", "none"] = "rule"
+    duplicates: Duplicates = Duplicates()
+    balance: Balance | None = None
+    endpoint: Words = ""
+    budget: Annotated[float, number] | None = None
+    most: Annotated[int, partial(whole, low=1)] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise HarnessError("key 'sources': expected at least one")
+        if self.delimiters == "llm" and not self.endpoint:
+            raise HarnessError("key 'endpoint' is missing: a language model of conf/llm/")
+
+
+def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
+    """Reads the problems of a source, unchanged.
+
+    Raises
+    ------
+    HarnessError
+        The corpus or file does not exist, or a line lacks a column.
+    """
+    if source.corpus:
+        yield from _read_corpus(source, where)
+        return
+    place = resource(source.file, where)
+    path = place if isinstance(place, Path) else fetch([place])[0]
+
+    seen: set[str] = set()
+
+    def problem(row: dict[str, Any]) -> Problem:
+        name = row[source.id]
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise TypeError(f"{source.id!r} is {name!r:.40}, expected text or a whole number")
+        name = str(name)
+        check_id(name, "problem", path, 0)
+        if name in seen:
+            raise HarnessError(f"problem {name!r} is on an earlier line already")
+        seen.add(name)
+        texts = [row[source.statement], row[source.solution]]
+        texts += [row.get(source.source, source.name), row.get(source.subject, "")]
+        for key, text in zip((source.statement, source.solution, source.source, source.subject), texts, strict=True):
+            if not isinstance(text, str):
+                raise TypeError(f"{key!r} is {text!r:.40}, expected text")
+        # Halves of surrogate pairs, which JSON can escape and no file can hold, become `?`.
+        return Problem(name, *(text.encode("utf-8", "replace").decode() for text in texts))
+
+    yield from read_lines(path, problem)
+
+
+def _read_corpus(source: Source, where: str) -> Iterator[Problem]:
+    """Reads problems from the documents of a corpus; a missing part is empty, unless every document lacks it."""
+    missing = {source.statement, source.solution}
+    known: set[str] = set()
+    for document in load_corpus(source.corpus):
+        parts = {"title": document.title, "body": document.body, "tags": " ".join(document.tags)}
+        parts |= document.columns
+        known |= parts.keys()
+        missing -= parts.keys()
+        texts = (parts.get(source.statement, ""), parts.get(source.solution, ""))
+        name = parts.get(source.source, source.name)
+        yield Problem(f"{source.name}-{document.id}", *texts, name, parts.get(source.subject, ""))
+    for key in sorted(missing):
+        raise HarnessError(f"{where}: no document of {source.corpus} has {key!r}; {suggestion(key, known)}")
+
+
+def digest(source: Source, where: str = "databank") -> dict[str, Any]:
+    """Returns the settings of a source and the checksum of its data, which together decide its problems."""
+    if source.corpus:
+        return {**asdict(source), "digest": load_corpus(source.corpus).identity()}
+    place = resource(source.file, where)
+    return {**asdict(source), "digest": sha256_file(place) if isinstance(place, Path) else place.sha256}
+
+
+# ---- from sources to a databank ---------------------------------------------------------------------------------
+
+
+def databank(
+    problems: Iterable[Problem],
+    settings: DatabankSettings,
+    rewrite: Callable[[Sequence[Problem]], tuple[list[Problem], Counter[str]]] | None = None,
+) -> tuple[list[Problem], dict[str, int]]:
+    """Builds a databank; returns its problems in order and the counts of problems read, dropped and kept.
+
+    Parameters
+    ----------
+    rewrite : puts dollar signs around mathematics and counts changes; required if `settings.delimiters` is `llm`.
+
+    Raises
+    ------
+    HarnessError
+        Two sources share an id, or every problem was dropped.
+
+    Examples
+    --------
+    >>> kept, counts = databank(
+    ...     [Problem("a", r"Find \\(x\\).", "It is 2."), Problem("b", "Find $x$.", "It is 2.")],
+    ...     DatabankSettings((Source("s", corpus="c"),)),
+    ... )
+    >>> kept[0].statement, counts["exact duplicates"]
+    ('Find $x$.', 1)
+    """
+    counts: Counter[str] = Counter()
+    found: dict[str, Problem] = {}
+    for each in problems:
+        counts["read"] += 1
+        if each.id in found:
+            raise HarnessError(f"databank: problem {each.id!r} occurs twice; ids must differ between sources")
+        if each.statement.strip() and each.solution.strip():
+            found[each.id] = each
+        else:
+            counts["without statement or solution"] += 1
+    if rewrite is None:
+        rewrite = unchanged if settings.delimiters == "none" else by_rule
+    rewritten, made = rewrite(list(found.values()))
+    counts.update(made)
+    kept = _distinct(rewritten, settings.duplicates, counts)
+    if settings.balance:
+        kept = _balanced(kept, settings.balance, counts)
+    if settings.most is not None and len(kept) > settings.most:
+        counts["over the limit 'most'"] = len(kept) - settings.most
+        kept = _drawn(kept, settings.most, settings.balance.seed if settings.balance else 0)
+    if not kept:
+        raise HarnessError("databank: no problem was kept; check the sources and the key 'duplicates'")
+    counts["kept"] = len(kept)
+    for source, count in sorted(Counter(each.source for each in kept).items()):
+        counts[f"kept from {source or 'no source'}"] = count
+    return kept, dict(counts)
+
+
+def unchanged(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
+    """Returns the problems unchanged."""
+    return list(problems), Counter()
+
+
+def by_rule(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
+    """Puts dollar signs around mathematics by rule; counts the texts that were changed or could not be."""
+    counts: Counter[str] = Counter()
+
+    def put(text: str) -> str:
+        out, good = in_dollars(text)
+        counts["texts with dollars added"] += out != text
+        counts["texts with an unpaired delimiter, unchanged"] += not good
+        return out
+
+    return [replace(each, statement=put(each.statement), solution=put(each.solution)) for each in problems], counts
+
+
+def _distinct(problems: Sequence[Problem], settings: Duplicates, counts: Counter[str]) -> list[Problem]:
+    seen: dict[str, Problem] = {}
+    for each in problems:
+        key = without_dollars(each.statement).casefold()
+        counts["exact duplicates"] += key in seen
+        seen.setdefault(key, each)
+    left = list(seen.values())
+    words = [each.statement.replace("$", " ").casefold().split() for each in left]
+    sets = [shingles(each, settings.run) for each in words]
+    near = earlier(sets, settings.threshold, settings.permutations, settings.seed)
+    counts["near duplicates"] = len(near)
+    return [each for i, each in enumerate(left) if i not in near]
+
+
+def _balanced(problems: Sequence[Problem], balance: Balance, counts: Counter[str]) -> list[Problem]:
+    known = {each.source for each in problems}
+    for name in balance.sources:
+        if name not in known:
+            raise HarnessError(
+                f"databank: key 'balance.sources': no problem comes from {name!r}; {suggestion(name, known)}"
+            )
+    large = [each for each in problems if each.source in balance.sources]
+    most = math.floor(balance.ratio * (len(problems) - len(large)))
+    if len(large) <= most:
+        return list(problems)
+    counts["dropped for balance"] = len(large) - most
+    drawn = {each.id for each in _drawn(large, most, balance.seed)}
+    return [each for each in problems if each.source not in balance.sources or each.id in drawn]
+
+
+def _drawn(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
+    chosen = sorted(random.Random(seed).sample(range(len(problems)), count))  # noqa: S311  (no secret)
+    return [problems[i] for i in chosen]

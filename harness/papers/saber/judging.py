@@ -1,0 +1,278 @@
+"""The tournament step: settings, judges, input and output folders."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from harness.errors import HarnessError
+from harness.io.checks import Words, number, whole
+from harness.papers.saber import swiss
+from harness.papers.saber.databank import PROBLEMS, Problem, read_problems
+from harness.papers.saber.draws import draw
+from harness.papers.saber.judges import (
+    AGAIN,
+    PROMPT,
+    Comparison,
+    Embedding,
+    Judge,
+    KeptModel,
+    LanguageModel,
+    Oracle,
+    judged_text,
+)
+from harness.papers.saber.select import TARGETS, Target, read_targets
+from harness.papers.saber.steps import FILL, Folders, Plan, Step, write_counts
+from harness.store import prompts
+from harness.store.llm import Client, Endpoint, load_endpoint, sample
+from harness.store.llm.client import Mode
+from harness.store.llm.estimate import ENOUGH, estimate
+
+DIMENSIONS = 1024
+_WORD = re.compile(r"\\?\w+")
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """Settings of the judge (key `judge`).
+
+    Attributes
+    ----------
+    by : language model (`llm`), cosine of embeddings (`embedding`), or `oracle`, whose order is drawn by the seed.
+    endpoint, budget : of the language model, as in `annotate`.
+    explain : whether the language model writes its reasons first.
+    encoder : encoder of the embeddings; None uses TF-IDF vectors of words, which need no model.
+    device : where the encoder runs.
+    noise : of the oracle, in standard deviations of its strengths.
+    rounds : number of Swiss rounds.
+    seed : of the pairings, and of `shown: drawn`.
+    shown : which candidate the judge sees first: that with the smaller id (`id`), as in the authors' code, or either
+        (`drawn`), so that a judge's position bias favours no ids.
+    """
+
+    by: Literal["llm", "embedding", "oracle"] = "embedding"
+    endpoint: Words = ""
+    budget: Annotated[float, number] | None = None
+    explain: bool = True
+    encoder: Words | None = None
+    device: Literal["cpu", "cuda"] = "cpu"
+    noise: Annotated[float, number] = 0.0
+    rounds: Annotated[int, partial(whole, low=1)] = swiss.ROUNDS
+    seed: Annotated[int, whole] = 0
+    shown: Literal["id", "drawn"] = "id"
+
+    def __post_init__(self) -> None:
+        if self.by == "llm" and not self.endpoint:
+            raise HarnessError("key 'endpoint' is missing: a language model of conf/llm/")
+
+    def deciding(self) -> dict[str, Any]:
+        """Returns the settings that affect preferences, for the fingerprint."""
+        out: dict[str, Any] = {"by": self.by, "rounds": self.rounds, "seed": self.seed, "shown": self.shown}
+        if self.by == "llm":
+            endpoint = load_endpoint(self.endpoint)
+            decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters)}
+            return {
+                **out,
+                **decides,
+                "explain": self.explain,
+                "prompts": [prompts.digest(name) for name in (PROMPT, AGAIN)],
+            }
+        if self.by == "oracle":
+            return {**out, "noise": self.noise}
+        return {**out, "encoder": _encoder_identity(self.encoder) if self.encoder else f"words {DIMENSIONS}"}
+
+    def named(self) -> str:
+        """Describes the judge in words."""
+        if self.by == "llm":
+            return f"language model {load_endpoint(self.endpoint).model}"
+        if self.by == "oracle":
+            return f"oracle of a drawn order, noise {self.noise:g}"
+        return f"cosine of embeddings by {self.encoder}" if self.encoder else "cosine of TF-IDF vectors of words"
+
+
+def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> Step:
+    """Returns the step that plays the tournaments of all targets.
+
+    Parameters
+    ----------
+    size : expected number of targets and of candidates per target, for a plan before they are selected.
+    """
+
+    def make(folders: Folders, out: Path) -> None:
+        targets, problems = read_targets_and_problems(folders)
+        judge = judge_of(settings, targets, problems, mode)
+        played = _played(settings, targets, judge)
+        swiss.write_games(out / swiss.GAMES, played)
+        write_counts(out, {"judge": settings.named(), **_counts(played)})
+
+    def plan(folders: Folders) -> Plan:
+        if not {"databank", "select"} <= set(folders):
+            games = size[0] * settings.rounds * (size[1] // 2)
+            return Plan(
+                {"comparisons at most": games}, basis="unknown before targets are selected" * (settings.by == "llm")
+            )
+        targets, problems = read_targets_and_problems(folders)
+        games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
+        if settings.by != "llm":
+            return Plan({"comparisons at most": games})
+        judge = KeptModel(_model(settings, problems, "dry"))
+        _played(settings, targets, judge)
+        return _planned(load_endpoint(settings.endpoint), judge)
+
+    needs = ("databank", "select")
+    return Step("judge", needs, settings.deciding(), (swiss.__name__, __name__), make, plan)
+
+
+def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
+    """Asks the model a random sample of the first round's comparisons, so that a dry run can estimate the total cost.
+
+    The answers are cached for the step `judge`. Returns a line with the cost.
+    """
+    if settings.by != "llm":
+        raise HarnessError("--pilot: this judge is not a language model")
+    targets, problems = read_targets_and_problems(folders)
+    games = swiss.first_round(candidates_of(targets), settings.seed, drawn=settings.shown == "drawn")
+    drawn = sample(games, count)
+    model = _model(settings, problems, "live")
+    model.prefer(drawn)
+    spent = model.client.spent
+    return f"{len(drawn)} comparisons: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
+def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live") -> tuple[int, int]:
+    """Asks another judge the decided games; returns how many it decides and how many of these agree.
+
+    The judge sees the candidates in the same order. Raises what the judge raises.
+    """
+    targets, problems = read_targets_and_problems(folders)
+    played = swiss.read_games(folders["judge"] / swiss.GAMES)
+    decided = [(each.target, game) for each in played for game in each.games if game.preferred]
+    asked = [Comparison(target, game.first, game.second) for target, game in decided]
+    answers = judge_of(settings, targets, problems, mode).prefer(asked)
+    both = [(answer, game.preferred) for answer, (_, game) in zip(answers, decided, strict=True) if answer]
+    return len(both), sum(answer == preferred for answer, preferred in both)
+
+
+def _played(settings: JudgeSettings, targets: Sequence[Target], judge: Judge) -> list[swiss.Games]:
+    drawn = settings.shown == "drawn"
+    return swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed, drawn=drawn)
+
+
+def read_targets_and_problems(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
+    """Reads the output of the steps `select` and `databank`."""
+    return read_targets(folders["select"] / TARGETS), read_problems(folders["databank"] / PROBLEMS)
+
+
+def candidates_of(targets: Sequence[Target]) -> dict[str, list[str]]:
+    """Returns target -> ids of its candidates."""
+    return {target.id: [each.id for each in target.candidates] for target in targets}
+
+
+def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
+    bias = swiss.position_bias(played)
+    out = sum(len(names) for each in played for names in each.sat_out)
+    counts: dict[str, object] = {
+        "targets": len(played),
+        "comparisons": bias.decided + bias.undecided,
+        "without a decision": bias.undecided,
+        "sat out": out,
+    }
+    if bias.decided:
+        ends = {"low": round(bias.low, 4), "high": round(bias.high, 4)}
+        shares = {"share of decisions for the candidate shown first": round(bias.share, 4)}
+        counts |= shares | {f"95% interval, {end}": value for end, value in ends.items()}
+    return counts
+
+
+def _planned(endpoint: Endpoint, judge: KeptModel) -> Plan:
+    """Estimates the calls, tokens and cost of the comparisons without cached answers."""
+    counts = {"comparisons": len(judge.seen) + len(judge.open), "comparisons with cached answers": len(judge.seen)}
+    made = estimate(endpoint, judge.open, judge.seen, f"{len(judge.seen)} finished comparisons")
+    basis = made.basis
+    if judge.open and len(judge.seen) < ENOUGH:
+        basis = f"a guess; run a pilot of {ENOUGH} comparisons or more (judge --pilot) to measure this model's tokens"
+    tokens_in = max(made.tokens_in - sum(answer.tokens_in for answer in judge.paid), 0.0)
+    tokens_out = max(made.tokens_out - sum(answer.tokens_out for answer in judge.paid), 0.0)
+    calls, cost = max(made.calls - len(judge.paid), 0.0), endpoint.cost(tokens_in, tokens_out)
+    return Plan(counts, calls, tokens_in, tokens_out, cost, made.within, basis)
+
+
+# ---- judges -----------------------------------------------------------------------------------------------------
+
+
+def judge_of(settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, Problem], mode: Mode) -> Judge:
+    """Builds the judge of the settings; raises if an encoder, an endpoint or a problem is missing."""
+    if settings.by == "llm":
+        return _model(settings, problems, mode)
+    if settings.by == "oracle":
+        drawn = {
+            target.id: {each.id: _normal(settings.seed, target.id, each.id) for each in target.candidates}
+            for target in targets
+        }
+        return Oracle(drawn, settings.noise, seed=settings.seed)
+    wanted = dict.fromkeys(name for target in targets for name in (target.id, *(c.id for c in target.candidates)))
+    if missing := [name for name in wanted if name not in problems]:
+        raise HarnessError(f"problem {missing[0]!r} is not in the databank")
+    texts = [judged_text(problems[name]) for name in wanted]
+    vectors = _encoded(settings, texts) if settings.encoder else word_vectors(texts)
+    return Embedding(dict(zip(wanted, vectors, strict=True)))
+
+
+def _model(settings: JudgeSettings, problems: Mapping[str, Problem], mode: Mode) -> LanguageModel:
+    client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None, fill=FILL)
+    return LanguageModel(client, problems, settings.explain)
+
+
+def _normal(*names: object) -> float:
+    radius, angle = (draw(*names, part) for part in ("radius", "angle"))
+    return math.sqrt(-2 * math.log(1 - radius)) * math.cos(2 * math.pi * angle)
+
+
+def _encoder_identity(name: str) -> dict[str, Any]:
+    from harness.systems.dense import encoder, models
+    from harness.systems.dense.engines import Settings
+
+    if models.missing(name):  # earlier steps need no model; this step reports what is missing
+        return {"missing": name}
+    return encoder.identity(name, Settings())
+
+
+def _encoded(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    from harness.systems.dense import encoder
+
+    vectors: npt.NDArray[np.float32] = encoder.load(str(settings.encoder), device=settings.device).encode(
+        list(texts), "document"
+    )
+    return vectors
+
+
+def word_vectors(texts: Sequence[str], dimensions: int = DIMENSIONS) -> npt.NDArray[np.float32]:
+    """Computes TF-IDF vectors of words by feature hashing with signs; float32, shape (texts, dimensions).
+
+    Replaces embeddings where no model is available. A text without words has a vector of ones.
+
+    >>> a, b, c = word_vectors(["roots of unity", "the roots of unity", "angles"])
+    >>> bool(a @ b > a @ c)
+    True
+    """
+    counted = [Counter(_WORD.findall(text.lower())) for text in texts]
+    frequency = Counter(word for counts in counted for word in counts)
+    out = np.zeros((len(texts), dimensions), np.float32)
+    for row, counts in zip(out, counted, strict=True):
+        for word, count in counts.items():
+            code = xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass"))
+            weight = (1 + math.log(count)) * math.log(1 + len(texts) / frequency[word])
+            row[code % dimensions] += weight if code >> 63 else -weight
+        if not row.any():
+            row[:] = 1.0
+    return out

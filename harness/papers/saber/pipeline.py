@@ -1,0 +1,341 @@
+"""The steps of the builder, from problems to ratings, as configured in `conf/builder/NAME.yaml`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from harness.errors import HarnessError
+from harness.io import config
+from harness.io.checks import typed
+from harness.io.files import read_bytes, sha256_file, write_atomic
+from harness.papers.saber import databank as bank
+from harness.papers.saber import local, model, swiss
+from harness.papers.saber.annotate import (
+    ANNOTATIONS,
+    AnnotateSettings,
+    Annotation,
+    comparable,
+    read_annotations,
+    write_annotations,
+)
+from harness.papers.saber.databank import PROBLEMS, DatabankSettings, Problem, read_problems, write_problems
+from harness.papers.saber.judging import JudgeSettings, judge_step
+from harness.papers.saber.lines import read_lines, write_lines
+from harness.papers.saber.ontology import Information, Ontology, information
+from harness.papers.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
+from harness.papers.saber.rated import RateSettings, collection_step, rate_step
+from harness.papers.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
+from harness.papers.saber.steps import COUNTS, FILL, Folders, Plan, Step, write_counts
+from harness.sources.catalogue import resource
+from harness.sources.fetch import fetch
+from harness.store import prompts
+from harness.store.llm import Client, Endpoint, load_endpoint, sample
+from harness.store.llm.client import Mode
+
+NODES = "nodes.jsonl"
+THRESHOLDS = "thresholds.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a builder, `conf/builder/NAME.yaml`.
+
+    Attributes
+    ----------
+    databank : problems, with delimiters of mathematics, and without duplicates.
+    ontology : file of the tree of topics: `{source: NAME, path: P}`, `{embedded: P}` or `{file: P}`.
+    title, name : of the collection; the name is that of the file.
+    annotate, pairs, select, judge, rate : settings of the further steps.
+    """
+
+    databank: DatabankSettings
+    ontology: Mapping[str, Any]
+    title: str = ""
+    name: str = ""
+    annotate: AnnotateSettings = field(default_factory=AnnotateSettings)
+    pairs: PairSettings = field(default_factory=PairSettings)
+    select: SelectSettings = field(default_factory=SelectSettings)
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
+    rate: RateSettings = field(default_factory=RateSettings)
+
+    def __post_init__(self) -> None:
+        candidates = 3 * self.select.each
+        if self.judge.rounds > (most := swiss.most_rounds(candidates)):
+            raise HarnessError(
+                f"judge: key 'rounds' is {self.judge.rounds}, expected at most {most} for {candidates} candidates, 3 x "
+                f"'each' of key 'select': no pair plays twice"
+            )
+
+
+def load_settings(name: str) -> tuple[Settings, str]:
+    """Loads the settings of a builder; returns them and their file.
+
+    Raises
+    ------
+    HarnessError
+        No builder has this name, or keys are wrong: one line per key.
+
+    Examples
+    --------
+    >>> load_settings("saber-mini")[0].select.targets
+    4
+    """
+    mapping, path = config.load("builder", name)
+    return typed(Settings, {**_anchored(mapping, Path(path).parent), "name": name}, path), path
+
+
+def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns settings whose relative paths of files, `{file: P}`, begin at the folder of the configuration."""
+
+    def located(value: object) -> object:
+        if isinstance(value, list):
+            return [located(each) for each in value]
+        return _anchored(value, folder) if isinstance(value, dict) else value
+
+    return {
+        key: str(folder / Path(value).expanduser()) if key == "file" and isinstance(value, str) else located(value)
+        for key, value in mapping.items()
+    }
+
+
+def steps(settings: Settings, where: str, mode: Mode = "live") -> tuple[Step, ...]:
+    """Returns the steps in order.
+
+    Parameters
+    ----------
+    where : file of the settings, for messages.
+    mode : of the language-model clients: `live`, or `replay` to use cached answers only.
+
+    Raises
+    ------
+    HarnessError
+        A source, an ontology, an endpoint or an encoder is missing.
+    """
+    tree = _fetched(settings.ontology, f"{where}: ontology")
+    return (
+        _databank(settings.databank, f"{where}: databank", mode),
+        _annotate(settings.annotate, tree, mode),
+        _ontology(),
+        _pairs(settings.pairs),
+        _select(settings.select),
+        judge_step(settings.judge, (settings.select.targets, 3 * settings.select.each), mode),
+        rate_step(settings.rate),
+        collection_step(settings.name, settings.title, settings.judge.named()),
+    )
+
+
+def counts_of(folder: Path) -> dict[str, Any]:
+    """Reads the counts of a step from its folder."""
+    return dict(json.loads(read_bytes(folder / COUNTS)))
+
+
+def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
+    found = resource(mapping, where)
+    return found if isinstance(found, Path) else fetch([found])[0]
+
+
+def _problems(folders: Folders) -> list[Problem]:
+    return list(read_problems(folders["databank"] / PROBLEMS).values())
+
+
+def _answers(endpoint: Endpoint, *names: str) -> dict[str, Any]:
+    """Returns the settings that affect an endpoint's answers to some prompts; its address and prices do not."""
+    decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters), "schemas": endpoint.schemas}
+    return {**decides, "repairs": endpoint.repairs, "prompts": [prompts.digest(name) for name in names]}
+
+
+# ---- databank ---------------------------------------------------------------------------------------------------
+
+
+def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
+    by_model = settings.delimiters == "llm"
+    endpoint = load_endpoint(settings.endpoint) if by_model else None
+    keys = {name: value for name, value in asdict(settings).items() if name not in ("sources", "endpoint", "budget")}
+    deciding = {**keys, "sources": [bank.digest(source, where) for source in settings.sources]}
+    if endpoint is not None:
+        deciding["model"] = _answers(endpoint, model.DELIMITERS)
+
+    def read() -> list[Problem]:
+        return [problem for source in settings.sources for problem in bank.read_source(source, where)]
+
+    def make(_: Folders, out: Path) -> None:
+        rewrite = model.rewriter(Client(endpoint, mode, settings.budget, fill=FILL)) if endpoint is not None else None
+        kept, counts = bank.databank(read(), settings, rewrite)
+        write_problems(out / PROBLEMS, kept)
+        write_counts(out, counts)
+
+    def plan(_: Folders) -> Plan:
+        problems = read()
+        if endpoint is None:
+            return Plan({"problems read": len(problems)})
+        client = Client(endpoint, "dry")
+        client.ask([model.dollars_ask(text) for each in problems for text in (each.statement, each.solution)])
+        (made,) = client.estimates.values()
+        costs = (made.calls, made.tokens_in, made.tokens_out, made.cost, made.within, made.basis)
+        return Plan({"problems read": len(problems)}, *costs)
+
+    return Step("databank", (), deciding, (bank.__name__, model.__name__), make, plan, free=not by_model)
+
+
+# ---- annotations and ontology -----------------------------------------------------------------------------------
+
+
+def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
+    deciding: dict[str, Any] = {"by": settings.by, "ontology": sha256_file(tree)}
+    modules: tuple[str, ...] = (model.__name__,)
+    endpoint: Endpoint | None = None
+    if settings.by == "llm":
+        endpoint = load_endpoint(settings.endpoint)
+        deciding |= {"threshold": settings.threshold, "model": _answers(endpoint, model.IDEA, model.TAGS)}
+    else:
+        modules = (local.__name__,)
+        deciding |= {"beam": settings.beam, "share": settings.share}
+        if settings.encoder:
+            deciding["encoder"] = _encoder_identity(settings.encoder)
+
+    def make(folders: Folders, out: Path) -> None:
+        problems, ontology = _problems(folders), Ontology.read(tree)
+        made: dict[str, Annotation] = {}
+        bad: Counter[str] = Counter()
+        annotator: dict[str, object] = {"by": local.name(settings.encoder)}
+        if endpoint is not None:
+            annotator = {"by": f"language model {endpoint.model}"}
+            client = Client(endpoint, mode, settings.budget, fill=FILL)
+            for name, annotation, counts in model.annotated(problems, ontology, client, settings.threshold):
+                made[name] = annotation
+                bad.update(counts)
+        else:
+            encode = _encode(settings) if settings.encoder else None
+            made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
+        write_annotations(out / ANNOTATIONS, made)
+        write_counts(out, {**annotator, **_annotation_counts(made), **bad})
+
+    def plan(folders: Folders) -> Plan:
+        if "databank" not in folders:
+            return Plan(basis="unknown before the databank is built")
+        problems = _problems(folders)
+        if endpoint is None:
+            return Plan({"problems": len(problems)})
+        return model.plan(problems, Ontology.read(tree), Client(endpoint, "dry"), settings.threshold)
+
+    return Step("annotate", ("databank",), deciding, modules, make, plan)
+
+
+def _annotation_counts(made: Mapping[str, Annotation]) -> dict[str, object]:
+    tags = [len(each.tags) for each in made.values()]
+    return {
+        "problems": len(made),
+        "without core idea": sum(each.core is None for each in made.values()),
+        "without topics": tags.count(0),
+        "topics of a problem, mean": round(math.fsum(tags) / max(len(tags), 1), 2),
+    }
+
+
+def pilot(settings: Settings, databank: Path, count: int) -> str:
+    """Annotates a random sample of the problems, so that a dry run can estimate the total cost.
+
+    The answers are cached for the step `annotate`. Returns a line with the cost.
+    """
+    if settings.annotate.by != "llm":
+        raise HarnessError("--pilot: this builder annotates without a language model")
+    ontology = Ontology.read(_fetched(settings.ontology, "ontology"))
+    problems = sample(_problems({"databank": databank}), count)
+    client = Client(load_endpoint(settings.annotate.endpoint), "live", settings.annotate.budget)
+    asked = sum(1 for _ in model.annotated(problems, ontology, client, settings.annotate.threshold))
+    spent = client.spent
+    return f"{asked} problems: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
+def pilot_dollars(settings: Settings, where: str, count: int) -> str:
+    """Rewrites a random sample of the texts by the language model; as `pilot`, for the step `databank`."""
+    made = settings.databank
+    if made.delimiters != "llm":
+        raise HarnessError("--pilot: this builder adds dollar signs without a language model")
+    problems = [problem for source in made.sources for problem in bank.read_source(source, f"{where}: databank")]
+    drawn = sample([text for each in problems for text in (each.statement, each.solution)], count)
+    client = Client(load_endpoint(made.endpoint), "live", made.budget)
+    client.ask([model.dollars_ask(text) for text in drawn])
+    spent = client.spent
+    return f"{len(drawn)} texts: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
+def _encoder_identity(name: str) -> dict[str, Any]:
+    from harness.systems.dense import encoder
+    from harness.systems.dense.engines import Settings as EncoderSettings
+
+    return encoder.identity(name, EncoderSettings())
+
+
+def _encode(settings: AnnotateSettings) -> local.Encode:
+    from harness.systems.dense import encoder
+
+    loaded = encoder.load(cast(str, settings.encoder), device=settings.device)
+    return lambda texts: loaded.encode(texts, "document")
+
+
+def _ontology() -> Step:
+    def make(folders: Folders, out: Path) -> None:
+        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        info = information(annotation.tags for annotation in found.values())
+        rows = (
+            {"node": node, "tags": info.frequency[node], "content": info.content(node)}
+            for node in sorted(info.frequency)
+        )
+        write_lines(out / NODES, rows)
+        tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
+        write_counts(out, {"problems": len(found), "tags": info.tags, "topics in use": len(info.frequency), **tops})
+
+    modules = (information.__module__, comparable.__module__)
+    return Step("ontology", ("annotate",), {}, modules, make, lambda _: Plan())
+
+
+def read_information(folder: Path) -> Information:
+    """Reads the output of the step `ontology`."""
+    rows = dict(read_lines(folder / NODES, lambda row: (str(row["node"]), int(row["tags"]))))
+    return Information(int(counts_of(folder)["tags"]), rows)
+
+
+# ---- pairs and selection ----------------------------------------------------------------------------------------
+
+
+def _pairs(settings: PairSettings) -> Step:
+    def make(folders: Folders, out: Path) -> None:
+        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
+        info = read_information(folders["ontology"])
+        made = features([each.tags for each in found], [each.core or "" for each in found], info)
+        limits: Thresholds = thresholds(made, settings)
+        kept = find_pairs(made, settings, out, limits)
+        write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
+        write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
+
+    def plan(folders: Folders) -> Plan:
+        if "annotate" not in folders:
+            return Plan(basis="unknown before the problems are annotated")
+        count = len(comparable(read_annotations(folders["annotate"] / ANNOTATIONS)))
+        return Plan({"pairs": count * (count - 1) // 2})
+
+    modules = (find_pairs.__module__, comparable.__module__)
+    return Step("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
+
+
+def _select(settings: SelectSettings) -> Step:
+    def make(folders: Folders, out: Path) -> None:
+        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
+        targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
+        write_targets(out / TARGETS, targets)
+        write_counts(out, counts)
+
+    def plan(_: Folders) -> Plan:
+        return Plan({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})
+
+    domains = [[name, list(tops)] for name, tops in settings.domains.items()]
+    deciding = {**asdict(settings), "quotas": list(settings.quotas.items()), "domains": domains}
+    modules = (select.__module__, comparable.__module__)
+    return Step("select", ("annotate", "pairs"), deciding, modules, make, plan)

@@ -1,0 +1,354 @@
+"""Reports on collections with fixed candidates: tournaments and their analyses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from harness.data.columns import Floats
+from harness.data.trec import Run
+from harness.errors import HarnessError, suggestion
+from harness.papers.saber.analyses import (
+    Above,
+    Correlation,
+    Preference,
+    Retrieved,
+    Tokens,
+    best_rated,
+    cumulative_ranks,
+    domain_counts,
+    leaderboards,
+    preference,
+    retrieved_domains,
+    token_counts,
+)
+from harness.papers.saber.annotate import ANNOTATIONS, read_annotations
+from harness.papers.saber.databank import PROBLEMS, read_problems
+from harness.papers.saber.local import title_words
+from harness.papers.saber.orders import Point, means
+from harness.papers.saber.people import PeopleAgreement
+from harness.papers.saber.pipeline import Settings
+from harness.papers.saber.rate import RATINGS, read_ratings
+from harness.papers.saber.select import TARGETS, domains_of, read_targets
+from harness.papers.saber.swiss import GAMES, Games, position_bias, read_games, wilson
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Facts, Figure, Section, Table, Text, number_cell, slug
+from harness.render.write import Report
+from harness.reports.domains import INTERVAL, interval_cell
+from harness.reports.parts import provenance_section
+from harness.store.provenance import provenance
+
+MOST_SUBDOMAINS = 40
+
+
+# ---- tournaments ------------------------------------------------------------------------------------------------
+
+
+def tournament_section(played: Sequence[Games], judge: str, *, drawn: bool = False) -> Section:
+    """Returns the games of the tournament and the judge's position bias; `drawn` is as in `tournaments`."""
+    bias = position_bias(played)
+    games = sum(len(each.games) for each in played)
+    out = sum(len(names) for each in played for names in each.sat_out)
+    share = f"{bias.share:.3f} (95% interval {bias.low:.3f} to {bias.high:.3f})" if bias.decided else "n/a"
+    items = (
+        ("judge", judge),
+        ("targets", f"{len(played):,}"),
+        ("comparisons", f"{games:,}"),
+        ("without a decision", f"{bias.undecided:,}"),
+        ("sat out", f"{out:,}"),
+        ("decisions for the candidate shown first", share),
+    )
+    order = "The order of candidates is drawn" if drawn else "The candidate with the smaller id is shown first"
+    unless = "" if drawn else ", unless ids say something of relevance"
+    said = f"{order}: a judge without position bias prefers the first in half of the decisions{unless}."
+    return Section("Tournament", (Facts(items), Text((said,))))
+
+
+def ranks_section(shares: Mapping[str, Floats]) -> Section:
+    """Returns the cumulative ranks of candidates by signal in the order of ratings (Figure 4)."""
+    series = [(signal, [(rank, float(y)) for rank, y in enumerate(values, 1)]) for signal, values in shares.items()]
+    last = max((len(values) for values in shares.values()), default=1)
+    ranks = sorted({1, *(round(last * part / 10) for part in range(1, 11)), min(10, last)} - {0})
+    columns = (Column("signal"), *(Column(str(rank), "rank", "number") for rank in ranks))
+    rows = tuple(
+        (Cell(signal), *(number_cell(float(values[rank - 1])) for rank in ranks)) for signal, values in shares.items()
+    )
+    table = Table("ranks-by-signal", "Share of candidates at a rank or better", columns, rows)
+    svg = figures.curves(series, "rank", "share of candidates", "Ranks by signal")
+    return Section("Ranks by signal", (Figure("ranks-by-signal-figure", "Cumulative share by rank", svg, table),))
+
+
+def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table:
+    """Returns the number of problems in each subdomain (Figure 6)."""
+    rows = tuple(
+        (Cell(domain), Cell(sub), number_cell(n, 0), number_cell(n / problems)) for (domain, sub), n in counts.items()
+    )
+    columns = (Column("domain"), Column("subdomain"), Column("problems", kind="number"), Column("share", kind="number"))
+    note = f"{problems:,} problems; a problem counts in every subdomain of its topics."
+    return Table("subdomains", "Domains and subdomains", columns, rows, (note,), row_headers=2)
+
+
+def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) -> Table:
+    """Returns the domains of the first candidates of one target (Figure 7)."""
+    rows = tuple(
+        (
+            *(Cell(name) for name in each.subdomain),
+            number_cell(each.candidates, 0),
+            number_cell(each.first, 0),
+            Cell("yes" if each.own else ""),
+        )
+        for each in found
+    )
+    titles = ("candidates", f"among the first {first}")
+    columns = (*(Column(t) for t in ("domain", "subdomain")), *(Column(t, kind="number") for t in titles))
+    name = f"retrieved-{slug(target)}"
+    return Table(name, f"Candidates of {target}", (*columns, Column("also the target's")), rows, row_headers=2)
+
+
+def tokens_table(counts: Mapping[str, Tokens]) -> Table:
+    """Returns the numbers of tokens of problems by domain."""
+    columns = (Column("domain"), *(Column(t, kind="number") for t in ("problems", "in formulas", "words", "share")))
+    rows = tuple(
+        (
+            Cell(name),
+            number_cell(each.problems, 0),
+            number_cell(each.formulas, 1),
+            number_cell(each.words, 1),
+            number_cell(each.formulas / max(each.formulas + each.words, 1e-9)),
+        )
+        for name, each in counts.items()
+    )
+    note = "Means per problem with its solution. Tokens: commands, numbers and characters of formulas, and words."
+    return Table("tokens", "Tokens by domain", columns, rows, (note,))
+
+
+def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
+    """Returns the preferences of systems by domain (Figures 2 and 8)."""
+    columns = (
+        Column("system"),
+        Column("domain"),
+        Column("queries", kind="number"),
+        Column("prefer formulas", kind="number"),
+        Column("95% interval", parts=INTERVAL),
+        Column("mean difference", kind="number"),
+    )
+    rows = tuple(
+        (
+            Cell(system),
+            Cell(domain),
+            number_cell(each.queries, 0),
+            number_cell(each.share),
+            interval_cell(each.low, each.high),
+            number_cell(float(np.mean(each.differences)), 4),
+        )
+        for system, domains in found.items()
+        for domain, each in domains.items()
+    )
+    note = "Share of queries whose formulas score higher than their words with the five best-rated candidates."
+    return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
+
+
+def correlation_table(found: Iterable[tuple[str, str, Correlation]]) -> Table:
+    """Returns the correlation of each two leaderboards."""
+    columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
+    for name in ("Kendall's tau", "Spearman's rho"):
+        columns += [Column(name, kind="number"), Column("95% interval", name, parts=INTERVAL)]
+    rows = tuple(
+        (
+            Cell(a),
+            Cell(b),
+            number_cell(each.systems, 0),
+            number_cell(each.tau[0]),
+            interval_cell(*each.tau[1:]),
+            number_cell(each.rho[0]),
+            interval_cell(*each.rho[1:]),
+        )
+        for a, b, each in found
+    )
+    note = "Percentile bootstrap over systems."
+    return Table("leaderboards", "Rank correlation of leaderboards", tuple(columns), rows, (note,), row_headers=2)
+
+
+def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
+    """Returns the agreement of people with each order."""
+    columns = (
+        Column("order"),
+        Column("choices", kind="number"),
+        Column("agreement", kind="number"),
+        Column("95% interval", parts=INTERVAL),
+    )
+    rows = tuple(
+        (
+            Cell(name),
+            number_cell(each.choices, 0),
+            number_cell(each.agreed / each.choices if each.choices else math.nan),
+            interval_cell(each.low, each.high),
+        )
+        for name, each in found.items()
+    )
+    left = max((each.unknown for each in found.values()), default=0)
+    notes = (f"{left:,} choices of unknown candidates are left out.",) if left else ()
+    return Table("people", "Agreement of people with orders", columns, rows, notes)
+
+
+def _second_section(judge: str, games: int, same: int) -> Section:
+    low, high = wilson(same, games)
+    share = f"{same / games:.3f} (95% interval {low:.3f} to {high:.3f})" if games else "n/a"
+    items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("same preference", share))
+    return Section("Second judge", (Facts(items),))
+
+
+def truth_section(found: Above, truth: str) -> Section:
+    """Returns ratings beside the judgments of another collection."""
+    items = (
+        ("judgments of", truth),
+        ("targets with relevant and other candidates", f"{found.targets:,}"),
+        ("relevant candidates", f"{found.relevant:,}"),
+        ("relevant rated above others", f"{found.share:.3f} (95% interval {found.low:.3f} to {found.high:.3f})"),
+    )
+    said = "Share of pairs of a relevant and another candidate in which the relevant one has the higher rating."
+    return Section("Independent judgments", (Facts(items), Text((said,))))
+
+
+# ---- report of a built collection -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Further inputs of the report of a builder.
+
+    Attributes
+    ----------
+    target : whose candidates are shown; empty for the first one.
+    preferences : system -> its run for the queries' formulas, and that for their words.
+    boards : pairs of leaderboards by name, system -> value.
+    people : order -> agreement of people with it.
+    truth : the name of other judgments, and how the ratings stand to them.
+    second : another judge in words, the games that both decided, and those in which both prefer the same.
+    """
+
+    target: str = ""
+    preferences: Mapping[str, tuple[Run, Run]] = field(default_factory=dict)
+    boards: Sequence[tuple[str, Mapping[str, float], str, Mapping[str, float]]] = ()
+    people: Mapping[str, PeopleAgreement] = field(default_factory=dict)
+    truth: tuple[str, Above] | None = None
+    second: tuple[str, int, int] | None = None
+
+
+def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside) -> Report:
+    """Builds the report with the analyses of the SABER-Math paper on a built collection.
+
+    Parameters
+    ----------
+    folders : of the steps up to `rate`.
+
+    Raises
+    ------
+    HarnessError
+        There is no such target, or what the analyses raise.
+    """
+    problems = read_problems(folders["databank"] / PROBLEMS)
+    tags = {name: each.tags for name, each in read_annotations(folders["annotate"] / ANNOTATIONS).items()}
+    played = read_games(folders["judge"] / GAMES)
+    rated = {each.target: each for each in read_ratings(folders["rate"] / RATINGS)}
+    targets = [target for target in read_targets(folders["select"] / TARGETS) if target.id in rated]
+    shown = beside.target or next(iter(rated))
+    if shown not in rated:
+        raise HarnessError(f"target {shown!r} is unknown; {suggestion(shown, rated)}")
+    place, domains = subdomain(settings.select.domains), settings.select.domains
+    counts = list(domain_counts(tags, place).items())[:MOST_SUBDOMAINS]
+    of_problems = {name: domains_of(found, domains) for name, found in tags.items()}
+    sections = [
+        tournament_section(played, settings.judge.named(), drawn=settings.judge.shown == "drawn"),
+        ranks_section(cumulative_ranks(list(rated.values()), targets)),
+        Section(
+            "Domains",
+            (
+                domains_table(dict(counts), len(problems)),
+                retrieved_table(shown, retrieved_domains(rated[shown], tags, place)),
+            ),
+        ),
+        Section("Tokens", (tokens_table(token_counts(problems.values(), of_problems)),)),
+    ]
+    if beside.preferences:
+        of = {target.id: target.domains for target in targets}
+        order = {name: place for place, name in enumerate(problems)}
+        best = {name: best_rated(each, order) for name, each in rated.items()}
+        found = {name: preference(*runs, best, of) for name, runs in beside.preferences.items()}
+        sections.append(Section("Preference for formulas or words", (preference_table(found),)))
+    if beside.boards:
+        compared = [(a, b, leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]
+        sections.append(Section("Leaderboards", (correlation_table(compared),)))
+    if beside.people:
+        sections.append(Section("Human agreement", (people_table(beside.people),)))
+    if beside.second is not None:
+        sections.append(_second_section(*beside.second))
+    if beside.truth is not None:
+        sections.append(truth_section(beside.truth[1], beside.truth[0]))
+    games = sum(len(each.games) for each in played)
+    candidates = sum(len(target.candidates) for target in targets)
+    headline = (
+        f"{len(targets):,} targets with {candidates:,} candidates from {len(problems):,} problems; "
+        f"{games:,} comparisons by {settings.judge.named()}"
+    )
+    title = settings.title or settings.name
+    return Report(title, headline, (*sections, provenance_section(provenance({}))))
+
+
+def subdomain(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, str] | None]:
+    """Returns domain and subdomain of a node of the ontology; None for the root.
+
+    >>> subdomain({"Algebra": ["Algebra"]})("Algebra/PolynomialRoots/VietasFormulas")
+    ('Algebra', 'Polynomial Roots')
+    """
+    domain = {top: name for name, titles in tops.items() for top in titles}
+
+    def of(node: str) -> tuple[str, str] | None:
+        top, *below = node.split("/")
+        return (domain.get(top, title_words(top)), title_words(below[0])) if below else None
+
+    return of
+
+
+# ---- the oracle study -------------------------------------------------------------------------------------------
+
+
+def study_report(points: Sequence[Point], candidates: int) -> Report:
+    """Builds the report of a study of Swiss pairing: inversions over rounds (Figure 3)."""
+    found = means(points)
+    noises = list(dict.fromkeys(point.noise for point in points))
+    rounds = sorted({point.rounds for point in points})
+    seeds = len({point.seed for point in points})
+    pairs = candidates * (candidates - 1) // 2
+    blocks: list[Block] = []
+    for against, what in (("all pairs", "the order of all pairs"), ("truth", "the true order")):
+        for by, shown in (("ratings", "ratings"), ("wins", "wins")):
+            series = [(f"noise {n:g}", [(float(r), found[n, r, by, against][0]) for r in rounds]) for n in noises[:6]]
+            columns = [Column("rounds", kind="number")]
+            columns += [Column(t, f"noise {n:g}", "number") for n in noises for t in ("inversions", "sd", "tau")]
+            rows = tuple(
+                (number_cell(number, 0), *(cell for n in noises for cell in _point(found[n, number, by, against])))
+                for number in rounds
+            )
+            name = f"{by}-{slug(against)}"
+            caption = f"Order by {shown} against {what}"
+            table = Table(f"table-{name}", caption, tuple(columns), rows, (f"Mean of {seeds} seeds; {pairs:,} pairs.",))
+            svg = figures.curves(series, "rounds", "inversions", caption)
+            blocks.append(Figure(f"figure-{name}", caption, svg, table))
+    last = rounds[-1]
+    ratings, wins = (found[noises[0], last, by, "truth"] for by in ("ratings", "wins"))
+    headline = (
+        f"{candidates} candidates, {last} Swiss rounds, noise {noises[0]:g}: {ratings[0]:,.1f} inversions "
+        f"(tau {ratings[2]:.3f}) by ratings, {wins[0]:,.1f} (tau {wins[2]:.3f}) by wins"
+    )
+    sections = (Section("Inversions over rounds", tuple(blocks)), provenance_section(provenance({})))
+    return Report("Swiss tournaments of an oracle", headline, sections)
+
+
+def _point(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
+    inversions, spread, tau, _ = values
+    return number_cell(inversions, 1), number_cell(spread, 1), number_cell(tau, 4)

@@ -1,0 +1,155 @@
+"""Judges: the language model through the client, embeddings, people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import HarnessError
+from harness.papers.saber.databank import Problem
+from harness.papers.saber.judges import Comparison, Embedding, LanguageModel, decision, judged_text
+from harness.papers.saber.people import Choice, ask, pairs_to_judge, people_agreement, read_choices
+from harness.papers.saber.swiss import tournament
+from harness.store.llm import Answer, Ask, Client, Endpoint
+
+PROBLEMS = {
+    name: Problem(name, f"Statement of {name}: $x_{n}$", f"Solution of {name}") for n, name in enumerate("tabcd")
+}
+
+
+class Scripted(Client):
+    """A client whose answers are written down."""
+
+    def __init__(self, answers: list[str]) -> None:
+        super().__init__(Endpoint("scripted", "tiny", 0.0, 0.0), "replay")
+        self.answers, self.asked = list(answers), list[Ask]()
+
+    def ask(self, asks: object) -> tuple[Answer, ...]:
+        self.asked += list(asks)  # type: ignore[call-overload]
+        return tuple(Answer(self.answers.pop(0)) for _ in asks)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "preferred"),
+    [
+        ("$\\boxed{1}$", 1),
+        ("First.\n\n  $\\boxed{2}$  \n\n", 2),
+        ("\\boxed{ 2 }", 2),
+        ("So $\\boxed{1}$, and again $\\boxed{1}$.", 1),
+        ("$\\boxed{1}$\nThat is all.", 0),
+        ("$\\boxed{1}$ or $\\boxed{2}$", 0),
+        ("$\\boxed{3}$", 0),
+        ("1", 0),
+        ("", 0),
+    ],
+)
+def test_decisions(text: str, preferred: int) -> None:
+    assert decision(text) == preferred
+
+
+def test_an_unclear_answer_is_asked_for_once_more() -> None:
+    client = Scripted(["$\\boxed{2}$", "Both are nice.", "No idea", "$\\boxed{1}$", "Still none"])
+    judge = LanguageModel(client, PROBLEMS)
+    comparisons = [Comparison("t", "a", "b"), Comparison("t", "c", "d"), Comparison("t", "b", "c")]
+    assert judge.prefer(comparisons) == [2, 1, 0]
+    assert [len(each.messages) for each in client.asked] == [1, 1, 1, 3, 3]
+    assert [message.role for message in client.asked[3].messages] == ["user", "assistant", "user"]
+    assert client.asked[3].messages[1].content == "Both are nice."
+
+
+def test_what_the_model_sees() -> None:
+    long, short = (
+        LanguageModel(Scripted([]), PROBLEMS, explain).ask(Comparison("t", "b", "a")).messages[0].content
+        for explain in (True, False)
+    )
+    for text in (long, short):
+        places = [text.index(f"Statement of {name}") for name in "tba"]
+        assert places == sorted(places)
+        assert all(f"Solution of {name}" in text for name in "tba")
+        assert "$\\boxed{1}$" in text.splitlines()[-1]
+        assert "$\\boxed{2}$" in text.splitlines()[-1]
+        assert "{%" not in text
+    assert len(short) < len(long)
+
+
+def test_a_dry_client_decides_nothing_and_counts_every_comparison(tmp_path: Path) -> None:
+    client = Client(Endpoint("mine", "tiny", 1.0, 1.0, parameters={"max_tokens": 64}), "dry", cache=tmp_path)
+    games = tournament("t", list("abcd"), LanguageModel(client, PROBLEMS), 3)
+    assert [game.preferred for game in games.games] == [0] * 6
+    assert client.spent.calls == 6
+
+
+def test_a_problem_that_is_not_there() -> None:
+    judge = LanguageModel(Scripted([]), PROBLEMS)
+    with pytest.raises(HarnessError, match="judge: problem 'z' is not in the databank"):
+        judge.prefer([Comparison("t", "a", "z")])
+
+
+def test_embeddings_prefer_the_larger_cosine() -> None:
+    vectors = {
+        "t": np.array([1.0, 0.0], np.float32),
+        "a": np.array([10.0, 10.0], np.float32),
+        "b": np.array([0.1, 0.0], np.float32),
+        "c": np.array([3.0, 3.0], np.float32),
+    }
+    judge = Embedding(vectors)
+    assert judge.prefer([Comparison("t", "a", "b"), Comparison("t", "b", "a"), Comparison("t", "b", "b")]) == [2, 1, 0]
+    with pytest.raises(HarnessError, match="judge: problem 'z' has no vector"):
+        judge.prefer([Comparison("t", "a", "z")])
+    assert judged_text(PROBLEMS["a"]) == "Problem: Statement of a: $x_1$\n\nSolution: Solution of a"
+
+
+# ---- people
+
+ORDER = {"t": {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}}
+OTHER = {"t": {"a": 4.0, "b": 3.0, "c": 1.0, "d": 2.0}}
+
+
+def test_people_are_asked_once_and_can_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "choices" / "me.jsonl"
+    comparisons = pairs_to_judge(ORDER, 6, seed=1)
+    assert len({frozenset((each.first, each.second)) for each in comparisons}) == 6
+    shown: list[str] = []
+
+    def answering(*answers: str) -> int:
+        waiting = iter(answers)
+
+        def read(_: str) -> str:
+            try:
+                return next(waiting)
+            except StopIteration:
+                raise EOFError from None
+
+        return ask(comparisons, PROBLEMS, "me", path, read, shown.append)
+
+    assert answering("1", "what", "i", "2", "s", "q") == 3
+    assert [choice.preferred for choice in read_choices(path)] == [1, 2, 0]
+    assert answering("1", "1") == 2  # the end of the input
+    assert answering("2", "2", "2") == 1
+    assert [(c.first, c.second) for c in read_choices(path)] == [(c.first, c.second) for c in comparisons]
+    assert any("---- CANDIDATE 2 ----" in text for text in shown)
+    path.write_text('{"person": "me", "target": "t", "first": "a", "second": "b", "preferred": 5}\n')
+    with pytest.raises(HarnessError, match=r"me.jsonl:1: preferred is 5, expected 0, 1 or 2"):
+        read_choices(path)
+
+
+def test_pairs_on_which_two_orders_differ() -> None:
+    found = pairs_to_judge(ORDER, 1, 0, OTHER)
+    assert {found[0].first, found[0].second} == {"c", "d"}
+    with pytest.raises(HarnessError, match="comparison: 2 pairs requested, but there are only 1"):
+        pairs_to_judge(ORDER, 2, 0, OTHER)
+
+
+def test_agreement_of_people_with_both_orders() -> None:
+    choices = [
+        Choice("me", "t", "a", "b", 1),
+        Choice("me", "t", "d", "c", 1),
+        Choice("me", "t", "d", "a", 2),
+        Choice("me", "t", "a", "c", 0),
+    ]
+    swiss, exhaustive = people_agreement(choices, ORDER), people_agreement(choices, OTHER)
+    assert (swiss.agreed, swiss.choices) == (2, 3)
+    assert (exhaustive.agreed, exhaustive.choices) == (3, 3)
+    assert people_agreement(choices, {"t": dict.fromkeys("abcd", 1.0)}).choices == 0
