@@ -11,8 +11,8 @@ import typer
 
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, say
+from harness.io.locks import alone
 from harness.io.rehearsal import VARIABLE
-from harness.io.temporary import alone
 
 if TYPE_CHECKING:
     from harness.rehearsal.world import Scale

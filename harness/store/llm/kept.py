@@ -14,10 +14,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.io.files import cache_root, sha256, sha256_file, write_atomic
-from harness.io.leases import held
+from harness.io.locks import held
 from harness.store import artefacts
 
-_LEASES = ".leases"  # folder of the leases of requests that are being paid for
+_LOCKS = ".locks"  # folder of the locks of requests that are being paid for
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ class Kept:
 
     @contextmanager
     def locked(self, request: Mapping[str, Any], pause: Callable[[float], object] = sleep) -> Iterator[None]:
-        """Locks a request for one thread of one process, on any machine, so that it is not paid for twice.
-
-        The lock ends with the process, however that ends (see `harness.io.leases`).
+        """Locks a request for one thread of one process, so that it is not paid for twice; see `harness.io.locks`.
 
         Parameters
         ----------
@@ -106,7 +104,7 @@ class Kept:
         """
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(self.folder / _LEASES, artefacts.key(request), pause=pause))
+                stack.enter_context(held(self.folder / _LOCKS, artefacts.key(request), pause=pause))
             except OSError as error:
                 raise HarnessError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
             yield

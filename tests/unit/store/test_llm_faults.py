@@ -383,7 +383,7 @@ def test_sigkill_loses_and_repeats_no_more_than_was_under_way(at: int, server: S
     assert not [
         path
         for path in tmp_path.rglob("*")
-        if path.is_file() and path.suffix != ".json" and ".leases" not in path.parts and not path.name.startswith(".")
+        if path.is_file() and path.suffix != ".json" and ".locks" not in path.parts and not path.name.startswith(".")
     ]
     assert len(Client(endpoint, "replay", cache=tmp_path).ask(asks(30))) == 30
 

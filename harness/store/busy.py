@@ -1,16 +1,15 @@
-"""Leases of artifacts: who makes which, and whether a request for one that is being made waits."""
+"""Artifacts that are being made: by whom, and whether a request for one of them waits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.io import holders
-from harness.io.holders import Holder
-from harness.io.leases import HeldError, Lease, held
+from harness.io import locks
+from harness.io.locks import HeldError, Holder, Lock, held
 
 _WAITS: ContextVar[bool] = ContextVar("waits", default=True)
 
@@ -21,7 +20,7 @@ class ArtefactBusy(HarnessError):  # noqa: N818  (a state, not a fault)
     Attributes
     ----------
     kind, key : of the artifact.
-    machine, process : of its owner.
+    machine, process : of its maker.
     """
 
     def __init__(self, kind: str, key: str, machine: str, process: int) -> None:
@@ -37,10 +36,7 @@ def without_waiting() -> Iterator[None]:
     """Makes requests for artifacts in the block raise `ArtefactBusy` instead of waiting for another process.
 
     It holds for this thread only. A build in the block that asks for a busy artifact is given up, and starts again with
-    the next request. Whether an owner on another machine still runs is known only after
-    `HARNESS_LEASE_SECONDS`; until then it counts as running. This process remembers what it saw, so that a request that
-    is repeated succeeds in the end; a scheduler that starts a new process for each request, and has nothing else to do,
-    should let the last ones wait.
+    the next request.
     """
     token = _WAITS.set(False)
     try:
@@ -50,8 +46,8 @@ def without_waiting() -> Iterator[None]:
 
 
 @contextmanager
-def making(folder: Path, key: str, *, bury: Callable[[str], object] | None = None, why: str = "") -> Iterator[Lease]:
-    """Holds the lease of an artifact; waits for another owner, unless in `without_waiting`.
+def making(folder: Path, key: str, why: str = "") -> Iterator[Lock]:
+    """Holds the lock of an artifact; waits for another maker, unless in `without_waiting`.
 
     Parameters
     ----------
@@ -68,20 +64,15 @@ def making(folder: Path, key: str, *, bury: Callable[[str], object] | None = Non
     kind = folder.name
     with ExitStack() as stack:
         try:
-            lease = stack.enter_context(held(folder, key, f"makes {kind}", wait=_WAITS.get(), bury=bury))
+            lock = stack.enter_context(held(folder, key, f"makes {kind}", wait=_WAITS.get()))
         except HeldError as error:
-            raise ArtefactBusy(kind, key, error.holder.machine or "unknown", error.holder.process) from None
+            raise ArtefactBusy(kind, key, error.holder.machine, error.holder.process) from None
         except OSError as error:
             raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}{why}") from None
-        yield lease
+        yield lock
 
 
 def found(root: Path) -> list[tuple[str, str, Holder]]:
-    """Returns (kind, key, lease) of all leases in a store that are not known to be remains."""
-    out = []
-    for path in sorted(root.glob("*/.*.lease")):
-        match = holders.FOLDER.fullmatch(path.name)
-        holder = holders.read(path)
-        if match and holder and holder.state() != "gone":
-            out.append((path.parent.name, match[1], holder))
-    return out
+    """Returns kind, key and maker of the artifacts of a store that are being made."""
+    paths = [path for path in sorted(root.glob("*/.*.lock")) if locks.is_held(path)]
+    return [(path.parent.name, path.name[1:].removesuffix(".lock"), locks.read(path)) for path in paths]
