@@ -166,8 +166,8 @@ def read(path: Path) -> Holder:
         with path.open("rb") as stream:
             head, *uses = stream.read(_MOST).decode("utf-8", "replace").splitlines()
         said = json.loads(head)
-        texts = [str(said[key]) for key in ("machine", "user", "what")]
-        return Holder(texts[0], int(said["process"]), *texts[1:], tuple(uses))
+        machine, user, what = (str(said[key]) for key in ("machine", "user", "what"))
+        return Holder(machine, int(said["process"]), user, what, tuple(uses))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return Holder("another machine")
 
