@@ -100,8 +100,8 @@ class Kept:
     def of_model(self, model: str, kind: str, most: int) -> Iterator[tuple[dict[str, Any], Reply]]:
         """Yields at most `most` requests and replies of a model, in the order of their keys."""
         if self._in_one:
-            found = (self._lines[key] for key in sorted(self._lines))
-            yield from islice((each for each in found if (each[0]["model"], each[0]["kind"]) == (model, kind)), most)
+            lines = (self._lines[key] for key in sorted(self._lines))
+            yield from islice((each for each in lines if (each[0]["model"], each[0]["kind"]) == (model, kind)), most)
             return
         for path in sorted(self._of(model, kind).glob("??/*.json"))[:most]:
             if found := _read(path):
