@@ -50,7 +50,7 @@ def main() -> None:
     """Search, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--live", action="store_true", help="ask for answers that are missing")
-    parser.add_argument("--answers", type=Path, default=Path("corpora/mini-theorems-answers"))
+    parser.add_argument("--answers", type=Path, default=Path("corpora/mini-theorems-answers.jsonl"))
     arguments = parser.parse_args()
     mode = "live" if arguments.live else "replay"
     answered(mode, arguments.answers)

@@ -1,9 +1,9 @@
-"""Variants of a bi-encoder beside the plain one: number formats, dimensions, back ends, several processes.
+"""Variants of a bi-encoder beside the plain one: number formats, dimensions, several processes.
 
 Encoded are the first posts of `mse-pages-judged` and topics of ARQMath-3 with all-MiniLM-L6-v2, each variant in turn in
 one process. Reported are the least and the mean cosine with the plain vector of the same post (for cut vectors, of the
 similarities of topics and posts the correlation), the share of the plain ranking's first 10 posts that stay there, and
-the CPU time. Back ends need environments of their own: `--variants onnx --add` adds their rows to the table.
+the CPU time.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dimensions 256": {"dimensions": 256},
     "dimensions 128": {"dimensions": 128},
     "dimensions 64": {"dimensions": 64},
-    "onnx": {"backend": "onnx"},
-    "openvino": {"backend": "openvino"},
     "2 processes": {"devices": ("cpu", "cpu")},
 }
 FILE = Path(__file__).parent / "results" / "encoder-variants.json"
@@ -84,7 +82,7 @@ def written(rows: dict[str, Any]) -> str:
         f"{processor()}. Each variant is beside the plain vectors, which are computed in the same process (`float32`",
         "beside itself). *First 10* is the share of the plain ranking's first 10 posts that stay there. MiniLM was not",
         "trained for cut vectors: the rows of dimensions say what the key does, not what a Matryoshka model loses.",
-        "CPU times are of a machine that other work shares; back ends run in an environment of their own versions.",
+        "CPU times are of a machine that other work shares.",
         "",
         "| variant | posts | least cosine | mean cosine | correlation of similarities | first 10 | CPU, s | versions |",
         "|---|---|---|---|---|---|---|---|",
@@ -104,9 +102,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--posts", type=int, default=1000, help="posts that are encoded (default: 1000)")
-    parser.add_argument(
-        "--variants", nargs="*", default=[name for name in VARIANTS if name not in ("onnx", "openvino")]
-    )
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS))
     parser.add_argument("--add", action="store_true", help="keep the rows of other variants")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -118,7 +114,6 @@ def main() -> None:
     read, queries = plain.encode(posts), plain.encode(topics, "query")
     for name in asked.variants:
         packages = ["torch", "sentence-transformers", "transformers"]
-        packages += {"onnx": ["onnxruntime"], "openvino": ["openvino"]}.get(name, [])
         rows[name] = {
             **measured(name, posts, topics, read, queries),
             "versions": ", ".join(filter(None, map(of, packages))),

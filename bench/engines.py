@@ -1,4 +1,4 @@
-"""Engines side by side: BM25 of the harness, PISA and Anserini; and HNSW graphs by FAISS, Chroma and Milvus Lite.
+"""Engines side by side: BM25 of the harness, PISA and Anserini; and HNSW graphs by FAISS and Chroma.
 
     python -m bench.engines --markdown                   words: 100,000 documents, three rounds
     python -m bench.engines --documents 1000000 --sides PISA --rounds 1
@@ -40,7 +40,7 @@ from bench.lexical import ROOT, Clock, resident
 from bench.table import machine, show
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
-from harness.systems.dense import ann, chroma, milvus
+from harness.systems.dense import ann, chroma
 from harness.systems.dense.maxsim import Floats32, Vectors
 from harness.systems.dense.search import Index as Near
 from harness.systems.dense.search import nearest, recall
@@ -297,26 +297,22 @@ def built(name: str, vectors: Vectors, folder: Path) -> None:
     """Builds the index of a side in a folder."""
     if name == "FAISS":
         ann.faiss_index(vectors).save(folder)
-    elif name == "Chroma":
-        chroma.build(vectors, folder)
     else:
-        milvus.build(vectors, folder)
+        chroma.build(vectors, folder)
 
 
 def opened(name: str, vectors: Vectors, folder: Path, stack: ExitStack) -> Near:
     """Opens the index of a side."""
     if name == "FAISS":
         return ann.Faiss.load(folder, vectors)
-    module = chroma if name == "Chroma" else milvus
-    index: Near = stack.enter_context(module.opened(folder, vectors))
-    return index
+    return stack.enter_context(chroma.opened(folder, vectors))
 
 
 def vectors_table(count: int, rounds: int) -> Iterator[tuple[str, ...]]:
     """Rows of the table of vectors."""
     vectors, queries = drawn(count)
     exact = nearest(queries, [vectors], k=NEAREST)
-    took: dict[str, list[tuple[float, ...]]] = {name: [] for name in ("FAISS", "Chroma", "Milvus Lite")}
+    took: dict[str, list[tuple[float, ...]]] = {name: [] for name in ("FAISS", "Chroma")}
     for number in range(rounds):
         for name, rows in took.items():
             with tempfile.TemporaryDirectory() as at, ExitStack() as stack:

@@ -26,8 +26,8 @@ from harness.experiments.task import Task
 from harness.io.checks import typed
 from harness.io.console import say, tell, track
 from harness.io.files import check_writable
+from harness.store.busy import ArtefactBusy
 from harness.store.code import TARGET
-from harness.store.leases import ArtefactBusy
 from harness.systems import states
 from harness.systems.build import Built, build_system
 from harness.systems.keys import decisive

@@ -16,6 +16,7 @@ from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
 from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
+from harness.experiments.composing import store_variants
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
 from harness.io.console import out, tell
@@ -74,6 +75,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     named = next((a.partition("=")[2] for a in arguments if a.startswith("sweep=")), "null")
     sweep = {} if named == "null" else config.load("sweep", named)[0]
+    store_variants(GROUPS[command], f"{arguments} {sweep}")
     multirun = bool(_MULTIRUN & set(arguments))
     if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
         multirun, arguments = True, ["--multirun", *arguments]

@@ -13,7 +13,7 @@ from harness.errors import counted
 from harness.io import rehearsal
 from harness.io.console import out, say
 from harness.io.files import check_writable
-from harness.io.temporary import alone
+from harness.io.locks import alone
 from harness.papers.experiment_runs import CellRun
 from harness.papers.making import Making, Result, carry_out, finished, results_of
 from harness.papers.paper import Paper

@@ -36,7 +36,10 @@ def comments(group: str, name: str, inside: Sequence[str] = ()) -> dict[str, str
     >>> comments("system", "bm25")["max_share"]
     'words in a larger share of the documents are ignored'
     """
-    return {key: comment for path in config.files(group, name) for key, comment in file_comments(path, inside).items()}
+    paths = config.files(group, name)
+    found = {key: comment for path in paths for key, comment in file_comments(path, inside).items()}
+    own = file_comments(paths[-1], ("variants", name, *inside)) if paths[-1].stem != name else {}
+    return found | own
 
 
 def file_comments(path: Path, inside: Sequence[str] = ()) -> dict[str, str]:

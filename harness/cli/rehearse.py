@@ -12,8 +12,8 @@ import typer
 from harness.cli.added import RUNS, in_panel
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out, say
+from harness.io.locks import alone
 from harness.io.rehearsal import VARIABLE
-from harness.io.temporary import alone
 
 if TYPE_CHECKING:
     from harness.rehearsal.world import Scale

@@ -21,20 +21,16 @@ store_app = typer.Typer(
 @store_app.command(name="ls")
 def store_ls() -> None:
     """List cached artifacts, the least recently used first, then those that are being made."""
-    from harness.store import leases
+    from harness.store import busy
     from harness.store.artefacts import artefacts, store_root
 
     found = artefacts()
     rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), _corpus(a.spec)] for a in found]
     if rows:
         out_left([["kind", "key", "size", "last used", "corpus"], *rows])
-    if made := leases.found(store_root()):
-        # Whether a process of another machine runs is not known at once: its clock says nothing here.
-        states = {"running": "running", "unknown": "not known here"}
-        held = [
-            [a, b[:12], c.machine, str(c.process or ""), c.user, str(c.beats), states[c.state()]] for a, b, c in made
-        ]
-        out_left([["being made", "key", "machine", "process", "user", "beats", "owner"], *held])
+    if made := busy.found(store_root()):
+        held = [[kind, key[:12], by.machine, str(by.process or ""), by.user] for kind, key, by in made]
+        out_left([["being made", "key", "machine", "process", "user"], *held])
     out(f"{_counted(len(found))}, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
 
 
@@ -44,8 +40,7 @@ def store_gc(
 ) -> None:
     """Delete unused artifacts, and leftovers of killed processes.
 
-    What a process is making or reads for it is kept. To find out whether processes of other machines still run takes up
-    to a minute.
+    What a process is making or reads for it is kept.
     """
     from harness.store.artefacts import collect
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from harness.collections import forms
 from harness.errors import HarnessError, suggestion
-from harness.io import config, rehearsal
+from harness.io import config, rehearsal, staged
 from harness.io.files import sha256_file
-from harness.io.temporary import new_file
 from harness.sources import catalogue
 from harness.sources.resource import Folder, Resource
 
@@ -71,7 +70,7 @@ def _wanted(path: Path, source: str, files: list[str]) -> str:
 
 def _copy(path: Path, target: Path) -> None:
     try:
-        with path.open("rb") as content, new_file(target.parent) as (temporary, stream):
+        with path.open("rb") as content, staged.opened(target) as (temporary, stream):
             shutil.copyfileobj(content, stream, 1 << 20)
             stream.flush()
             os.fsync(stream.fileno())

@@ -7,10 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.experiments.overrides import OVERRIDE
+from harness.io import config
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
+
+
+def store_variants(groups: Sequence[str], words: str) -> None:
+    """Lets Hydra find the variants of families (see `harness.io.config.names`) that occur in a command's words."""
+    from hydra.core.config_store import ConfigStore
+
+    for group in groups:
+        for name, path in config.names(group).items():
+            if path.stem != name and (name in words or "glob(" in words):
+                ConfigStore.instance().store(name, config.read(group, name)[0], group=group, provider="variants")
 
 
 def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], DictConfig]:
@@ -42,6 +53,7 @@ def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], D
             word for word, match in zip(overrides, matches, strict=True) if match is not None and match["key"] in groups
         )
         if chosen not in composed:
+            store_variants(groups, " ".join(chosen))
             composed[chosen] = pickle.dumps(compose(config_name=command, overrides=list(chosen)))
         # Faster than a deep copy; the bytes are this process's own.
         configuration: DictConfig = pickle.loads(composed[chosen])  # noqa: S301

@@ -27,7 +27,7 @@ from harness.experiments.engines import BASIC
 from harness.io import interrupt
 from harness.io.console import Progress, progress, say, tell
 from harness.io.files import write_atomic
-from harness.store.leases import ArtefactBusy, without_waiting
+from harness.store.busy import ArtefactBusy, without_waiting
 from harness.systems.resources import Resources
 
 if TYPE_CHECKING:

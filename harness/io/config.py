@@ -22,6 +22,7 @@ _DEEPEST = 50  # maximum nesting of a configuration; ours have six levels
 _MOST_BYTES = 1 << 22
 _MOST = 100_000  # maximum number of nodes after expanding aliases
 _WITH_PATHS = ("path", "runs", "first", "system", "training_runs")  # settings of systems that name run files
+_NAME = re.compile(r"[^\W_][\w.-]*")  # of a variant
 _NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
 _REHEARSAL = "the rehearsal"  # owner of the configurations that replace ours: of resources, nothing else
 _REPLACED = ("source", "llm")
@@ -106,13 +107,16 @@ def _distinct(found: tuple[tuple[Path, str], ...]) -> list[tuple[Path, str]]:
 
 @checked_arguments
 def names(group: str) -> dict[str, Path]:
-    """Returns name -> file of the configurations of a group, without bases (such as `_saber`).
+    """Returns name -> file of the configurations of a group, without bases (such as `_bm25`).
+
+    The file of a variant is that of its family: a base with a key `variants`, which holds name -> keys that are merged
+    into the others of the file.
 
     Raises
     ------
     HarnessError
-        There is no such group, or a name of the user or of a package is already used by us or by another package, which
-        would silently change the meaning of published scores.
+        There is no such group, a family cannot be read, or a name of the user or of a package is already used by us or
+        by another package, which would silently change the meaning of published scores.
 
     Examples
     --------
@@ -122,7 +126,43 @@ def names(group: str) -> dict[str, Path]:
     if not (data_root() / "conf" / group).is_dir():
         known = [path.name for path in (data_root() / "conf").iterdir() if path.is_dir()]
         raise HarnessError(f"configuration group {group!r} is unknown; {suggestion(group, known)}")
-    return dict(_names(group, tuple((*place, _files(place[0] / group)) for place in _folders())))
+    return dict(_names(group, tuple((*place, _named(place[0] / group)) for place in _folders())))
+
+
+def _named(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Returns the configurations of a folder, each a name and its file: those of families after the others."""
+    files = _files(folder)
+    out = [(file.removesuffix(".yaml"), file) for file in files if file[0] != "_"]
+    for path in (folder / file for file in files if file[0] == "_"):
+        out += [(name, path.name) for name in _variants(path)]
+    return tuple(out)
+
+
+def _variants(path: Path) -> dict[str, Any]:
+    """Returns the variants of a family, name -> keys; none of other bases."""
+    try:
+        state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
+    except OSError:
+        return {}
+    if time.time_ns() - state.st_mtime_ns <= _TICK:
+        return _family.__wrapped__(path)
+    return _family(path, state.st_size, state.st_mtime_ns)
+
+
+@cache  # keyed by the state of the file; called thousands of times
+def _family(path: Path, *_state: int) -> dict[str, Any]:
+    data = read_bytes(path, most=_MOST_BYTES)
+    if not re.search(rb"^variants\s*:", data, re.MULTILINE):
+        return {}
+    found = _parsed(data, str(path)).get("variants")
+    if not isinstance(found, dict):
+        raise HarnessError(f"{path}: key 'variants' is {found!r}, expected names, each with its keys")
+    for name, keys in found.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise HarnessError(f"{path}: key 'variants' has {name!r}, expected names of letters, digits, '-', '.'")
+        if not isinstance(keys, dict) or {"defaults", "variants"} & keys.keys():
+            raise HarnessError(f"{path}: key 'variants.{name}': expected keys and values, but no defaults")
+    return found
 
 
 def _files(folder: Path) -> tuple[str, ...]:
@@ -148,12 +188,11 @@ def _list(folder: Path) -> tuple[str, ...]:
 
 
 @cache  # keyed by the content of folders; called thousands of times
-def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) -> dict[str, Path]:
+def _names(group: str, places: tuple[tuple[Path, str, tuple[tuple[str, str], ...]], ...]) -> dict[str, Path]:
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}
-    for folder, owner, files in places:
-        for path in (folder / group / file for file in files if file[0] != "_"):
-            name = path.stem
+    for folder, owner, found in places:
+        for name, path in ((name, folder / group / file) for name, file in found):
             if owner == _REHEARSAL and group in _REPLACED:
                 out[name], owners[name] = path, owner
                 continue
@@ -193,7 +232,7 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
         raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    return _composed(group, known[name]), str(known[name])
+    return _composed(group, name, known[name]), str(known[name])
 
 
 def files(group: str, name: str) -> list[Path]:
@@ -204,7 +243,7 @@ def files(group: str, name: str) -> list[Path]:
     HarnessError
         As `load`.
     """
-    return _lineage(group, names(group)[name], ())
+    return [path for path, _ in _lineage(group, name, names(group)[name])]
 
 
 def bases(group: str) -> list[Path]:
@@ -212,45 +251,53 @@ def bases(group: str) -> list[Path]:
     return [folder / group / file for folder in folders() for file in _files(folder / group) if file[0] == "_"]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return dict(_parsed(read_bytes(path, most=_MOST_BYTES), str(path)))
+def _read(path: Path, name: str = "") -> dict[str, Any]:
+    """Returns the keys and values of a file; those of a variant, if it is the family of one of this name."""
+    found = dict(_parsed(read_bytes(path, most=_MOST_BYTES), str(path)))
+    if path.name[0] == "_" and "variants" in found:
+        del found["variants"]
+        if name in (variants := _variants(path)):
+            found = _merged(found, variants[name])
+    return found
 
 
-def _lineage(group: str, path: Path, above: tuple[Path, ...]) -> list[Path]:
+def _lineage(group: str, name: str, path: Path, above: tuple[str, ...] = ()) -> list[tuple[Path, str]]:
     """Returns the bases of a file (from its key `defaults`) in the order of composition, then the file itself.
 
-    Entries other than names in the same group are left to Hydra.
+    Each with the name of the configuration. Entries other than names in the same group are left to Hydra.
     """
-    if path in above:
-        raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1].name}")
+    if name in above:
+        raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1]}.yaml")
     listed = _read(path).get("defaults", [])
-    found: list[Path] = []
-    for name in listed if isinstance(listed, list) else ():
-        if name == "_self_" or not isinstance(name, str) or "/" in name or "@" in name:
+    found: list[tuple[Path, str]] = []
+    for base in listed if isinstance(listed, list) else ():
+        if base == "_self_" or not isinstance(base, str) or "/" in base or "@" in base:
             continue
-        known = (folder / group / f"{name}.yaml" for folder in folders())
-        base = next((file for file in known if file.is_file()), None)
-        if base is None:
-            raise HarnessError(f"{path}: key 'defaults' names {name!r}, and no conf/{group}/ has {name}.yaml")
-        found += _lineage(group, base, (*above, path))
-    return [*found, path]
+        known = (folder / group / f"{base}.yaml" for folder in folders())
+        file = next((file for file in known if file.is_file()), None) or names(group).get(base)
+        if file is None:
+            raise HarnessError(f"{path}: key 'defaults' names {base!r}, and no conf/{group}/ has {base}.yaml")
+        found += _lineage(group, base, file, (*above, name))
+    return [*found, (path, name)]
 
 
-def _composed(group: str, path: Path) -> dict[str, Any]:
+def _composed(group: str, name: str, path: Path) -> dict[str, Any]:
     """Merges a configuration with its bases like Hydra: mappings key by key, other values replaced.
 
     A system whose own file has no key `name` has the name of that file.
     """
-    own = _read(path)
+    own = _read(path, name)
+    if group != "system" and path.stem != name:  # a variant, whose name is not repeated in its keys
+        own = {"name": name, **own}
     if group != "system" and ("defaults" not in own or group in ("sweep", "paper")):
         return own
     merged: dict[str, Any] = {}
-    for file in _lineage(group, path, ()) if "defaults" in own else (path,):
-        mapping = _read(file)
+    for file, of in _lineage(group, name, path) if "defaults" in own else ((path, name),):
+        mapping = _read(file, of)
         merged = _merged(merged, _anchored(mapping, file.parent) if group == "system" else mapping)
     merged.pop("defaults", None)
-    if group == "system" and "name" not in own and "state" not in merged:
-        merged["name"] = path.stem
+    if "name" not in own and "state" not in merged:
+        merged["name"] = name
     return merged
 
 
@@ -268,11 +315,11 @@ def anchored(name: str, composed: Mapping[str, Any]) -> dict[str, Any]:
     known = names("system")
     if name not in known:
         return dict(composed)
-    found = dict(composed)
+    found = {key: value for key, value in composed.items() if key != "variants"}  # of a base that Hydra has read
     plain: dict[str, Any] = {}
-    for file in _lineage("system", known[name], ()):
-        plain = _merged(plain, _read(file))
-    loaded = _composed("system", known[name])
+    for file, of in _lineage("system", name, known[name]):
+        plain = _merged(plain, _read(file, of))
+    loaded = _composed("system", name, known[name])
     found |= {key: _as_loaded(found[key], plain.get(key), loaded.get(key)) for key in _WITH_PATHS if key in found}
     if found.get("name") == plain.get("name") and "name" in loaded:
         found["name"] = loaded["name"]

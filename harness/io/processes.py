@@ -1,4 +1,4 @@
-"""Identity of this machine and of processes on it: tells whether the owner of a lease still runs."""
+"""Identity of this machine and of processes on it: tells whether the writer of a temporary file still runs."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from harness.io import processes
 
@@ -23,6 +25,27 @@ _NAME = re.compile(r"\..*\.(\d+)-(\d*)-([0-9a-f]{8})\.\w+\.staged", re.DOTALL)
 _LONGEST = 40  # characters of the file's own name; names of files have 255 bytes at most
 _OLD = 7 * 86400  # seconds
 _CLEARED: set[str] = set()  # folders in which this process has looked for remains
+
+
+def new_name(path: Path) -> Path:
+    """Returns an unused temporary name next to `path`."""
+    _clear(path.parent)
+    return path.parent / f"{_prefix(path)}{secrets.token_hex(8)}.staged"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Creates a temporary file next to `path`, in a folder that is made if it is missing.
+
+    It is deleted at the end of the block unless it was moved.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = new_name(path)
+    with made.open("xb") as stream:
+        try:
+            yield made, stream
+        finally:
+            made.unlink(missing_ok=True)
 
 
 def new_file(path: Path) -> tuple[int, Path]:

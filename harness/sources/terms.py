@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.io import staged
 from harness.io.files import cache_root, read_bytes, sha256_file, write_atomic
-from harness.io.temporary import new_file
 from harness.sources import cache, catalogue, fetch
 
 
@@ -42,7 +42,7 @@ def whole(name: str, progress: cache.Progress | None = None) -> Path:
     if path.is_file() and sha256_file(path) == described.sha256:
         return path
     parts = fetch.fetch(catalogue.source_files(name), progress=progress)
-    with cache.reported(path, "written"), new_file(path.parent) as (temporary, stream):
+    with cache.reported(path, "written"), staged.opened(path) as (temporary, stream):
         for part in parts:
             with part.open("rb") as content:
                 while chunk := content.read(1 << 20):

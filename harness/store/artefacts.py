@@ -6,29 +6,27 @@ import errno
 import json
 import math
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
 from harness.errors import HarnessError
-from harness.io import temporary
+from harness.io import staged, temporary
 from harness.io.console import progress, say
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
-from harness.io.leases import HeldError, Lease, clear_remains, held
-from harness.store import cost, leases
+from harness.io.locks import HeldError, Lock, held
+from harness.store import busy, cost
 
 SPEC = "spec.json"
 ABSENT = "not there"
 LARGE = 1 << 20  # bytes; larger files are verified once per process, unless they change
-_RECENT = 64  # artifacts that this process asked for last, which a lease names
+_RECENT = 64  # artifacts that this process asked for last, which a lock names
 _TRIES = 5  # to replace a damaged artifact
 
 
@@ -77,15 +75,14 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
     """Returns the folder of an artifact; builds it if it is missing or damaged.
 
     `build` fills a given empty folder, which gets its final name only when it is complete: a killed process leaves no
-    partial artifact, and concurrent processes, also of several machines that share the store, build an artifact once.
-    `build` is called a second time if this process was paused for so long that another one took over (see
-    `harness.io.leases`). Files are verified at every request; a damaged artifact is reported and rebuilt. A complete
-    store is only read, so it may be read-only.
+    partial artifact, and concurrent processes, also of several machines that share the store, build an artifact once
+    (see `harness.io.locks`). Files are verified at every request; a damaged artifact is reported and rebuilt. A
+    complete store is only read, so it may be read-only.
 
     Raises
     ------
     ArtefactBusy
-        Another process makes the artifact, and this one does not wait (see `harness.store.leases.without_waiting`).
+        Another process makes the artifact, and this one does not wait (see `harness.store.busy.without_waiting`).
     """
     folder = ensure(kind, spec, build)
     with suppress(OSError):  # the store may be read-only
@@ -96,7 +93,7 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
 
 
 def ensure(kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], *, quiet: bool = False) -> Path:
-    """Does what `get_or_build` does, without counting as a use of the artifact: neither in leases nor in costs.
+    """Does what `get_or_build` does, without counting as a use of the artifact: neither in locks nor in costs.
 
     Parameters
     ----------
@@ -104,7 +101,7 @@ def ensure(kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], *,
     """
     folder = folder_of(kind, spec)
     if damage(folder, kind):
-        _build(folder, kind, folder.name, spec, build, quiet)
+        _build(folder, kind, spec, build, quiet)
     return folder
 
 
@@ -119,49 +116,37 @@ def is_whole(folder: Path, kind: str) -> bool:
 
 
 def discard(*folders: Path) -> None:
-    """Deletes artifacts that nobody needs any more, and what killed processes left of their leases."""
+    """Deletes artifacts that nobody needs any more, and locks that killed processes left."""
     for folder in folders:
         with suppress(OSError):
             _remove(folder)
-    for parent in {folder.parent for folder in folders}:
-        clear_remains(parent, {folder.name for folder in folders})
+            (folder.parent / f".{folder.name}.lock").unlink(missing_ok=True)
 
 
-def _build(
-    folder: Path, kind: str, name: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool
-) -> None:
-    while found := damage(folder, kind):
-        why = "" if found == ABSENT else f"; {name} there is {found}, and has to be rebuilt"
-        with leases.making(folder.parent, name, bury=partial(_bury, folder), why=why) as lease:
-            if not (found := damage(folder, kind)):  # another process built it meanwhile
-                return
+def _build(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool) -> None:
+    found = damage(folder, kind)
+    why = "" if found == ABSENT else f"; {folder.name} there is {found}, and has to be rebuilt"
+    with busy.making(folder.parent, folder.name, why) as lock:
+        if not (found := damage(folder, kind)):  # another process built it meanwhile
+            return
+        if found != ABSENT:
+            say(f"{folder}: {found}; rebuilding it")
+        lock.note(*_USED)
+        _MAKING.append(lock)
+        try:
             if found != ABSENT:
-                say(f"{folder}: {found}; rebuilding it")
-            used = list(_USED)
-            _MAKING[lease.owner] = (lease, set(used))
-            lease.note(*used)
-            try:
-                if found != ABSENT:
-                    _discard(folder, kind, lease)
-                _make(folder, kind, spec, build, lease, quiet)
-                return
-            except OSError as error:
-                if lease.holds():
-                    # NumPy reports the number of bytes written, but not the reason of the failure.
-                    why = error.strerror or f"disk full, or files may not grow so large ({error})"
-                    raise HarnessError(f"{error.filename or folder}: {why}") from None
-            except Exception:
-                if lease.holds():
-                    raise
-            finally:
-                del _MAKING[lease.owner]
-        say(f"{folder}: this process was paused, and another one took over its work")
+                _discard(folder, kind)
+            _make(folder, kind, spec, build, quiet)
+        except OSError as error:
+            # NumPy reports the number of bytes written, but not the reason of the failure.
+            why = error.strerror or f"disk full, or files may not grow so large ({error})"
+            raise HarnessError(f"{error.filename or folder}: {why}") from None
+        finally:
+            _MAKING.remove(lock)
 
 
-def _make(
-    folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], lease: Lease, quiet: bool
-) -> None:
-    making = folder.parent / f".{folder.name}.{lease.owner}.making"
+def _make(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool) -> None:
+    making, process = staged.new_name(folder), os.getpid()
     try:
         making.mkdir()
         handle = os.open(making, os.O_RDONLY)  # keeps the number of the folder from being used again
@@ -169,18 +154,18 @@ def _make(
             with nullcontext() if quiet else progress(f"making {kind}"):
                 build(making)
             write_atomic(making / SPEC, _manifest(making, kind, spec))
-            # `collect` moves the folder of a paused process away; what was written afterwards may be in a new one.
+            # A folder that somebody deleted may have been made again, with what was written afterwards.
             if not os.path.samestat(os.fstat(handle), making.stat()):
                 raise FileNotFoundError(errno.ENOENT, "deleted while it was made", str(making))
         finally:
             os.close(handle)
-        _publish(making, folder, kind, lease)
+        _publish(making, folder, kind)
     finally:
-        if lease.is_ours():  # not in a child that was forked by `build`
+        if os.getpid() == process:  # not in a child that was forked by `build`
             shutil.rmtree(making, ignore_errors=True)
 
 
-def _publish(making: Path, folder: Path, kind: str, lease: Lease) -> None:
+def _publish(making: Path, folder: Path, kind: str) -> None:
     """Gives an artifact its final name; if an intact one is there, which another process made, it is kept."""
     for tries in range(_TRIES):
         try:
@@ -191,14 +176,12 @@ def _publish(making: Path, folder: Path, kind: str, lease: Lease) -> None:
                 return
             if tries == _TRIES - 1 or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-            _discard(folder, kind, lease)
+            _discard(folder, kind)
 
 
-def _discard(folder: Path, kind: str, lease: Lease) -> None:
+def _discard(folder: Path, kind: str) -> None:
     """Deletes a damaged artifact."""
-    away = folder.parent / f".{folder.name}.{lease.owner}.damaged"
-    if not lease.holds():
-        return
+    away = staged.new_name(folder)
     with suppress(FileNotFoundError):
         folder.rename(away)  # first, so that no process finds a part of it
         if not damage(away, kind, folder.name):  # another process has just replaced it
@@ -208,15 +191,9 @@ def _discard(folder: Path, kind: str, lease: Lease) -> None:
         _delete(away)
 
 
-def _bury(folder: Path, owner: str) -> None:
-    """Deletes the unfinished artifact of a killed process."""
-    for end in ("making", "damaged"):
-        _remove(folder.parent / f".{folder.name}.{owner}.{end}")
-
-
 def _remove(path: Path) -> None:
     """Deletes a file or folder that another process may be using; renames it first, so that nobody finds a part."""
-    gone = path.parent / f".{secrets.token_hex(8)}.gone"
+    gone = staged.new_name(path)
     try:
         path.rename(gone)
     except FileNotFoundError:
@@ -234,20 +211,18 @@ def _delete(path: Path) -> None:
 # ---- use --------------------------------------------------------------------------------------------------------
 
 _USED: dict[str, None] = {}  # `KIND/KEY` of artifacts that this process asked for, the last ones
-_MAKING: dict[str, tuple[Lease, set[str]]] = {}  # by owner, with what was noted
+_MAKING: list[Lock] = []  # of what this process makes
 
 
 def _note_use(kind: str, name: str) -> None:
-    """Notes in the leases of this process that it reads an artifact, which `collect` then keeps."""
+    """Notes in the locks of this process that it reads an artifact, which `collect` then keeps."""
     use = f"{kind}/{name}"
     _USED.pop(use, None)
     _USED[use] = None
     for old in list(_USED)[:-_RECENT]:
         _USED.pop(old, None)
-    for lease, noted in list(_MAKING.values()):
-        if use not in noted:
-            noted.add(use)
-            lease.note(use)
+    for lock in list(_MAKING):
+        lock.note(use)
 
 
 # ---- verification -----------------------------------------------------------------------------------------------
@@ -374,13 +349,12 @@ def artefacts() -> list[Artefact]:
 def collect(days: float) -> list[Artefact]:
     """Deletes artifacts unused for some days and remains of killed processes; returns the deleted artifacts.
 
-    Artifacts that are being made, and those that their makers have read, are kept. Whether a process of another machine
-    still runs takes `HARNESS_LEASE_SECONDS` to find out. Interrupted downloads are kept for the same number of days,
-    because they can be resumed.
+    Artifacts that are being made, and those that their makers have read, are kept. Interrupted downloads are kept for
+    the same number of days, because they can be resumed.
     """
     limit = time.time() - days * 86400 if days else math.inf  # clocks of machines that share a store may differ
     temporary.clear(limit)
-    living = leases.found(store_root())
+    living = busy.found(store_root())
     used = {use for *_, holder in living for use in holder.uses}
     making = {f"{kind}/{name}" for kind, name, _ in living}
     gone = []
@@ -393,9 +367,7 @@ def collect(days: float) -> list[Artefact]:
         if (joined or old) and _collected(artefact, math.inf if joined else limit):
             gone.append(artefact)
     for left in store_root().glob("*/.*"):
-        if left.suffix in (".making", ".damaged"):
-            _collect_remains(left)
-        elif left.suffix in (".gone", ".lock"):  # `.lock`: of versions before leases
+        if left.suffix in (".making", ".damaged", ".gone", ".lease", ".new"):  # of versions before these locks
             _delete(left)
     return gone
 
@@ -413,19 +385,6 @@ def _collected(artefact: Artefact, limit: float) -> bool:
         return False
     except OSError as error:
         raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
-
-
-def _collect_remains(path: Path) -> None:
-    """Deletes an unfinished artifact, unless its owner still makes it."""
-    name = path.name[1:].partition(".")[0]
-    try:
-        with held(path.parent, name, "deletes an unfinished artifact", wait=False):
-            _remove(path)
-    except HeldError as error:
-        if f".{error.holder.owner}." not in path.name:  # of an owner before this one
-            _remove(path)
-    except OSError as error:
-        raise HarnessError(f"{path.parent}: cannot be written: {error.strerror or error}") from None
 
 
 def _last_use(folder: Path) -> float | None:

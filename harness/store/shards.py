@@ -57,7 +57,7 @@ class Map(Generic[Item]):
         return f"{self.of.partition('/')[0]}-shard"
 
     def kind_of(self, number: int) -> str:
-        """Returns the kind of a shard: leases are found by listing a folder, which takes long if it has many entries.
+        """Returns the kind of a shard: listing a folder takes long if it has many entries.
 
         Examples
         --------

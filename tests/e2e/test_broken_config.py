@@ -12,6 +12,7 @@ from broken_tools import COLLECTION, PROTOCOL, RUN, SCORE, SYSTEM, place, refuse
 from tools import CONF, Place, run_text
 
 from harness.errors import suggestion
+from harness.io import config
 
 __all__ = ["place"]
 
@@ -20,7 +21,7 @@ MINE = "{here}/conf/collection/mine.yaml"
 FORMATS = "expected a list of html, md, tex, json, csv, pdf"
 RUN_GROUPS = {"collection", "corpus", "experiment", "protocol", "sweep", "system"}
 RUN_KEYS = ", ".join(sorted({*yaml.safe_load((CONF / "run.yaml").read_text()), *RUN_GROUPS} - {"defaults"}))
-SYSTEM_NAMES = suggestion("", {"ours", *(path.stem for path in (CONF / "system").glob("[!_]*.yaml"))})
+SYSTEM_NAMES = suggestion("", {"ours", *config.names("system")})
 
 # What is replaced by what, and the fault.
 COLLECTIONS: dict[str, tuple[str, str, str]] = {

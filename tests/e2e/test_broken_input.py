@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tools import CONF, Place, run_text
+from tools import Place, run_text
 
 from harness.errors import LONGEST_LIST
+from harness.io import config
 from harness.io.names import NAME_RULE
 
 GOOD = run_text()
@@ -26,7 +27,7 @@ FIVE = (
     "if column 2 is a post, say --format arqmath-task1"
 )
 TAG = f"is not a name: expected {NAME_RULE}"
-KNOWN = sorted(path.stem for path in (CONF / "collection").glob("[!_]*.yaml"))
+KNOWN = sorted(config.names("collection"))
 SHOWN = [name for at, name in enumerate(KNOWN) if len(", ".join(KNOWN[: at + 1])) <= LONGEST_LIST]
 COLLECTIONS = f"{', '.join(SHOWN)} and {len(KNOWN) - len(SHOWN)} more"
 DAMAGED = "compressed file is cut short or damaged"

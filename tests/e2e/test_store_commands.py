@@ -15,6 +15,8 @@ from tools import Place, table
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
+from harness.io import processes
+from harness.io.locks import held
 
 MINI = ("collection=mini-task1", "corpus=mini-answers")
 POSTS = """<?xml version="1.0" encoding="utf-8"?>
@@ -56,51 +58,23 @@ def test_the_store_is_listed_and_emptied(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_leases_are_listed(place: Place) -> None:
-    for number, (key, name, text) in enumerate(
-        (
-            (
-                "0" * 64,
-                "1" * 16,
-                {"host": "far", "machine": "node7", "process": 7, "user": "ann", "what": "makes index"},
-            ),
-            ("f" * 64, "2" * 16, {}),
-        )
-    ):
-        folder = place.cache / "store" / "index" / f".{key}.{number + 1}.lease"
-        folder.mkdir(parents=True)
-        (folder / name).write_text(json.dumps({**text, "start": "1", "every": 10}) + "\n.\n.\n")
-    rows = table(place.good("store", "ls"))
-    assert rows[:2] == [
-        ["being made", "key", "machine", "process", "user", "beats", "owner"],
-        ["index", "0" * 12, "node7", "7", "ann", "2", "not known here"],
-    ]
-    assert [field for field in rows[2] if field] == ["index", "f" * 12, "0", "not known here"]
-    assert rows[-1][0].startswith("0 artifacts, 0 B in ")
-    done = place.run("store", "gc", environment={"HARNESS_LEASE_SECONDS": "0.2"})
-    assert (done.code, done.out) == (0, "0 artifacts deleted, 0 B freed\n")
-    assert done.err == "watching 2 leases of other machines for up to 0 s\n"
-    assert not list((place.cache / "store" / "index").iterdir())
-
-
-@pytest.mark.slow
-def test_who_waits_for_another_machine_can_be_stopped(place: Place) -> None:
+def test_who_waits_for_another_process_can_be_stopped(place: Place) -> None:
     place.good("run", *MINI, "system=bm25", "formats=[json]")
     (spec,) = place.cache.rglob("tokens/*/spec.json")
     made = spec.parent
     shutil.rmtree(made)
-    lease = made.parent / f".{made.name}.1.lease" / ("1" * 16)
-    lease.parent.mkdir()
-    text = {"host": "far", "machine": "node7", "process": 7, "start": "1", "user": "ann", "what": "makes tokens"}
-    lease.write_text(json.dumps({**text, "every": 10}) + "\n")
-    with place.start("run", *MINI, "system=bm25", "formats=[json]", "reuse=false") as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "running bm25 on mini-task1\n"
-        assert process.stderr.readline() == "waiting for node7, process 7, which makes tokens\n"
-        process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == "harness: stopped; what was written is whole\n"
-        assert process.wait() == 130
-    assert [path.name for path in made.parent.iterdir()] == [lease.parent.name]
+    with held(made.parent, made.name, "makes tokens"):
+        rows = table(place.good("store", "ls"))
+        user = [os.uname().nodename, str(os.getpid()), processes.user()]
+        assert rows[-3:-1] == [["being made", "key", "machine", "process", "user"], ["tokens", made.name[:12], *user]]
+        with place.start("run", *MINI, "system=bm25", "formats=[json]", "reuse=false") as process:
+            assert process.stderr is not None
+            assert process.stderr.readline() == "running bm25 on mini-task1\n"
+            assert process.stderr.readline() == f"waiting for {user[0]}, process {user[1]}, which makes tokens\n"
+            process.send_signal(signal.SIGINT)
+            assert process.stderr.read() == "harness: stopped; what was written is whole\n"
+            assert process.wait() == 130
+        assert [path.name for path in made.parent.iterdir()] == [f".{made.name}.lock"]
 
 
 @pytest.mark.slow

@@ -228,13 +228,11 @@ def memory(bench: Bench, name: str, chance: random.Random) -> str:
 
 
 def clusters(bench: Bench, name: str, chance: random.Random) -> str:
-    """The same command on two machines (two names of a host) with one store; one of them is killed, or paused."""
+    """The same command twice with one store; one of them is killed, or paused."""
     world, usual = bench.world, bench.undisturbed(name)
     world.fresh(name)
     shutil.copytree(world.place / "here", world.place / "here2")
-    lease = {"HARNESS_LEASE_SECONDS": "1"}
-    one = Process(world, world.words(name), environment=lease | {"HARNESS_HOST": "one"})
-    two = Process(world, world.words(name), here="here2", environment=lease | {"HARNESS_HOST": "two"})
+    one, two = Process(world, world.words(name)), Process(world, world.words(name), here="here2")
     deed = chance.choice(("nothing", "kill", "pause"))
     if deed != "nothing" and two.until(usual.seconds * 1.5 * chance.random()):
         if deed == "kill":
@@ -248,7 +246,7 @@ def clusters(bench: Bench, name: str, chance: random.Random) -> str:
         if done.code and not (killed and done.code == -signal.SIGKILL):
             raise WrongError(f"{deed}: exit code {done.code}: {done.err[-600:]}")
     before = finished(world.place)
-    again = Process(world, world.words(name), here="here2", environment=lease | {"HARNESS_HOST": "three"}).wait()
+    again = Process(world, world.words(name), here="here2").wait()
     if again.code:
         raise WrongError(f"said again beside: exit code {again.code}: {again.err[-600:]}")
     if faults := lost(before, finished(world.place)):
@@ -257,13 +255,9 @@ def clusters(bench: Bench, name: str, chance: random.Random) -> str:
     second = {f"here/{path[6:]}": sha for path, sha in found.items() if path.startswith("here2/")}
     wanted = {path: sha for path, sha in usual.after.items() if path.startswith("here/")}
     if faults := differences(second, wanted):
-        raise WrongError(f"on the second machine: {'; '.join(faults[:5])}")
+        raise WrongError(f"in the second folder: {'; '.join(faults[:5])}")
     shutil.rmtree(world.place / "here2")
-    world.environment["HARNESS_LEASE_SECONDS"] = "1"
-    try:
-        bench.repeated(name, {path: each for path, each in before.items() if not path.startswith("here2/")})
-    finally:
-        del world.environment["HARNESS_LEASE_SECONDS"]
+    bench.repeated(name, {path: each for path, each in before.items() if not path.startswith("here2/")})
     return UNHURT if deed == "nothing" else SAME
 
 

@@ -124,7 +124,7 @@ class Endpoint:
     retries : maximum number of retries of a failed call.
     repairs : maximum number of repeated requests if an answer does not fit its schema.
     schemas : how a schema is sent: as OpenAI's `json_schema` or `json_object`, as `llama` (`json_object` with a schema,
-        for llama-cpp-python), or `none`; all but `json_schema` also add it to the last message.
+        for llama.cpp), or `none`; all but `json_schema` also add it to the last message.
     reports : model name reported by the server, if it is neither `model` nor `model` with a date or version (`-0613`,
         `-2024-08-06`, `-v2`).
     batch : texts per embedding request.

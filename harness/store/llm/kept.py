@@ -8,16 +8,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.io.files import cache_root, sha256, sha256_file, write_atomic
-from harness.io.leases import held
+from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
+from harness.io.locks import held
 from harness.store import artefacts
 
-_LEASES = ".leases"  # folder of the leases of requests that are being paid for
+_LOCKS = ".locks"  # folder of the locks of requests that are being paid for
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,18 @@ def default_folder() -> Path:
 
 
 class Kept:
-    """Folder of cached replies, one file `MODEL/KIND/xx/KEY.json` each, which may be copied and published.
+    """Cached replies: a folder with one file `MODEL/KIND/xx/KEY.json` each, or a file NAME.jsonl with one line each.
+
+    Either may be copied and published.
 
     Parameters
     ----------
-    folder : the folder, which need not exist; only `keep` and `locked` write to it.
+    folder : the folder or file, which need not exist; only `keep` and `locked` write to it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._in_one = folder.suffix == ".jsonl"
 
     def find(self, request: Mapping[str, Any]) -> Reply | None:
         """Returns the reply to a request; None if there is none.
@@ -65,6 +70,8 @@ class Kept:
         HarnessError
             The file was altered; the message says what to do.
         """
+        if self._in_one:
+            return self._lines.get(artefacts.key(request), (None, None))[1]
         path = self.path(request)
         found = _read(path)
         if found is None:
@@ -77,6 +84,12 @@ class Kept:
         """Writes a reply to disk."""
         content = json.loads(json.dumps({"request": request, "reply": asdict(reply)}))
         content["sha256"] = artefacts.key(content)
+        if self._in_one:
+            self._lines[artefacts.key(request)] = content["request"], reply
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            with self.folder.open("ab", buffering=0) as stream:
+                stream.write(json.dumps(content, sort_keys=True).encode() + b"\n")
+            return
         write_atomic(self.path(request), json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     def path(self, request: Mapping[str, Any]) -> Path:
@@ -86,9 +99,20 @@ class Kept:
 
     def of_model(self, model: str, kind: str, most: int) -> Iterator[tuple[dict[str, Any], Reply]]:
         """Yields at most `most` requests and replies of a model, in the order of their keys."""
+        if self._in_one:
+            lines = (self._lines[key] for key in sorted(self._lines))
+            yield from islice((each for each in lines if (each[0]["model"], each[0]["kind"]) == (model, kind)), most)
+            return
         for path in sorted(self._of(model, kind).glob("??/*.json"))[:most]:
             if found := _read(path):
                 yield found
+
+    @cached_property
+    def _lines(self) -> dict[str, tuple[dict[str, Any], Reply]]:
+        """Requests and replies of the file, by the keys of the requests."""
+        lines = read_bytes(self.folder).splitlines() if self.folder.exists() else []
+        found = (_parsed(line, f"{self.folder}:{number}") for number, line in enumerate(lines, 1))
+        return {artefacts.key(request): (request, reply) for request, reply in found}
 
     def _of(self, model: str, kind: str) -> Path:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", model)[:60]
@@ -96,17 +120,16 @@ class Kept:
 
     @contextmanager
     def locked(self, request: Mapping[str, Any], pause: Callable[[float], object] = sleep) -> Iterator[None]:
-        """Locks a request for one thread of one process, on any machine, so that it is not paid for twice.
-
-        The lock ends with the process, however that ends (see `harness.io.leases`).
+        """Locks a request for one thread of one process, so that it is not paid for twice; see `harness.io.locks`.
 
         Parameters
         ----------
         pause : function that sleeps for some seconds while another process has the lock; its exceptions end the wait.
         """
+        folder = self.folder.parent if self._in_one else self.folder
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(self.folder / _LEASES, artefacts.key(request), pause=pause))
+                stack.enter_context(held(folder / _LOCKS, artefacts.key(request), pause=pause))
             except OSError as error:
                 raise HarnessError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
             yield
@@ -114,19 +137,26 @@ class Kept:
 
 def _read(path: Path) -> tuple[dict[str, Any], Reply] | None:
     try:
-        content = json.loads(path.read_bytes())
-        if content.pop("sha256") != artefacts.key(content):
-            raise ValueError
-        return content["request"], Reply(**content["reply"])
+        return _parsed(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _parsed(data: bytes, where: str) -> tuple[dict[str, Any], Reply]:
+    try:
+        content = json.loads(data)
+        if content.pop("sha256") != artefacts.key(content):
+            raise ValueError
+        return content["request"], Reply(**content["reply"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise HarnessError(f"{path}: altered since it was written; delete it to ask again, or restore it") from None
+        raise HarnessError(f"{where}: altered since it was written; delete it to ask again, or restore it") from None
 
 
 def answers_digest(folder: Path) -> str:
-    """Returns a checksum of the answers in a folder, which may not exist yet."""
+    """Returns a checksum of the answers in a folder or a file NAME.jsonl, which may not exist yet."""
+    if folder.is_file():
+        return sha256_file(folder)
     files = sorted(folder.rglob("*.json")) if folder.is_dir() else []
     return sha256("".join(f"{path.relative_to(folder)} {sha256_file(path)}\n" for path in files).encode())

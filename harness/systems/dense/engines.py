@@ -53,7 +53,6 @@ class Settings:
         window is decoded to text and encoded again, as by the authors of SABER-Math
         (`src/sabermath/processors/st_processor.py` at 9f015a7, `chunk_to_context`).
     dimensions : number of first dimensions that are kept, for models trained with Matryoshka losses; None for all.
-    backend : `torch`, or `onnx` or `openvino`, for which the model is converted when it is loaded.
     devices : devices on which sentence-transformers encodes at the same time, such as `[cuda:0, cuda:1]`; None for one.
 
     Raises
@@ -76,7 +75,6 @@ class Settings:
     precision: str = "float32"
     windows: bool = False
     dimensions: int | None = None
-    backend: str = "torch"
     devices: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +82,7 @@ class Settings:
             checks.choice("pooling", self.pooling, POOLINGS)
         if self.length is not None:
             checks.whole("length", self.length, low=3)  # one word piece between two special tokens
-        variants.check(self.precision, self.backend, self.devices, self.dimensions)
+        variants.check(self.precision, self.devices, self.dimensions)
         if self.devices is not None and (self.pooling is not None or self.windows or self.eos):
             raise HarnessError("key 'devices' keeps the model's own pooling; leave out 'pooling', 'windows' and 'eos'")
         if self.normalise not in (None, True, False):
@@ -158,7 +156,7 @@ class Encoder:
 # ---- sentence-transformers --------------------------------------------------------------------------------------
 
 
-def sentence_transformer(found: Model, device: str, precision: str = "float32", backend: str = "torch") -> Any:  # noqa: ANN401
+def sentence_transformer(found: Model, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, in a precision that does not depend on that of its files.
 
     Raises
@@ -173,9 +171,10 @@ def sentence_transformer(found: Model, device: str, precision: str = "float32", 
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # no warning for every long text: truncated texts are counted
     try:
-        own = variants.arguments(precision, backend)
-        loaded = SentenceTransformer(str(found.folder), device=device, local_files_only=True, **own)
-        return loaded.to(getattr(torch, precision)) if backend == "torch" else loaded
+        # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
+        kind = getattr(torch, precision)
+        own = {"dtype": kind}
+        return SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own).to(kind)
     except Exception as error:  # the libraries below raise what they like
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
@@ -197,9 +196,7 @@ def transformer(
     """
     import torch
 
-    if lines := variants.missing(settings.backend):
-        raise HarnessError(lines[0])
-    loaded = sentence_transformer(found, device, settings.precision, settings.backend)
+    loaded = sentence_transformer(found, device, settings.precision)
     loaded.eval()
     unit = is_unit(loaded, settings.normalise, found.name)
     kept = settings.dimensions or loaded.truncate_dim

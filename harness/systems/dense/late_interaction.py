@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -25,7 +24,6 @@ from harness.systems.dense import (
     asking,
     documents,
     heads,
-    plaid,
     search,
     texts,
     topic_vectors,
@@ -37,9 +35,6 @@ from harness.systems.dense.search import Hits, Query, Rough
 from harness.systems.dense.token_encoder import Settings, Source
 from harness.systems.dense.training import tuned
 from harness.systems.rerank import another, reads_of
-
-SEARCHES = (*search.SEARCHES, "plaid")
-Find = Callable[[Sequence[Query], int], list[Hits]]  # queries, number of documents -> their hits
 
 
 @dataclass(frozen=True)
@@ -58,10 +53,9 @@ class LateInteraction:
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     length, query_length, prefixes, precision, projection : see `harness.systems.dense.token_encoder.Settings`.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size.
-    search : `exact`; `approximate`: MaxSim of documents with a vector near a topic's vectors, by FAISS; `plaid`: MaxSim
-        of the candidates of a PLAID index. Final scores are exact, and the recall of the others is measured.
-    candidates, ef : of approximate search: see `harness.systems.dense.search.first_stage`. With `plaid`, `candidates`
-        is the number of documents that PLAID ranks.
+    search : `exact`; `approximate`: MaxSim of documents with a vector near a topic's vectors, by FAISS. Final
+        scores are exact, and the recall of approximate search is measured.
+    candidates, ef : of approximate search: see `harness.systems.dense.search.first_stage`.
     maxsim : library that computes exact search, `numpy`, or `torch` on the `device`; the run is the same.
     first, k : ranking to re-rank (the name of a system, the configuration of one, or a run file), and how many of its
         top documents are re-ranked for each topic (100 by default). None ranks the whole corpus.
@@ -75,7 +69,7 @@ class LateInteraction:
 
     Examples
     --------
-    >>> LateInteraction("colbert", "lightonai/GTE-ModernColBERT-v1", search="plaid").depth
+    >>> LateInteraction("colbert", "lightonai/GTE-ModernColBERT-v1", search="approximate").depth
     1000
     >>> LateInteraction("colbert", "lightonai/GTE-ModernColBERT-v1", k=10)
     Traceback (most recent call last):
@@ -111,7 +105,7 @@ class LateInteraction:
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         for key, known in (
             ("storage", vectors.STORAGES),
-            ("search", SEARCHES),
+            ("search", search.SEARCHES),
             ("maxsim", ("numpy", "torch")),
             ("device", hardware.DEVICES),
         ):
@@ -161,8 +155,7 @@ class LateInteraction:
             There is no corpus; the model, a package or a GPU is missing; no topic has a text.
         """
         corpus = request.corpus_for(self.name)
-        if self.search != "exact":  # fail before the documents are encoded
-            (plaid if self.search == "plaid" else ann).check(self.search)
+        ann.check(self.search)  # fail before the documents are encoded
         request.workspace.mkdir(parents=True, exist_ok=True)
         source = self._source(hardware.device(self.device))
         loaded = source.load()
@@ -233,38 +226,30 @@ class LateInteraction:
 
         out = None if request.excluded is None else request.excluded.among(kept.ids)
         found: list[Hits] = []
-        with ExitStack() as stack:
-            find = self._find(made, exact, stack)
-            with phase("search"):
-                for begin in range(0, len(asked), self.together):
-                    part = range(begin, min(begin + self.together, len(asked)))
-                    started = time.perf_counter()
-                    gone = None if out is None else [out(topics[at].id) for at in part]
-                    # Documents that are excluded afterwards do not shorten the ranking.
-                    more = 0 if gone is None else max(int(each.sum()) for each in gone)
-                    hits = find([asked[at] for at in part], self.depth + more)
-                    if gone is not None:
-                        hits = [one.without(each, self.depth) for one, each in zip(hits, gone, strict=True)]
-                    found += hits
-                    answered({topics[at].id: (time.perf_counter() - started) / len(part) for at in part})
+        find = exact if self.search == "exact" else self._approximate(made)
+        with phase("search"):
+            for begin in range(0, len(asked), self.together):
+                part = range(begin, min(begin + self.together, len(asked)))
+                started = time.perf_counter()
+                gone = None if out is None else [out(topics[at].id) for at in part]
+                # Documents that are excluded afterwards do not shorten the ranking.
+                more = 0 if gone is None else max(int(each.sum()) for each in gone)
+                hits = find([asked[at] for at in part], self.depth + more)
+                if gone is not None:
+                    hits = [one.without(each, self.depth) for one, each in zip(hits, gone, strict=True)]
+                found += hits
+                answered({topics[at].id: (time.perf_counter() - started) / len(part) for at in part})
         if self.search != "exact":
             search.note_recall(
                 self.name, self.search, found, lambda few: exact([asked[at] for at in few], self.depth), self.depth
             )
         return found
 
-    def _find(self, made: vectors.Made, exact: Find, stack: ExitStack) -> Find:
-        """Returns the search that the configuration names; the stack closes its index."""
-        kept = made.vectors
-        if self.search == "exact":
-            return exact
-        if self.search == "plaid":
-            index = stack.enter_context(plaid.kept(kept, made.folder))
-            note(cost.INDEX, index.size)
-            return lambda some, k: index.search(some, kept, k, self.candidates)
-        near = ann.kept_index(kept, made.folder)
+    def _approximate(self, made: vectors.Made) -> Callable[[Sequence[Query], int], list[Hits]]:
+        """Returns the approximate search for documents of queries, by their number."""
+        near = ann.kept_index(made.vectors, made.folder)
         more: dict[str, Any] = {"depth": self.candidates, "ef": self.ef, "index": near}
-        return lambda some, k: search.search(some, kept, "colbert", "approximate", k=k, **more)
+        return lambda some, k: search.search(some, made.vectors, "colbert", "approximate", k=k, **more)
 
     def _rough(self, kept: Vectors) -> Rough | None:
         if self.maxsim == "numpy":

@@ -1,4 +1,4 @@
-"""Variants of local encoders: other number formats, back ends of sentence-transformers, and several devices.
+"""Variants of local encoders: other number formats, and several devices.
 
 A variant's vectors differ from the plain ones by rounding, or are cut; `python -m bench.encoder_variants` measures it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -15,76 +14,34 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError
 from harness.io import checks
-from harness.io.modules import installed
 
 PRECISIONS = ("float32", "float16", "bfloat16")
-BACKENDS = ("torch", "onnx", "openvino")
-# Modules that a back end needs, and the distributions whose versions decide its results.
-_NEEDS = {"onnx": ("optimum.onnxruntime", "onnxruntime"), "openvino": ("optimum.intel", "openvino")}
-_DISTRIBUTIONS = {"onnx": ("optimum-onnx", "onnxruntime"), "openvino": ("optimum-intel", "openvino")}
-
 
 Together = Callable[[Sequence[str], str, int], npt.NDArray[np.float32]]  # texts, prompt, texts of a batch
 
 
-def check(precision: str, backend: str, devices: Sequence[str] | None, dimensions: int | None) -> None:
+def check(precision: str, devices: Sequence[str] | None, dimensions: int | None) -> None:
     """Checks the keys of variants.
 
     Raises
     ------
     HarnessError
-        A value is invalid, or does not go with another one.
+        A value is invalid.
 
     Examples
     --------
-    >>> check("float16", "onnx", None, None)
+    >>> check("float64", None, None)
     Traceback (most recent call last):
-    harness.errors.HarnessError: key 'precision' is 'float16', and backend 'onnx' computes as its file says; say float32
+    harness.errors.HarnessError: key 'precision' is 'float64'; known: bfloat16, float16, float32
     """
     checks.choice("precision", precision, PRECISIONS)
-    checks.choice("backend", backend, BACKENDS)
     if dimensions is not None:
         checks.whole("dimensions", dimensions, low=1)
-    if backend != "torch" and precision != "float32":
-        raise HarnessError(
-            f"key 'precision' is {precision!r}, and backend {backend!r} computes as its file says; say float32"
-        )
     if devices is None:
         return
     named = isinstance(devices, list | tuple) and bool(devices) and all(isinstance(one, str) and one for one in devices)
     if not named:
         raise HarnessError(f"key 'devices' is {devices!r}, expected a list of devices, such as [cuda:0, cuda:1]")
-    if backend != "torch":
-        raise HarnessError(f"key 'devices' needs backend 'torch', and backend is {backend!r}")
-
-
-def missing(backend: str) -> list[str]:
-    """Returns what a back end lacks, one line each."""
-    for module in _NEEDS.get(backend, ()):
-        if not installed(module):
-            return [f"backend {backend}: {module} is not installed: pip install 'mathir-harness[{backend}]'"]
-    return []
-
-
-def versions(backend: str) -> dict[str, str]:
-    """Returns the versions that decide the results of a back end; empty for torch."""
-    found = {}
-    for name in _DISTRIBUTIONS.get(backend, ()):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = ""
-    return found
-
-
-def arguments(precision: str, backend: str) -> dict[str, Any]:
-    """Returns arguments of `SentenceTransformer` for a number format and a back end."""
-    import torch
-
-    if backend != "torch":
-        return {"backend": backend, "model_kwargs": {}}
-    # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
-    return {"model_kwargs": {"dtype": getattr(torch, precision)}}
 
 
 def cut(vectors: Any, dimensions: int | None, name: str) -> Any:  # noqa: ANN401
@@ -135,15 +92,13 @@ def pooled(
     return encoded
 
 
-def notes(precision: str, backend: str, devices: Sequence[str] | None, dimensions: int | None) -> list[str]:
+def notes(precision: str, devices: Sequence[str] | None, dimensions: int | None) -> list[str]:
     """Returns a sentence for each variant, for readers of results."""
     said = {
         "float16": "Vectors are computed in float16 instead of float32, with 11 significant bits.",
         "bfloat16": "Vectors are computed in bfloat16 instead of float32, with 8 significant bits.",
-        "onnx": "Vectors are computed by ONNX Runtime, which rounds otherwise than PyTorch.",
-        "openvino": "Vectors are computed by OpenVINO, which rounds otherwise than PyTorch.",
     }
-    out = [said[key] for key in (precision, backend) if key in said]
+    out = [said[precision]] if precision in said else []
     if dimensions is not None:
         out.append(f"Vectors are cut to their first {dimensions:,} dimensions, which suits Matryoshka models only.")
     if devices is not None:

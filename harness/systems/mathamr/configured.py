@@ -31,8 +31,8 @@ class Configured(Recipe):
         corpus `posts` that contain them (its questions are in the column given by `pairs`), and the questions of the
         corpus `unanswered`.
     strategy, candidates, ef : see `harness.systems.dense.search.search`, where `candidates` is called `depth`.
-    precision : `exact`; `approximate`: with a FAISS index; `qdrant`: with Qdrant's embedded client, which compares
-        every vector.
+    precision : `exact`; `approximate`: with a FAISS index; `qdrant`: approximate, by the Qdrant server whose
+        address is in the variable `HARNESS_QDRANT`.
     maxsim : library that computes MaxSim over all documents, `numpy`, or `torch` on the `device`; the run is the same.
     pictured : topic -> document; the similarities of their vectors are recorded in the run's metadata file.
     together : topics searched in one batch; the latency of each is an equal share of the batch's time.

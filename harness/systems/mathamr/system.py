@@ -129,7 +129,8 @@ class MathAMR(Configured):
         if self.precision == "exact":
             return None
         if self.precision == "qdrant":
-            return adapters.upload(adapters.connect(), "documents", vectors, formulas=self.task == "formulas")
+            name = f"harness-{folder.name}"
+            return adapters.kept_collection(adapters.connect(), name, vectors, formulas=self.task == "formulas")
         return adapters.kept_index(vectors, folder)
 
     def _picture(self, asked: Mapping[str, Asked], vectors: Vectors, folder: Path) -> None:
@@ -210,7 +211,7 @@ class MathAMR(Configured):
         strategy = "single" if self.task == "formulas" and index is not None else self.strategy
         more: dict[str, Any] = {"k": self.depth, "depth": self.candidates, "ef": self.ef, "mean": self._mean}
         if isinstance(index, adapters.Qdrant):
-            return adapters.qdrant_search(asked, index, strategy, **more)
+            return adapters.qdrant_search(asked, index, strategy, "approximate", **more)
         precision = "exact" if index is None else "approximate"
         return search.search(asked, vectors, strategy, precision, index=index, rough=rough, **more)
 

@@ -54,8 +54,8 @@ class Pipeline:
     augment_llm : the model that augments queries; by default the same.
     mode : `live` requests answers that are not cached; `replay` takes all answers from `cache`, and fails if one is
         missing; `dry` estimates tokens and cost, without searching.
-    cache : folder of cached answers: `{file: PATH}` (relative to the current folder) or, for a folder of the harness
-        itself, `{embedded: PATH}`. By default the folder in the user's cache.
+    cache : folder or file NAME.jsonl of cached answers: `{file: PATH}` (relative to the current folder) or, for one of
+        the harness itself, `{embedded: PATH}`. By default the folder in the user's cache.
     budget : maximum cost of each model, in the unit of its prices.
     kinds : kinds of declarations that are searched; empty for all.
     columns : columns with the parts of a declaration: see `harness.systems.theorems.informalise.Columns`.

@@ -16,7 +16,7 @@ from harness.experiments import launch, spread
 from harness.experiments.engines import ENGINES, check
 from harness.experiments.engines.processes import at_once
 from harness.experiments.launch import Job, MissingResourceError, Worker
-from harness.store.leases import ArtefactBusy
+from harness.store.busy import ArtefactBusy
 from harness.store.shards import Map
 from harness.systems.keys import unlisted
 from harness.systems.resources import Resources, declared

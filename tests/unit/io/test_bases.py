@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from harness.cli.meanings import comments
 from harness.errors import HarnessError
+from harness.experiments.composing import composer
 from harness.io import config
 
 
@@ -62,9 +63,34 @@ def test_a_file_may_begin_with_a_configuration_of_ours(here: Path) -> None:
     }
 
 
+def test_a_base_may_hold_variants_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = "title: All\nmodel: {a: 1}\nfirst: a.run  # a file\nvariants:\n"
+    family += "  own-1: {title: One}\n  own-2:\n    model: {b: 2}\n    depth: 5  # of documents\n"
+    (here / "_own.yaml").write_text(family)
+    assert [name for name, path in config.names("system").items() if path == here / "_own.yaml"] == ["own-1", "own-2"]
+    shared = {"first": "conf/system/a.run", "model": {"a": 1}}
+    assert config.load("system", "own-1") == ({"title": "One", **shared, "name": "own-1"}, str(here / "_own.yaml"))
+    second = {"title": "All", "first": shared["first"], "model": {"a": 1, "b": 2}, "depth": 5, "name": "own-2"}
+    assert config.load("system", "own-2")[0] == second
+    assert comments("system", "own-2") == {"first": "a file", "depth": "of documents"}
+    (here / "other.yaml").write_text("defaults: [own-2, _self_]\ndepth: 6\n")
+    assert config.load("system", "other")[0] == second | {"depth": 6, "name": "other"}
+    (here / "base.yaml").write_text("defaults: [_own, _self_]\n")  # without the variants
+    assert config.load("system", "base")[0] == {"title": "All", **shared, "name": "base"}
+    with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
+        made = composer("run", ["system"])(["system=own-2", "system.depth=7"])
+    assert OmegaConf.to_container(made.system) == second | {"depth": 7}
+
+
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
+        ({"_own": "variants: [own]\n"}, "_own.yaml: key 'variants' is ['own'], expected names, each with its keys"),
+        ({"_own": "variants: {../own: {}}\n"}, "_own.yaml: key 'variants' has '../own', expected names of letters"),
+        ({"_own": "variants: {own: }\n"}, "_own.yaml: key 'variants.own': expected keys and values"),
+        ({"_own": "variants: {own: {defaults: [bm25]}}\n"}, "_own.yaml: key 'variants.own': expected keys and values"),
+        ({"_own": "variants:\n  a: {}\n  a: {}\n"}, "_own.yaml:3: not valid YAML: key 'a' is on line 2 already"),
+        ({"_own": "variants: {bm25: {}}\n"}, "_own.yaml: the harness has a system of this name already"),
         ({"own": "defaults: [_none, _self_]\n"}, "own.yaml: key 'defaults' names '_none', and no conf/system/ has"),
         ({"own": "defaults: [_a]\n", "_a": "defaults: [own]\n"}, "own.yaml: key 'defaults' names the file itself"),
         ({"own": "defaults: [_a]\n", "_a": "title: [\n"}, "_a.yaml:2: not valid YAML"),

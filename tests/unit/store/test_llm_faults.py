@@ -25,7 +25,7 @@ from process_tools import same_paths
 from harness.errors import HarnessError
 from harness.store.llm import Ask, Client, Message, limits
 from harness.store.llm.endpoint import request
-from harness.store.llm.kept import Kept
+from harness.store.llm.kept import Kept, Reply
 
 KEY = "sk-test-0123456789abcdef"  # of nobody
 FAULTS = ("timeout", "429", "500", "broken", "half", "drip", "drip 500", "drip head", "no choices")
@@ -383,9 +383,27 @@ def test_sigkill_loses_and_repeats_no_more_than_was_under_way(at: int, server: S
     assert not [
         path
         for path in tmp_path.rglob("*")
-        if path.is_file() and path.suffix != ".json" and ".leases" not in path.parts and not path.name.startswith(".")
+        if path.is_file() and path.suffix != ".json" and ".locks" not in path.parts and not path.name.startswith(".")
     ]
     assert len(Client(endpoint, "replay", cache=tmp_path).ask(asks(30))) == 30
+
+
+def test_replies_in_one_file(tmp_path: Path) -> None:
+    requests = [{"model": "tiny", "kind": "chat", "number": number} for number in range(3)]
+    path = tmp_path / "new" / "replies.jsonl"
+    for number in range(2):
+        Kept(path).keep(requests[number], Reply(f"reply {number}", model="tiny"))
+    assert len(path.read_text().splitlines()) == 2
+    kept = Kept(path)
+    assert [reply and reply.text for reply in map(kept.find, requests)] == ["reply 0", "reply 1", None]
+    kept.keep(requests[2], Reply("reply 2"))
+    assert {reply.text for _, reply in kept.of_model("tiny", "chat", 9)} == {"reply 0", "reply 1", "reply 2"}
+    assert [len(list(kept.of_model(*asked))) for asked in (("tiny", "chat", 2), ("tiny", "x", 9))] == [2, 0]
+    with kept.locked(requests[0]):
+        assert list((tmp_path / "new" / ".locks").iterdir())
+    path.write_text(path.read_text().replace("reply 1", "answer 1"))
+    with pytest.raises(HarnessError, match=r"replies\.jsonl:2: altered since it was written"):
+        Kept(path).find(requests[0])
 
 
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:

@@ -164,9 +164,7 @@ def test_approximate_search_says_its_recall(tmp_path: Path, folder: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "module"), [("exact", "numpy"), ("approximate", "faiss"), ("chroma", "chromadb"), ("milvus", "milvus_lite")]
-)
+@pytest.mark.parametrize(("how", "module"), [("exact", "numpy"), ("approximate", "faiss"), ("chroma", "chromadb")])
 def test_what_is_excluded_takes_no_place_in_any_search(tmp_path: Path, folder: Path, how: str, module: str) -> None:
     pytest.importorskip(module, reason=f"{module} is not installed")
     corpus = corpus_of(tmp_path, rows(300))

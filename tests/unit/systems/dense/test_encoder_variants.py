@@ -1,4 +1,4 @@
-"""Variants of encoders: dimensions cut, 16-bit formats, other back ends, several devices, beside the plain vectors."""
+"""Variants of encoders: dimensions cut, 16-bit formats, several devices, beside the plain vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
-from harness.systems.dense import encoder, variants
+from harness.systems.dense import encoder
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import Settings
 
@@ -55,20 +55,6 @@ def test_16_bits_are_near(folder: Path, plain: np.ndarray[Any, Any], precision: 
     assert not np.array_equal(half, plain)
 
 
-@pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_other_back_ends_are_near(folder: Path, plain: np.ndarray[Any, Any], backend: str) -> None:
-    if lacking := variants.missing(backend):
-        with pytest.raises(HarnessError, match=rf"^backend {backend}: .* is not installed: pip install"):
-            encoder.load(str(folder), Settings(backend=backend))
-        pytest.skip(lacking[0])
-    found = encoder.load(str(folder), Settings(backend=backend)).encoded(SOME, "document")
-    np.testing.assert_allclose(found.vectors, plain, atol=1e-5)
-    assert found.cut.tolist() == [False, False, True, False]
-    pooled = encoder.load(str(folder), Settings(backend=backend, pooling="cls")).encode(SOME)
-    np.testing.assert_allclose(pooled, encoder.load(str(folder), Settings(pooling="cls")).encode(SOME), atol=1e-5)
-    assert variants.versions(backend)
-
-
 @pytest.mark.heavy
 def test_several_devices_give_the_same_vectors(folder: Path, plain: np.ndarray[Any, Any]) -> None:
     loaded = encoder.load(str(folder), Settings(devices=("cpu", "cpu")))
@@ -97,9 +83,6 @@ def test_a_run_says_what_its_variant_changes(tmp_path: Path, folder: Path) -> No
     [
         ({"dimensions": 0}, "key 'dimensions' is 0, expected a whole number from 1"),
         ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
-        ({"backend": "tensorrt"}, "key 'backend' is 'tensorrt'; known: onnx, openvino, torch"),
-        ({"backend": "onnx", "precision": "float16"}, "and backend 'onnx' computes as its file says; say float32"),
-        ({"backend": "onnx", "devices": ["cpu"]}, "key 'devices' needs backend 'torch'"),
         ({"devices": "cuda"}, "key 'devices' is 'cuda', expected a list of devices, such as [cuda:0, cuda:1]"),
         ({"devices": ["cpu"], "pooling": "cls"}, "key 'devices' keeps the model's own pooling"),
     ],

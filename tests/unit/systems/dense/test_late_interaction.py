@@ -22,7 +22,7 @@ from harness.scoring.exclusions import Exclusions
 from harness.store.cost import measuring
 from harness.systems.base import Request
 from harness.systems.build import load_system
-from harness.systems.dense import late_interaction, maxsim, plaid, search, token_encoder
+from harness.systems.dense import late_interaction, maxsim, search, token_encoder
 from harness.systems.dense.late_interaction import LateInteraction
 from harness.systems.dense.token_encoder import Settings, load
 
@@ -223,47 +223,17 @@ def test_memory_of_a_pass_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert together - peak() > 25 * 4 * count  # 30 queries fewer, 4 bytes for each document
 
 
-# ---- PLAID ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(bool(plaid.missing()), reason="fast-plaid is not installed with its PyTorch (extra plaid)")
-def test_plaid_finds_candidates_that_are_scored_exactly(tmp_path: Path, colbert: Path) -> None:
-    corpus = corpus_of(tmp_path)
-    exact = run(corpus, tmp_path, colbert, depth=5).to_dict()
-    with measuring() as meter:
-        found = run(corpus, tmp_path, colbert, depth=5, search="plaid", candidates=39).to_dict()
-    assert found == exact  # all documents with text are candidates
-    again = run(corpus, tmp_path, colbert, depth=5, search="plaid").to_dict()
-    every = run(corpus, tmp_path, colbert).to_dict()
-    for topic, docs in again.items():
-        assert len(docs) == 5
-        assert docs == {doc: every[topic][doc] for doc in docs}
-    assert meter.notes["bytes of the index"]
-
-
-def test_plaid_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, colbert: Path) -> None:
-    said = {
-        "1.7.0.2110": r"1\.7\.0\.2110 is built for PyTorch 2\.11\.0, and 2\.13\.0 is installed",
-        "1.7.0": r"1\.7\.0 does not say for which PyTorch it is built; take a version such as",
-    }
-    for version, line in said.items():
-        versions = {"fast-plaid": version, "torch": "2.13.0+cpu"}
-        monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
-        with pytest.raises(HarnessError, match=line):
-            run(corpus_of(tmp_path), tmp_path, colbert, search="plaid")
-
-
 # ---- settings ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"search": "fast"}, "key 'search' is 'fast'; known: approximate, exact, plaid"),
+        ({"search": "fast"}, "key 'search' is 'fast'; known: approximate, exact"),
         ({"storage": "int8"}, "key 'storage' is 'int8'; known: float16, float32"),
         ({"projection": "new"}, "key 'projection' is 'new'; known: model, none"),
         ({"length": 3}, "key 'length' is 3, expected a whole number from 4"),
-        ({"first": "bm25", "search": "plaid"}, "and documents of a first ranking are all scored"),
+        ({"first": "bm25", "search": "approximate"}, "and documents of a first ranking are all scored"),
         ({"document": []}, "key 'document'"),
     ],
 )

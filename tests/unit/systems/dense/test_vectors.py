@@ -200,10 +200,15 @@ def test_recall_is_the_share_of_the_exact_hits() -> None:
 # ---- Qdrant -----------------------------------------------------------------------------------------------------
 
 
+def embedded() -> Any:  # noqa: ANN401
+    """The client's own store in memory, which answers as a server does, always exactly."""
+    return pytest.importorskip("qdrant_client", reason="qdrant-client is not installed").QdrantClient(":memory:")
+
+
 @pytest.fixture(scope="module")
 def collection(corpus: Vectors) -> adapters.Qdrant:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    return adapters.upload(adapters.connect(), "posts", corpus, batch=7)
+    return adapters.upload(embedded(), "posts", corpus, batch=7)
 
 
 @pytest.mark.slow
@@ -263,7 +268,7 @@ def test_search_parameters_reach_the_server(
 def test_qdrant_finds_the_first_thousand(strategy: str) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     vectors, asked = clustered(1500, 2, 20)
-    held = adapters.upload(adapters.connect(), "posts", vectors)
+    held = adapters.upload(embedded(), "posts", vectors)
     found = adapters.qdrant_search(asked, held, strategy, "approximate", k=1000)
     assert recall(found, search(asked, vectors, strategy, k=1000)).min() >= 0.99
 
@@ -273,7 +278,7 @@ def test_formulas() -> None:
     generator = np.random.default_rng(2)
     parts = [(f"f{n}", unit(generator, 1, 16), 0) for n in range(90)]
     vectors = stack(parts, context=[f"p{n // 9}" for n in range(90)])
-    collection = adapters.upload(adapters.connect(), "formulas", vectors, formulas=True)
+    collection = adapters.upload(embedded(), "formulas", vectors, formulas=True)
     asked = [Query(unit(generator, 1, 16), 0) for _ in range(4)]
     found = adapters.qdrant_search(asked, collection, "single", k=12)
     for query, ours, theirs in zip(asked, search(asked, vectors, "single", k=12), found, strict=True):
@@ -288,7 +293,7 @@ def test_formulas() -> None:
 
 def test_upload_replaces(asked: list[Query]) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    client = adapters.connect()
+    client = embedded()
     adapters.upload(client, "posts", documents([2] * 9, dimensions=16))
     collection = adapters.upload(client, "posts", documents([3] * 4, dimensions=16, seed=9))
     assert client.count("posts").count == 4
@@ -299,41 +304,44 @@ def test_ties_in_the_protocols_order(asked: list[Query]) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     values = unit(np.random.default_rng(0), 3, 16)
     vectors = stack((f"d{n}", values, 0) for n in (2, 0, 3, 1))
-    collection = adapters.upload(adapters.connect(), "posts", vectors)
+    collection = adapters.upload(embedded(), "posts", vectors)
     assert adapters.qdrant_search(asked[:1], collection)[0].rows.tolist() == [2, 0, 3, 1]
 
 
-def test_qdrant_in_a_folder(tmp_path: Path, asked: list[Query]) -> None:
+def test_vectors_that_the_server_has_are_not_uploaded_again(
+    asked: list[Query], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    client = adapters.connect(path=str(tmp_path / "q"))
-    vectors = documents([2] * 5, dimensions=16)
-    adapters.upload(client, "posts", vectors)
-    with pytest.raises(HarnessError, match="cannot be opened") as caught:
-        adapters.connect(path=str(tmp_path / "q"))
-    assert "\n" not in str(caught.value)
-    client.close()
-    again = adapters.connect(path=str(tmp_path / "q"))
-    assert len(adapters.qdrant_search(asked, adapters.Qdrant(again, "posts", vectors))[0].rows) == 5
-    again.close()
+    client, vectors = embedded(), documents([2] * 5, dimensions=16)
+    adapters.upload(client, "cut", documents([2] * 3, dimensions=16))
+    assert len(adapters.qdrant_search(asked, adapters.kept_collection(client, "cut", vectors))[0].rows) == 5
+    monkeypatch.setattr(client, "upload_points", None)
+    assert len(adapters.qdrant_search(asked, adapters.kept_collection(client, "cut", vectors))[0].rows) == 5
 
 
 @pytest.mark.slow
-def test_server_that_does_not_answer() -> None:
+def test_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(HarnessError, match=f"^Qdrant at {url}: .*is it running") as caught:
             adapters.connect(url)
-    assert "\n" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        monkeypatch.setenv("HARNESS_QDRANT", url)
+        with pytest.raises(HarnessError, match=f"^Qdrant at {url}: "):
+            adapters.check("qdrant")
     with pytest.raises(HarnessError, match=r"^Qdrant at not a url: "):
         adapters.connect("not a url")
+    monkeypatch.delenv("HARNESS_QDRANT")
+    with pytest.raises(HarnessError, match=r"^no Qdrant server: set HARNESS_QDRANT to the address of one"):
+        adapters.connect()
 
 
 def test_collection_that_is_not_there(corpus: Vectors, asked: list[Query]) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     with pytest.raises(HarnessError, match="Qdrant at absent: ") as caught:
-        adapters.qdrant_search(asked, adapters.Qdrant(adapters.connect(), "absent", corpus))
+        adapters.qdrant_search(asked, adapters.Qdrant(embedded(), "absent", corpus))
     assert "\n" not in str(caught.value)
 
 

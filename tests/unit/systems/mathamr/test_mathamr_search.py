@@ -20,6 +20,7 @@ from harness.experiments.produce import Produced
 from harness.store import cost, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.build import load_system
+from harness.systems.dense import ann
 from harness.systems.mathamr.graphs import build
 from harness.systems.mathamr.graphs.posts import Post
 
@@ -30,9 +31,10 @@ __all__ = ["place", "world"]
 
 @pytest.mark.parametrize("precision", ["approximate", "qdrant"])
 def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
-    place: Place, precision: str, tmp_path: Path
+    place: Place, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip({"approximate": "faiss", "qdrant": "qdrant_client"}[precision])
+    library = pytest.importorskip({"approximate": "faiss", "qdrant": "qdrant_client"}[precision])
+    monkeypatch.setattr(ann, "connect", lambda: library.QdrantClient(":memory:"))
     meters: list[Meter] = []
     few: dict[str, Any] = {"candidates": 1, "ef": 1}
     none: dict[str, Any] = {}
@@ -58,7 +60,7 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
         assert sentence.startswith(start)
         path.write_text(text.replace("topics: 3", "topics: 4"))
         assert sidecar.remarks(path) == ()
-    # One vector for each of a query's is too few for FAISS; the embedded Qdrant looks at all there are.
+    # One vector for each of a query's is too few for FAISS; Qdrant's store in memory looks at all there are.
     notes: list[Any] = [meter.notes[f"recall of tiny, {precision} against exact"] for meter in meters]
     means = [each["mean"] for each in notes]
     assert (means[1] < means[0]) == (precision == "approximate")

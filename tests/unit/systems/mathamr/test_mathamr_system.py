@@ -33,6 +33,7 @@ from harness.errors import HarnessError
 from harness.io.files import sha256_file
 from harness.store import artefacts, code
 from harness.systems import hardware
+from harness.systems.dense import ann
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.configured import DIFFERENCES
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
@@ -74,10 +75,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_all_strategies_rank_the_corpus(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_strategies_rank_the_corpus(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed (extra ann)")
+    qdrant = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed (extra ann)")
+    client = qdrant.QdrantClient(":memory:")  # in place of a server
+    monkeypatch.setattr(ann, "connect", lambda: client)
     precisions = ("exact", "approximate", "qdrant")
     for strategy, precision in itertools.product(("single", "rerank", "colbert"), precisions):
         found[strategy, precision] = place.run(strategy=strategy, precision=precision).to_dict()
