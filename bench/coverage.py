@@ -17,6 +17,7 @@ from functools import cache
 import numpy as np
 from scipy import special, stats
 
+from bench.table import show
 from harness.data.columns import Floats
 from harness.scoring.bootstrap import mean_resampled, places, rank_intervals
 from harness.scoring.intervals import mean_intervals
@@ -105,8 +106,7 @@ def main() -> None:
     given = parser.parse_args()
     head = ("measure", "topics", "t", "percentile", "BCa", "expanded", "rank, percentile", "rank, expanded")
     rows = [measured(m, n, given.samples, given.resamples) for m in ("P@10", "RR", "nDCG") for n in TOPICS]
-    for cells in (head, ["---"] * len(head), *rows):
-        print(f"| {' | '.join(cells)} |")
+    show([head, *rows], markdown=True)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,8 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -36,8 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.lexical import ROOT, Clock, resident
-from bench.table import machine, show
+from bench.table import Clock, machine, show, side_alone
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.systems.dense import ann, chroma
@@ -215,24 +212,6 @@ def write(path: Path, found: Mapping[str, list[str]]) -> None:
         path.write_text(json.dumps(found))
 
 
-def measure(name: str, folder: Path) -> dict[str, Any]:
-    """Runs a side in a process of its own; returns what it printed and its peaks of memory, in bytes."""
-    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "bench.engines", "--side", name, "--folder", str(folder)]
-    mark = folder / f"{name}.indexed"
-    mark.unlink(missing_ok=True)
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | single) as process:
-        peaks = [0, 0]
-        while process.poll() is None:
-            searching = mark.exists()
-            peaks[searching] = max(peaks[searching], resident(process.pid))
-            time.sleep(0.02)
-        assert process.stdout is not None
-        printed = process.stdout.read()
-    assert process.returncode == 0, name
-    return {**json.loads(printed.splitlines()[-1]), "peak of index": peaks[0], "peak of search": peaks[1]}
-
-
 def agreement(folder: Path, name: str, kind: str, depth: int) -> float:
     """The mean share of the first documents of the harness that a side has."""
     variant = SIDES[name][1]
@@ -247,7 +226,8 @@ def words_table(folder: Path, sides: Sequence[str], queries: int, rounds: int) -
     took: dict[str, list[dict[str, Any]]] = {name: [] for name in sides}
     for number in range(rounds):
         for name in sides:
-            took[name].append(measure(name, folder))
+            printed, peaks = side_alone("bench.engines", name, folder)
+            took[name].append({**printed, "peak of index": peaks[0], "peak of search": peaks[1]})
             print(f"round {number + 1}: {name}", file=sys.stderr)
     searches = [f"{kind} {depth}" for kind in KINDS for depth in DEPTHS]
     head = ["side", "index, CPU s", "open, CPU s", "MB on disk", "peak of index, MiB", "peak of search, MiB"]

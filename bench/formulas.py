@@ -2,9 +2,9 @@
 
 The official trees are those of LaTeXML in the topic files of 2021 and 2022 (jpfyoder/pt-arqmath, read from the folder
 HARNESS_MIRROR); the file of 2020 was made without amsmath and is no truth. Pairs whose official tree holds an error are
-left out, and counted. `distinct` counts each LaTeX once. CPU seconds and formulas a second are of the conversion alone,
-on one core. LaTeXML (as installed here, without its cache) and pya0 are left out where they are not installed; LaTeXML
-takes minutes. Prints the tables; `--markdown` for bench/results.
+left out. `distinct` counts each LaTeX once. CPU seconds and formulas a second are of the conversion alone, on one core.
+LaTeXML (as installed here, without its cache) is left out where it is not installed; it takes minutes. Prints a table;
+`--markdown` for bench/results.
 """
 
 from __future__ import annotations
@@ -13,39 +13,32 @@ import argparse
 import csv
 import io
 import os
-import platform
 import re
 import resource
 import tarfile
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib import metadata
-from importlib.util import find_spec
-from itertools import accumulate
 from pathlib import Path
 from unittest import mock
 
-from bench import approach0_trees
+from bench.table import machine, show
 from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.read import SOURCE, read_content, read_presentation
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
-from harness.formulas.trees.reading import ERROR, Reading, failed
+from harness.formulas.trees.reading import ERROR, Reading
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuple_f1
 
 ARCHIVE = "github.com/jpfyoder/pt-arqmath/0d63b1776a4da96d7200b8d5e86b4b15f1777e1d.tar.xz"
 YEARS = (2020, 2021, 2022)
 _FILES = {"latex": "latex", "opt": "content", "slt": "presentation"}
-_DEPTH = 200
 _MARKED = re.compile(r"<(?:\w+:)?merror\b")
 KINDS = ("SLT", "OPT")
 TIMES = 20  # a year is read in some hundredths of a second
-Table = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -83,19 +76,6 @@ def official_pairs(mirror: Path, year: int) -> list[Pair]:
     return [Pair(year, key, *[parts[kind][key] for kind in ("latex", "presentation", "content")]) for key in keys]
 
 
-def converter_alone(latex: str) -> Reading:
-    """latex2mathml's Presentation MathML, read as it is."""
-    from latex2mathml.converter import convert
-
-    deepest = max(accumulate((each == "{") - (each == "}") for each in latex), default=0)
-    if deepest + latex.count("\\left") > _DEPTH:
-        return failed("too deep for latex2mathml, which recurses")
-    try:
-        return read_presentation(convert(latex))
-    except Exception as error:
-        return failed(type(error).__name__)
-
-
 @dataclass(frozen=True)
 class Parser:
     """A way from LaTeX to trees, and the official trees it is measured against."""
@@ -107,7 +87,6 @@ class Parser:
 
 PARSERS = [
     Parser("layout parser", "SLT", layout.read_latex),
-    Parser("latex2mathml alone", "SLT", converter_alone),
     Parser("operator parser", "OPT", operators.read_latex),
 ]
 
@@ -162,7 +141,7 @@ def result(readings: list[Reading], pairs: list[tuple[str, Tree]], seconds: floa
 
 
 def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> Result:
-    """One of our own ways, and the converter alone: the best of `TIMES`."""
+    """One of our own ways: the best of `TIMES`."""
     best = float("inf")
     readings: list[Reading] = []
     for _ in range(TIMES):
@@ -170,12 +149,6 @@ def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> Result:
         readings = [parser.read(latex) for latex, _ in pairs]
         best = min(best, time.process_time() - start)
     return result(readings, pairs, best, len(pairs))
-
-
-def measure_pya0(pairs: list[tuple[str, Tree]]) -> Result:
-    """The parser of Approach0, whose trees are relabelled for the comparison (not in the time): the best of `TIMES`."""
-    seconds, found = approach0_trees.parsed([latex for latex, _ in pairs], TIMES)
-    return result([approach0_trees.read(*each) for each in found], pairs, seconds, len(pairs))
 
 
 def converted(latex: Iterable[str]) -> tuple[dict[str, latexml.Markup], float]:
@@ -189,12 +162,11 @@ def converted(latex: Iterable[str]) -> tuple[dict[str, latexml.Markup], float]:
     return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def tables(years: Iterable[int], mirror: Path) -> tuple[Table, Table]:
-    """The results, and what was left out; the first line of each is its head."""
-    out: Table = [
+def table(years: Iterable[int], mirror: Path) -> list[tuple[str, ...]]:
+    """The results; the first line is the head."""
+    out: list[tuple[str, ...]] = [
         ("tree", "parser", "topics", "pairs", "identical", "distinct", "tuple F1", "failed", "CPU s", "formulas/s")
     ]
-    left: Table = [("topics", "tree", "formulas", "the official markup", "pairs")]
     for year in years:
         official = official_pairs(mirror, year)
         pairs = {
@@ -203,16 +175,12 @@ def tables(years: Iterable[int], mirror: Path) -> tuple[Table, Table]:
         faithful = {} if latexml.missing() else dict([_faithful(pairs)])
         for kind in KINDS:
             rows = [(each.name, measure(each, pairs[kind])) for each in PARSERS if each.kind == kind]
-            if kind == "OPT" and find_spec("pya0") is not None:
-                rows.append((f"pya0 {metadata.version('pya0')}", measure_pya0(pairs[kind])))
             rows += [(name, found[kind]) for name, found in faithful.items()]
             for name, each in rows:
                 shown = (f"{each.identical:.1%}", f"{each.distinct:.1%}", f"{each.f1:.3f}", str(each.failed))
                 speed = (f"{each.seconds:.3g}", f"{each.number / each.seconds:,.0f}")
                 out.append((kind, name, str(year), f"{len(pairs[kind]):,}", *shown, *speed))
-            for why, number in Counter(official_tree(pair, kind).reason for pair in official).most_common():
-                left.append((str(year), kind, f"{len(official):,}", why or "is used", f"{number:,}"))
-    return out, left
+    return out
 
 
 def _faithful(pairs: dict[str, list[tuple[str, Tree]]]) -> tuple[str, dict[str, Result]]:
@@ -225,28 +193,14 @@ def _faithful(pairs: dict[str, list[tuple[str, Tree]]]) -> tuple[str, dict[str, 
     return f"LaTeXML {latexml.version()}", found
 
 
-def show(table: Table, markdown: bool) -> None:
-    """Print a table, the first line being its head."""
-    if markdown:
-        print("| " + " | ".join(table[0]) + " |\n|" + "---|" * len(table[0]))
-        print("\n".join("| " + " | ".join(row) + " |" for row in table[1:]) + "\n")
-        return
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        print("  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True)))
-    print()
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     arguments = parser.parse_args()
-    for table in tables(YEARS[1:], Path(os.environ.get("HARNESS_MIRROR", "."))):
-        show(table, arguments.markdown)
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    show(table(YEARS[1:], Path(os.environ.get("HARNESS_MIRROR", "."))), arguments.markdown)
     print(f"CPU time, the least of {TIMES} (LaTeXML: each LaTeX once, both trees at once, with its start);")
-    print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load at the end {load}")
+    print(machine())
 
 
 if __name__ == "__main__":

@@ -15,12 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -29,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bench.table import Ratio, machine, save, show
 from harness.store.cost import own_peak
 from harness.systems.dense.training.loop import seeded
 from harness.systems.mathamr.encoder import loss
@@ -157,13 +156,6 @@ def in_use(device: str) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def processor() -> str:
-    """The name of the CPU."""
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
-
-
 def wait(device: str) -> None:
     """Until the device has nothing left to do."""
     if device == "cuda":
@@ -213,33 +205,15 @@ def described(graphs: int) -> str:
     )
 
 
-def table(graphs: int, device: str, threads: int, variants: Sequence[tuple[str, int]]) -> None:
-    """One process a variant, one after the other; the rows of the report."""
-    print(f"{described(graphs)}.\n")
-    print("| convolution | step, s: wall | CPU | peak memory, MB | loss of the first step | steps | load after |")
-    print("|---|---|---|---|---|---|---|")
-    rows = []
+def rows_of(graphs: int, device: str, threads: int, variants: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Returns what `measure` found of each variant, in a process of its own."""
+    found = []
     for variant, number in variants:
         arguments = ["--only", variant, "--graphs", str(graphs), "--device", device, "--steps", str(number)]
-        arguments += ["--threads", str(threads)]
-        command = [sys.executable, "-m", "bench.graph", *arguments]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        row = json.loads(done.stdout)
-        rows.append(row)
-        memory, first = row["memory"] / 1e6, row["loss"]
-        times = f"{row['wall']:.4g} | {row['cpu']:.4g}"
-        print(
-            f"| {variant} | {times} | {memory:,.0f} | {first:.6f} | {max(number, 1)} | {os.getloadavg()[0]:.1f} |",
-            flush=True,
-        )
-    print()
-    for row in rows[1:]:
-        ratios = (row[key] / rows[0][key] for key in ("cpu", "wall", "memory"))
-        print(
-            "{} over ours: {:.1f} times the CPU, {:.1f} times the time, {:.1f} times the memory.".format(
-                row["variant"], *ratios
-            )
-        )
+        command = [sys.executable, "-m", "bench.graph", *arguments, "--threads", str(threads)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        found.append(json.loads(done.stdout))
+    return found
 
 
 def training(
@@ -283,8 +257,8 @@ def main() -> None:
     parser.add_argument("--peer-steps", type=int, default=3, help="the same of RGCNConv and FastRGCNConv (default: 3)")
     parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
     parser.add_argument("--without", nargs="*", default=[], help="variants that are left out")
-    parser.add_argument("--epoch", type=int, default=0, help="time an epoch of so many pairs instead (thesis: 45000)")
-    parser.add_argument("--pairs", type=int, default=32, help="pairs of a batch of --epoch (default: 32)")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--only", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
@@ -292,17 +266,20 @@ def main() -> None:
         print(json.dumps(measure(asked.only, asked.graphs, asked.device, asked.steps)))
         return
     variants = [v for v in (ON_GPU if asked.device == "cuda" else VARIANTS) if v not in asked.without]
-    name = torch.cuda.get_device_name() if asked.device == "cuda" else processor()
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-    versions = f"torch {torch.__version__}, torch_geometric {version('torch_geometric')}"
-    print(f"{name}, {os.cpu_count()} cores, {asked.threads} threads, load before: {load}; {versions}.\n")
-    if asked.epoch:
-        found = epoch(asked.epoch, asked.pairs, asked.device)
-        print(f"An epoch of {asked.epoch:,} pairs, {asked.pairs} a batch: {found['steps']} steps, ", end="")
-        print(f"{found['wall']:.1f} s, {found['cpu']:.1f} CPU s.")
-        return
     steps = [(v, asked.steps if v.startswith("ours") else asked.peer_steps) for v in variants]
-    table(asked.graphs, asked.device, asked.threads, steps)
+    found = rows_of(asked.graphs, asked.device, asked.threads, steps)
+    rows = [("convolution", "step, s: wall", "CPU", "peak memory, MB", "loss of the first step", "CPU over ours")]
+    for row in found:
+        seconds = f"{row['wall']:.4g}", f"{row['cpu']:.4g}"
+        rest = f"{row['memory'] / 1e6:,.0f}", f"{row['loss']:.6f}", f"{row['cpu'] / found[0]['cpu']:.1f}"
+        rows.append((row["variant"], *seconds, *rest))
+    show(rows, asked.markdown)
+    threads = f"{asked.threads} thread{'s' * (asked.threads > 1)}"
+    print(f"\n{described(asked.graphs)}; {threads}; {machine(('torch', 'torch_geometric'))}")
+    if asked.json:
+        work = f"a training step of {asked.graphs} graphs, {threads}"
+        peers = [row for row in found[1:] if row["variant"] == "FastRGCNConv"]
+        save(asked.json, [Ratio(work, found[0]["cpu"], each["cpu"], each["variant"]) for each in peers], ("torch",))
 
 
 if __name__ == "__main__":

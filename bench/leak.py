@@ -6,9 +6,7 @@ The judgments are those of ARQMath-1, Task 1 (77 topics). Attacks on chosen judg
 
 - edge: a binary search for the number of own results at which a rounded mean jumps; every other submission adds one
   chosen document in an unused topic. Against noise: one chosen document in a run that scores 0 without it.
-- significance: the same by whether a paired t-test of two runs is significant, without a look at means.
 - resubmit: five nearly equal runs for each chosen document, to average out the noise.
-- refusals: uploads that are refused, and not counted, if none of their topics is judged.
 - weigh 20, weigh 77: each submission has a random half of so many chosen documents, one in a topic; least squares.
 
 Told beyond guessing are the right guesses less half of the chosen judgments. Attacks on the ranking: the attacker has
@@ -35,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import kendalltau, ttest_rel
+from scipy.stats import kendalltau
 
 from harness.collections.files import local
 from harness.data.trec import Run, read_run
@@ -125,8 +123,7 @@ def _dcg(grades: Sequence[float]) -> float:
 class Defence:
     """What a lab shows: the first measure's means with noise, or nothing.
 
-    Without noise, as in earlier versions, means are rounded to a step (0: 2 / topics), significance is shown, and runs
-    without a judged topic are refused.
+    Without noise, means are rounded to a step (0: 2 / topics).
     """
 
     name: str
@@ -335,26 +332,6 @@ def edge(world: World, lab: Lab, draw: np.random.Generator, submissions: int) ->
     return _right([reply(at, bit) != reply(at) for bit in bits.tolist()], bits)
 
 
-def significance(world: World, lab: Lab, draw: np.random.Generator, submissions: int) -> float:
-    """Asks for one chosen judgment in each submission, beside results that bring a test to the edge."""
-    if lab.defence.noisy:
-        return 0.0
-    values = world.scores(world.start)[:, 1]
-    order = np.argsort(-values, kind="stable")  # the attacker knows a few good results of its own
-    one, two, unused = np.zeros(lab.n), order[5:60], int(order[-1])
-    one[order[:5]] = values[order[:5]]
-
-    def reply(count: int, more: int = 0) -> float:
-        other = np.zeros(lab.n)
-        other[two[:count]], other[unused] = values[two[:count]], more
-        far = abs(lab.shown(other.mean()) - lab.shown(one.mean())) > 1.5 * lab.step or lab.defence.step > 0
-        return float(far and other.mean() > one.mean() and ttest_rel(other, one).pvalue < 0.05)
-
-    at, made = _search(reply, len(two))
-    bits = draw.integers(2, size=max(0, submissions - made) if at >= 0 else 0)
-    return _right([reply(at, bit) != reply(at) for bit in bits.tolist()], bits)
-
-
 def resubmit(world: World, lab: Lab, draw: np.random.Generator, submissions: int, times: int = 5) -> float:
     """Asks for each chosen judgment by nearly equal runs, which all but it score 0."""
     bits = draw.integers(2, size=submissions // times if lab.defence.feedback else 0)
@@ -366,12 +343,6 @@ def resubmit(world: World, lab: Lab, draw: np.random.Generator, submissions: int
         sure = max(found) > most if lab.defence.noisy else found[0] > 0
         guesses.append(sure or (lab.defence.noisy and min(found) >= least and draw.random() < 0.5))
     return _right(guesses, bits)
-
-
-def refusals(world: World, lab: Lab, draw: np.random.Generator, submissions: int) -> float:
-    """Asks whether topics are judged, by uploads with topics that are not, and one more."""
-    bits = draw.integers(2, size=min(submissions, len(world.topics)))
-    return _right(bits.tolist(), bits) if not lab.defence.noisy else 0.0
 
 
 def weigh(chosen: int) -> Question:
@@ -396,9 +367,7 @@ def weigh(chosen: int) -> Question:
 
 QUESTIONS: Mapping[str, Question] = {
     "edge": edge,
-    "significance": significance,
     "resubmit": resubmit,
-    "refusals": refusals,
     "weigh 20": weigh(20),
     "weigh 77": weigh(77),
 }

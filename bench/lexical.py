@@ -17,11 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.table import Ratio, machine, save, show
+from bench.table import Clock, Ratio, machine, save, show, side_alone
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
@@ -41,7 +37,6 @@ from harness.systems.lexical import anserini, runtime, text
 from harness.systems.lexical.system import BM25
 from harness.systems.ranking import Ranker
 
-ROOT = Path(__file__).resolve().parent.parent
 FIELDS = ("title", "body", "tags")
 K1, B = 1.2, 0.75
 TOP, DEEP = 10, 1000  # documents of a query
@@ -50,20 +45,6 @@ ROUNDS = 5
 GOALS = {("bm25s", 0): 1.5, ("tantivy", 1): 1.2, ("tantivy", 2): 2.0}
 ONCE = ("Anserini",)  # sides that take longer than all others together
 Rankings = dict[str, list[str]]
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Wall-clock and CPU seconds of this process and its children so far."""
-
-    wall: float
-    cpu: float
-
-    @staticmethod
-    def now() -> Clock:
-        """What has passed by now."""
-        usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return Clock(time.perf_counter(), sum(used.ru_utime + used.ru_stime for used in usage))
 
 
 def prepare(folder: Path, documents: int) -> tuple[int, int]:
@@ -208,33 +189,6 @@ def run_side(name: str, folder: Path) -> None:
 # ---- the table ---------------------------------------------------------------------------------------------------
 
 
-def resident(process: int) -> int:
-    """Bytes of a process and its children that lie in memory."""
-    try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError, IndexError):  # it has ended
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(int(child)) for child in children)
-
-
-def measure(name: str, folder: Path) -> tuple[list[tuple[float, float]], list[int]]:
-    """Wall-clock and CPU seconds of a side's index and two searches; its peaks of memory in index and search, bytes."""
-    command = [sys.executable, "-m", "bench.lexical", "--side", name, "--folder", str(folder)]
-    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | single) as process:
-        peaks = [0, 0]
-        while process.poll() is None:
-            searching = (folder / f"{name}.indexed").exists()
-            peaks[searching] = max(peaks[searching], resident(process.pid))
-            time.sleep(0.01)
-        assert process.stdout is not None
-        printed = process.stdout.read()
-    assert process.returncode == 0, name
-    (folder / f"{name}.indexed").unlink()
-    return json.loads(printed.splitlines()[-1]), peaks
-
-
 def overlap(folder: Path, a: str, b: str) -> float:
     """The mean share of the first ten documents in common, over the queries that the first side answers."""
     ours, theirs = (json.loads((folder / f"{name}.json").read_text()) for name in (a, b))
@@ -272,7 +226,7 @@ def rows(folder: Path, rounds: int) -> Iterator[Row | str]:
     for number in range(rounds):
         for name in versions:
             if not number or name not in ONCE:
-                found[name].append(measure(name, folder))
+                found[name].append(side_alone("bench.lexical", name, folder))
     for name in SIDES:
         if name not in versions:
             yield name

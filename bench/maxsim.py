@@ -1,14 +1,10 @@
-"""Exact MaxSim side by side: the engine, the fastest other way, slower ones, fewer bits, two stages.
+"""Exact MaxSim side by side: the engine, and the fastest other way that was tried (one product, `maximum.reduceat`).
 
 34,000 documents of 32-dimensional vectors, first with 16 vectors each, then with 1 to 120 of them (16 on average);
 queries of 16 vectors. Everything is synthetic: vectors lie around 2,000 centres, a query's vectors near those of some
-document, and a document's single vector is the mean of its others. One process; NumPy's products and PyTorch take
-one thread, the engine as many as it has workers. Ratios are of CPU seconds, which other work on the machine changes
-least. Beside each figure stands how far the scores lie from MaxSim in float64, and how many of its first ten documents
-are found. Prints tables; `--markdown` for bench/results, `--documents N` for fewer.
-
-`--cuda` instead: exact MaxSim over 21.9 million vectors that are made on the GPU (`--device cpu --vectors N` tries the
-same on a CPU).
+document. One process, one thread. Ratios are of CPU seconds, which other work on the machine changes least. Beside each
+figure stands how far the scores lie from MaxSim in float64, and how many of its first ten documents are found. Prints
+tables; `--markdown` for bench/results, `--documents N` for fewer. `on_device` is a part of `bench.gpu`.
 """
 
 from __future__ import annotations
@@ -26,10 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.table import machine, show
-from harness.systems.dense.ann import faiss_index
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors, quantised, scores_many
 from harness.systems.dense.ragged import blocks, padded
-from harness.systems.dense.search import STRATEGIES, Query, recall, search
+from harness.systems.dense.search import Query
 
 DIMENSIONS, LENGTH, CENTRES = 32, 16, 2000
 QUERIES, ASKED = 64, 8  # queries in all, and those whose scores are compared with float64
@@ -87,16 +82,6 @@ def reference(query: Query, vectors: Vectors) -> Scores:
 # ---- the sides --------------------------------------------------------------------------------------------------
 
 
-def loop(vectors: Vectors) -> Answer:
-    """A product, a maximum and a sum for each document in turn."""
-    parts = [vectors.values[a:b] for a, b in zip(vectors.start[:-1], vectors.start[1:], strict=True)]
-
-    def answer(queries: Sequence[Query]) -> list[Scores]:
-        return [np.array([(part @ query.values.T).max(axis=0).sum() for part in parts]) for query in queries]
-
-    return answer
-
-
 def reduceat(vectors: Vectors) -> Answer:
     """One product with all vectors, then `maximum.reduceat`."""
 
@@ -107,32 +92,12 @@ def reduceat(vectors: Vectors) -> Answer:
     return answer
 
 
-def einsum(vectors: Vectors) -> Answer:
-    """PyTorch: all documents padded to the longest, einsum, padding masked with minus infinity, maximum, sum."""
-    import torch
-
-    lengths = np.diff(vectors.start)
-    at = padded(vectors.start[:-1], lengths).T
-    values = torch.from_numpy(vectors.values[at])
-    mask = torch.from_numpy(np.arange(at.shape[1])[None] >= lengths[:, None])
-
-    def answer(queries: Sequence[Query]) -> list[Scores]:
-        out = []
-        for query in queries:
-            products = torch.einsum("qd,nld->nql", torch.from_numpy(query.values), values)
-            products.masked_fill_(mask[:, None], -torch.inf)
-            out.append(products.amax(2).sum(1).numpy())
-        return out
-
-    return answer
-
-
-def engine(vectors: Vectors, workers: int = 1, batch: int = QUERIES) -> Answer:
+def engine(vectors: Vectors, batch: int = QUERIES) -> Answer:
     """The engine."""
 
     def answer(queries: Sequence[Query]) -> list[Scores]:
         parts = [queries[n : n + batch] for n in range(0, len(queries), batch)]
-        return [row for part in parts for row in scores_many([q.values for q in part], vectors, workers=workers)]
+        return [row for part in parts for row in scores_many([q.values for q in part], vectors)]
 
     return answer
 
@@ -149,23 +114,6 @@ def on_torch(vectors: Vectors, precision: str = "float32") -> Answer:
     return answer
 
 
-def strategy(
-    vectors: Vectors,
-    name: str,
-    precision: str = "exact",
-    depth: int = 1000,
-    index: Any = None,  # noqa: ANN401
-    k: int = 10,
-) -> Answer:
-    """A strategy with its first documents."""
-
-    def answer(queries: Sequence[Query]) -> list[Rows]:
-        found = search(queries, vectors, name, precision, k=k, depth=depth, index=index)
-        return [hits.rows for hits in found]
-
-    return answer
-
-
 @dataclass(frozen=True)
 class Side:
     """One row of a table."""
@@ -177,20 +125,11 @@ class Side:
 
 SIDES = (
     Side("one product and maximum.reduceat, NumPy", reduceat, 4),
-    Side("loop over documents, NumPy", loop, 2),
-    Side("padded einsum, PyTorch", einsum, ASKED),
     Side("engine, one query at a time", lambda v: engine(v, batch=1)),
     Side("engine, 64 queries", engine),
-    Side("engine, 64 queries, 2 workers", lambda v: engine(v, workers=2)),
     Side("engine, 64 queries, kept in float16", lambda v: engine(quantised(v, "float16"))),
     Side("engine, 64 queries, kept in int8", lambda v: engine(quantised(v, "int8"))),
     Side("engine in PyTorch, 64 queries", on_torch),
-    Side("engine in PyTorch, 64 queries, int8", lambda v: on_torch(v, "int8")),
-    Side("strategy colbert, exact, first 10", lambda v: strategy(v, "colbert")),
-    Side("strategy colbert, exact, first 1,000", lambda v: strategy(v, "colbert", k=1000)),
-    Side("strategy rerank, 5,000 candidates", lambda v: strategy(v, "rerank", depth=5000)),
-    Side("strategy rerank, 1,000 candidates", lambda v: strategy(v, "rerank", depth=1000)),
-    Side("strategy single", lambda v: strategy(v, "single")),
 )
 
 
@@ -235,29 +174,6 @@ def table(vectors: Vectors, queries: Sequence[Query], sides: Sequence[Side]) -> 
         yield (side.name, *rates, *agreement(answer(asked), exact))
 
 
-def graph_sides(vectors: Vectors, index: Any) -> tuple[Side, ...]:  # noqa: ANN401
-    """FAISS as the first stage."""
-    return (
-        Side("strategy colbert, FAISS, 128 vectors each", lambda v: strategy(v, "colbert", "approximate", 128, index)),
-        Side("strategy rerank, FAISS, 1,000 candidates", lambda v: strategy(v, "rerank", "approximate", 1000, index)),
-        Side("strategy single, FAISS", lambda v: strategy(v, "single", "approximate", index=index)),
-    )
-
-
-def recall_table(vectors: Vectors, queries: Sequence[Query], index: Any) -> Iterator[tuple[str, ...]]:  # noqa: ANN401
-    """How many of the exact first 1,000 documents each strategy finds with FAISS, by `ef`."""
-    tried = (128, 1000, 2000, None)
-    yield ("first 1,000, FAISS", *(f"ef {ef:,}" if ef else "the default" for ef in tried), "ms a query, the default")
-    for name in STRATEGIES:
-        exact, shares = search(queries, vectors, name, k=1000), []
-        for ef in tried:
-            begin = time.process_time()
-            found = search(queries, vectors, name, "approximate", k=1000, ef=ef, index=index)
-            seconds = time.process_time() - begin
-            shares.append(f"{recall(found, exact).mean():.3f}")
-        yield (f"strategy {name}", *shares, f"{1000 * seconds / len(queries):.1f}")
-
-
 # ---- on a GPU ---------------------------------------------------------------------------------------------------
 
 
@@ -270,21 +186,6 @@ class OnDevice(NamedTuple):
     scored: float
     error: str  # the largest of a score, against float64
     shared: str  # of the first ten
-
-
-def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
-    """The table of `on_device`."""
-    yield (
-        "kept in",
-        "vectors",
-        "queries per s, first 1,000",
-        "per s, scores alone",
-        "largest error",
-        "top 10 in common",
-    )
-    for row in on_device(name, vectors):
-        rates = f"{row.searched:,.1f}", f"{row.scored:,.1f}"
-        yield (row.precision, f"{row.vectors:,}", *rates, row.error, row.shared)
 
 
 def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterator[OnDevice]:
@@ -343,9 +244,6 @@ def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterat
         yield OnDevice(precision, int(lengths.sum()), *rates, *agreement(list(found), list(exact)))
 
 
-# ---- output -----------------------------------------------------------------------------------------------------
-
-
 def main() -> None:
     """Print the tables."""
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # is read when NumPy is loaded
@@ -354,31 +252,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     parser.add_argument("--documents", type=int, default=34_000)
-    parser.add_argument("--cuda", dest="device", action="store_const", const="cuda", help="21.9 million, on a GPU")
-    parser.add_argument("--device", help="as --cuda, on another device")
-    parser.add_argument("--vectors", type=int, default=21_900_000, help="with --cuda")
     arguments = parser.parse_args()
-    if arguments.device:
-        show(list(device_table(arguments.device, arguments.vectors)), arguments.markdown)
-        print(f"\n{machine(['torch'])}")
-        return
     for ragged in (False, True):
         vectors = documents(arguments.documents, ragged)
-        queries = questions(vectors, QUERIES)
-        index, note = None, ""
-        if not ragged:
-            begin = time.process_time()
-            index = faiss_index(vectors)
-            note = f"; to index them with FAISS took {time.process_time() - begin:.0f} CPU s"
-        more = graph_sides(vectors, index) if index else ()
-        show(list(table(vectors, queries, [*SIDES, *more])), arguments.markdown)
-        if index:
-            print()
-            show(list(recall_table(vectors, queries[:16], index)), arguments.markdown)
-        spread, count = np.diff(vectors.start), f"{len(vectors):,}"
-        print(
-            f"\n{count} documents of {spread.min()} to {spread.max()} vectors, {spread.mean():.1f} on average{note}\n"
-        )
+        show(list(table(vectors, questions(vectors, QUERIES), SIDES)), arguments.markdown)
+        spread = np.diff(vectors.start)
+        told = f"{spread.min()} to {spread.max()} vectors, {spread.mean():.1f} on average"
+        print(f"\n{len(vectors):,} documents of {told}\n")
     print(machine(["torch"]))
 
 

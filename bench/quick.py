@@ -1,7 +1,7 @@
 """The quick benchmarks, compared with the committed ratios: `make bench`.
 
     python -m bench.quick               all of `SCRIPTS`, in ten minutes or less
-    python -m bench.quick dense report  some of them
+    python -m bench.quick dense scale  some of them
 
 Prints a line for each ratio: committed, now, and whether it is lost, that is below `KEPT` of the committed one. Ratios
 are compared, not seconds, since both sides of a ratio are measured on the same machine. Exit code 1 if a ratio is lost,
@@ -24,8 +24,7 @@ KEPT = 0.8  # of the committed ratio; on a busy machine ratios of medians differ
 SCRIPTS: Mapping[str, Sequence[str]] = {
     "compare": ("--every", "10", "--rounds", "3"),
     "dense": ("--only", "search", "--vectors", "100000", "--rounds", "3", "--threads", "1"),
-    "epoch": ("--pairs", "320", "--rounds", "3"),
-    "report": ("--rounds", "1"),
+    "graph": ("--steps", "5", "--peer-steps", "1", "--threads", "1", "--without", "RGCNConv"),
     "scale": ("--most", "1000000"),
     "scoring": (),
     "structural": ("--pya0", "2000"),

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.table import Ratio, save
+from bench.table import Ratio, save, show
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     chosen = parser.parse_args()
-    markdown, spent = chosen.markdown, measure()
+    spent = measure()
     base_total = sum(spent[Harness.name])
     base_score = spent[Harness.name][1]
     if chosen.json is not None:
@@ -254,13 +254,7 @@ def main() -> None:
     for name, (read, score) in spent.items():
         shown = (f"{base_total / (read + score):.2f}", f"{base_score / score:.2f}")
         rows.append((name, f"{read:.2f}", f"{score:.2f}", f"{read + score:.2f}", *shown))
-    if markdown:
-        print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-        for row in rows[1:]:
-            print("| " + " | ".join(row) + " |")
-    else:
-        for row in rows:
-            print("  ".join(field.rjust(19) for field in row))
+    show(rows, chosen.markdown)
     print(
         f"\n60 runs; CPU seconds, medians of {ROUNDS} rounds; Python {platform.python_version()}, {platform.machine()}"
     )

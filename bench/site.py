@@ -1,7 +1,7 @@
 """A lab's static site: CPU time and memory of building it, of building it again, and the time until a topic is shown.
 
     python -m bench.site [--runs 60] [--teams 60] [--collection arqmath-3-task1] [--depth 1000] [--real]
-                         [--browser] [--markdown | --json]
+                         [--browser] [--markdown]
 
 Simulated runs rank the judged documents of each topic among others, half of them with metadata. With `--real`, the runs
 are perturbed copies of nine runs of ARQMath-1 participants. The lab and its runs are made first and not counted. Build
@@ -12,7 +12,6 @@ opened in Chromium from disk: CPU time of the page's process, and time until the
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import resource
@@ -27,6 +26,7 @@ from typing import Any
 
 import yaml
 
+from bench.table import show
 from harness.data.trec import Run, read_run
 from harness.data.written import run_text
 from harness.experiments.task import Task
@@ -141,10 +141,10 @@ def opened(pages: Sequence[Path]) -> tuple[list[float], list[float]]:
     return times, work
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
+def spread(values: Sequence[float]) -> str:
     """Median, 95th percentile and largest value."""
     ordered = sorted(values)
-    return {"median": statistics.median(ordered), "95%": ordered[int(0.95 * (len(ordered) - 1))], "most": ordered[-1]}
+    return f"{statistics.median(ordered):.0f}, {ordered[int(0.95 * (len(ordered) - 1))]:.0f}, {ordered[-1]:.0f}"
 
 
 def main() -> None:
@@ -157,20 +157,12 @@ def main() -> None:
     parser.add_argument("--real", action="store_true", help="perturbed copies of the public runs of ARQMath-1")
     parser.add_argument("--browser", action="store_true", help="open the pages of topics in Chromium")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--folder", type=Path, help="a folder for the lab and the site, which stay; default: temporary")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         found = measured(asked, asked.folder or Path(name))
-    if asked.json:
-        print(json.dumps(found, indent=1))
-        return
-    line = "| {} | {} |" if asked.markdown else "{}: {}"
-    if asked.markdown:
-        print("| what | value |\n| --- | --- |")
-    for what, value in found.items():
-        shown = ", ".join(f"{each:.0f}" for each in value.values()) if isinstance(value, dict) else f"{value:,}"
-        print(line.format(f"{what}: {', '.join(value)}" if isinstance(value, dict) else what, shown))
+    rows = [(what, value if isinstance(value, str) else f"{value:,}") for what, value in found.items()]
+    show([("what", "value"), *rows], asked.markdown)
 
 
 def measured(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -192,15 +184,13 @@ def measured(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "results": sum(1 for path in kept.rglob("run.txt") for _ in path.open("rb")),
         "files": len(files),
         "size, MiB": round(sum(path.stat().st_size for path in files) / 2**20),
-        "largest page of a topic, KiB": round(max(path.stat().st_size for path in topics) / 2**10),
-        "largest file, KiB": round(max(path.stat().st_size for path in files) / 2**10),
         "build, CPU s": round(first, 1),
         "build again, nothing written, CPU s": round(again, 1),
         "peak memory, MiB": round(memory),
     }
     if asked.browser:
         times, work = opened(topics)
-        found["a topic opens, ms"], found["CPU of its process, ms"] = spread(times), spread(work)
+        found["a topic opens, ms (median, 95%, most)"], found["CPU of its process, ms"] = spread(times), spread(work)
     return found
 
 

@@ -21,18 +21,16 @@ import random
 import re
 import statistics
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.table import Ratio, compared, in_turn, machine, save, show
+from bench.table import Clock, Ratio, compared, in_turn, machine, save, show
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Document
 from harness.data.topics import Formula
@@ -81,23 +79,6 @@ def copies(trees: Forest, wanted: int) -> Forest:
     nodes = int(offsets[-1])
     kept = (np.concatenate(labels)[:nodes], np.tile(trees.parents, times)[:nodes], np.tile(trees.edges, times)[:nodes])
     return Forest(trees.label_names, trees.edge_names, offsets, *kept)
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Wall-clock and CPU seconds so far."""
-
-    wall: float
-    cpu: float
-
-    @staticmethod
-    def now() -> Clock:
-        """What has passed by now."""
-        return Clock(time.perf_counter(), time.process_time())
-
-    def since(self, begin: Clock) -> tuple[float, float]:
-        """Seconds, wall-clock and CPU."""
-        return self.wall - begin.wall, self.cpu - begin.cpu
 
 
 def timed(work: Callable[[Any], Any], items: list[Any]) -> tuple[list[Any], np.ndarray]:
@@ -151,13 +132,6 @@ def speed(index: Index, wanted: np.ndarray, asked: list[Query], trees: list[Any]
         for number, (numbers, scores) in zip(wanted, found, strict=True)
     )
     yield "queries that find themselves with the best score", f"{first} of {len(asked)}"
-    exhaustive = replace(SYSTEM, budget=1 << 40)
-    shares = []
-    for query, (numbers, scores) in islice(zip(asked, found, strict=True), FEW):
-        all_numbers, all_scores = exhaustive.search(query)
-        best = set(all_numbers[np.lexsort((all_numbers, -all_scores))[:TOP]].tolist())
-        shares.append(len(best & set(numbers[np.lexsort((numbers, -scores))[:TOP]].tolist())) / max(1, len(best)))
-    yield f"first {TOP} in common with the whole index read ({FEW} queries)", f"{np.mean(shares):.3f}"
 
 
 # ---- side by side with pya0 ---------------------------------------------------------------------------------------

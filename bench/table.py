@@ -12,8 +12,10 @@ import importlib.metadata
 import json
 import os
 import platform
+import resource
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -77,14 +79,67 @@ def load(path: Path) -> dict[str, Ratio]:
     return {row["work"]: Ratio(**{key: row[key] for key in names if key in row}) for row in rows}
 
 
+def processor() -> str:
+    """Returns the name of the CPU."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def machine(packages: Sequence[str] = ()) -> str:
     """Returns the processor, its cores, the load, and the versions of Python, NumPy and other packages."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numpy", *packages))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     system = f"Python {platform.python_version()}, {versions}, {platform.system()} {platform.machine()}"
-    return f"{model or platform.processor()}, {os.cpu_count()} cores, load {load}; {system}"
+    return f"{processor()}, {os.cpu_count()} cores, load {load}; {system}"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Wall-clock and CPU seconds of this process and its children so far."""
+
+    wall: float
+    cpu: float
+
+    @staticmethod
+    def now() -> Clock:
+        """What has passed by now."""
+        usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return Clock(time.perf_counter(), sum(used.ru_utime + used.ru_stime for used in usage))
+
+    def since(self, begin: Clock) -> tuple[float, float]:
+        """Seconds, wall-clock and CPU."""
+        return self.wall - begin.wall, self.cpu - begin.cpu
+
+
+def resident(process: int) -> int:
+    """Returns bytes of a process and its children that lie in memory."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError, IndexError):  # it has ended
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident(int(child)) for child in children)
+
+
+def side_alone(module: str, name: str, folder: Path) -> tuple[Any, list[int]]:
+    """Runs a side in a process of its own, with one thread.
+
+    Returns what it printed last, from JSON, and peaks of its memory in bytes, before and after `NAME.indexed` is there.
+    """
+    command = [sys.executable, "-m", module, "--side", name, "--folder", str(folder)]
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    mark = folder / f"{name}.indexed"
+    mark.unlink(missing_ok=True)
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ | single) as process:
+        peaks = [0, 0]
+        while process.poll() is None:
+            searching = mark.exists()
+            peaks[searching] = max(peaks[searching], resident(process.pid))
+            time.sleep(0.01)
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    assert process.returncode == 0, name
+    return json.loads(printed.splitlines()[-1]), peaks
 
 
 def commit() -> str:

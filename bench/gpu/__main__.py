@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bench.gpu.parts import FULL, PARTS, SMALL, Line, Sizes
-from bench.table import RESULTS, ROOT, commit, machine, save, show
+from bench.table import RESULTS, ROOT, commit, machine, processor, save, show
 from harness.systems import hardware
 
 TOTAL = 600.0  # seconds of all parts
@@ -80,8 +80,6 @@ def isolated(part: str, device: str, sizes: Sizes, seconds: float) -> list[Line]
 
 def described(device: str) -> str:
     """The device in words."""
-    from bench.graph import processor
-
     if device == "cpu":
         return processor()
     import torch

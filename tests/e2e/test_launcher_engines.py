@@ -90,7 +90,6 @@ def prepared(place: Place, depths: int = 4, **system: object) -> Place:
 
 @pytest.mark.heavy
 def test_runs_and_reports_are_equal(engine: Engine, tmp_path: Path, calm: Place) -> None:
-    """`bench/launchers_real.py` compares more cells, on real data."""
     place = engine.place(tmp_path)
     done = place.run("run", "experiment=mini", "formats=[json]", *engine.words)
     assert done.code == 0, done.err

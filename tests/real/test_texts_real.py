@@ -1,4 +1,4 @@
-"""Texts and formulas of topics and pages against the files, which `bench.texts` reads a second time."""
+"""Texts and formulas of topics and pages against the files, which `formulas_in_files` reads a second time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import html
 import re
 from pathlib import Path
 
+import formulas_in_files as texts
 import pytest
 
-from bench import texts
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 

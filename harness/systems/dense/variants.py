@@ -1,6 +1,6 @@
 """Variants of local encoders: other number formats, and several devices.
 
-A variant's vectors differ from the plain ones by rounding, or are cut; `python -m bench.encoder_variants` measures it.
+A variant's vectors differ from the plain ones by rounding, or are cut.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pictures of a site and of reports for the documentation, in Debian's Chromium: a lab of the public runs of ARQMath-1
 Task 1, the report of CrossMath, and that of an experiment.
 
-    python -m bench.screenshots [--output docs] [--folder FOLDER] [--experiment reports/experiments/NAME/index.html]
+    python -m docs.make.screenshots [--output docs] [--folder FOLDER] [--experiment reports/experiments/NAME/index.html]
 
 Eight runs of participants are a lab of eight teams, Linked MSE is the baseline; a second lab is its private copy.
 Submissions have the date of the repository that holds the runs. `--folder` keeps the labs and the site. Pictures are
