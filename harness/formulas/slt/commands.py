@@ -9,46 +9,11 @@ from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
 from harness.formulas.slt.rows import Symbol
-from harness.formulas.text.characters import OPERATORS, VARIABLES, commands
+from harness.formulas.text.characters import OPERATORS, VARIABLES, pairs, sections
 
-_NAMES = (
-    *(
-        "arccos",
-        "arcsin",
-        "arctan",
-        "arg",
-        "cos",
-        "cosh",
-        "cot",
-        "coth",
-        "csc",
-        "deg",
-        "exp",
-        "gcd",
-        "hom",
-        "ker",
-        "lg",
-    ),
-    *(
-        "ln",
-        "log",
-        "max",
-        "min",
-        "sec",
-        "sin",
-        "sinh",
-        "tan",
-        "tanh",
-        "Pr",
-        "sech",
-        "csch",
-        "arccot",
-        "arcsec",
-        "arccsc",
-    ),
-)
 # Names that LaTeXML treats as operators: their subscripts are set under them.
 _NAMED_OPERATORS = {
     **{name: name for name in ("lim", "sup", "inf", "det", "dim", "mod")},
@@ -56,33 +21,23 @@ _NAMED_OPERATORS = {
 }
 
 
-_CHARACTERS = {name: "V!" + text for name, text in commands(VARIABLES).items()} | {
+_TABLES = sections(Path(__file__).with_name("commands.txt"))
+_NAMES = _TABLES["names"]
+SYMBOLS: dict[str, str] = {
+    **OPERATORS,
+    **{name: "V!" + text for name, text in VARIABLES.items()},
     **{"\\" + name: "V!" + name for name in _NAMES},
     **{"\\" + name: text for name, text in _NAMED_OPERATORS.items()},
 }
-SYMBOLS: dict[str, str] = commands(OPERATORS) | _CHARACTERS
 FUNCTIONS = frozenset("V!" + name for name in _NAMES) - {"V!max", "V!min", "V!gcd", "V!Pr"}
 INTEGRALS = frozenset("∫∬∭∮⨌")
 SUMS = frozenset("∑∏∐")
 # Sequences of characters that form one symbol.
 LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
 
-ACCENTS = {
-    **{
-        "\\bar": "¯",
-        "\\overline": "¯",
-        "\\hat": "^",
-        "\\widehat": "^",
-        "\\tilde": "~",
-        "\\widetilde": "~",
-        "\\vec": "→",
-    },
-    **{"\\dot": "˙", "\\ddot": "¨", "\\dddot": "˙˙˙", "\\check": "ˇ", "\\breve": "˘", "\\acute": "´", "\\grave": "`"},
-    **{"\\mathring": "˚", "\\overrightarrow": "→", "\\overleftarrow": "←", "\\overbrace": "⏞", "\\widecheck": "ˇ"},
-    **{"\\overleftrightarrow": "↔", "\\overparen": "⏜", "\\wideparen": "⏜", "\\overarc": "⏜"},
-}
-UNDER = {"\\underline": "¯", "\\underbar": "¯", "\\underbrace": "⏟", "\\underrightarrow": "→", "\\utilde": "~"}
-ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xmapsto": "↦", "\\xhookrightarrow": "↪", "\\xRightarrow": "⇒"}
+ACCENTS, UNDER, ARROWS = (
+    {"\\" + name: sign for name, sign in pairs(_TABLES[table])} for table in ("accents", "under", "arrows")
+)
 # Limits with a line or arrow: the edge and the sign.
 VARIED = {
     **{"\\varlimsup": ("o", "¯"), "\\varliminf": ("u", "¯"), "\\varinjlim": ("u", "→"), "\\varprojlim": ("u", "←")}
@@ -94,78 +49,15 @@ TABLES = {
 }
 # Commands with arguments, and the number of arguments.
 ARGUMENTS = {
-    **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
-    **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
+    **dict.fromkeys((*ACCENTS, *UNDER, *ARROWS, *("\\" + name for name in _TABLES["one"])), 1),
+    **dict.fromkeys(("\\" + name for name in _TABLES["two"]), 2),
     "\\sideset": 3,
-    **dict.fromkeys(("\\sqrt", "\\boxed", "\\fbox", "\\phantom", "\\hphantom", "\\vphantom", "\\mathop", "\\pmod"), 1),
-    **dict.fromkeys(("\\pod", "\\not", "\\smash", "\\mathbin", "\\mathrel", "\\mathord", "\\mathopen"), 1),
-    **dict.fromkeys(
-        ("\\mathclose", "\\mathpunct", "\\mathinner", "\\ensuremath", "\\cancel", "\\bcancel", "\\xcancel"), 1
-    ),
-    **dict.fromkeys((*ACCENTS, *UNDER, *ARROWS), 1),
 }
 OPTIONAL = frozenset(("\\sqrt", *ARROWS))
 INFIX = {"\\over": "", "\\atop": "", "\\choose": "()", "\\brace": "{}", "\\brack": "[]"}
 # Commands that are ignored together with their argument, and commands that are ignored.
-DROPPED = frozenset(
-    "\\" + name
-    for name in (
-        *(
-            "label",
-            "tag",
-            "tag*",
-            "hspace",
-            "hspace*",
-            "vspace",
-            "vspace*",
-            "color",
-            "textcolor",
-            "colorbox",
-            "require",
-            "ref",
-            "eqref",
-            "cite",
-        ),
-        *(
-            "bbox",
-            "rule",
-            "mspace",
-            "mskip",
-            "kern",
-            "hskip",
-            "raise",
-            "lower",
-            "noalign",
-            "style",
-            "class",
-            "cssId",
-            "unicode",
-        ),
-    )
-)
-NOTHING = frozenset(
-    "\\" + name
-    for name in (
-        *(",", ";", ":", "!", ">", " ", "/", "-", "quad", "qquad", "enspace", "enskip", "thinspace", "negthinspace"),
-        *("space", "nolimits", "displaylimits", "displaystyle", "textstyle", "scriptstyle", "medspace"),
-        *("scriptscriptstyle", "thickspace", "nonumber", "notag", "hfill", "hfil", "hline", "noindent", "nobreakspace"),
-        *("allowbreak", "relax", "strut", "mathstrut", "null", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr"),
-        *("Bigl", "Bigr", "biggl", "biggr", "Biggl", "Biggr", "bigm", "Bigm", "biggm", "Biggm", "tiny", "scriptsize"),
-        *("footnotesize", "small", "normalsize", "large", "Large", "LARGE", "huge", "Huge", "par", "hss", "vfill"),
-        *(
-            "protect",
-            "unboldmath",
-            "centering",
-            "mathsurround",
-            "toprule",
-            "midrule",
-            "bottomrule",
-            "break",
-            "goodbreak",
-        ),
-        *("newline", "\n", "\t", "cr", "crcr", "\\"),
-    )
-)
+DROPPED = frozenset("\\" + name for name in _TABLES["dropped"])
+NOTHING = frozenset("\\" + name for name in (*_TABLES["nothing"], *" \n\t\\"))
 FONTS = {
     **{"\\mathbb": "bb", "\\Bbb": "bb", "\\mathbf": "bf", "\\bold": "bf", "\\mathcal": "cal", "\\mathscr": "cal"},
     **{"\\mathfrak": "frak", "\\frak": "frak", "\\mathrm": "rm", "\\mathsf": "sf", "\\mathtt": "tt", "\\mathit": "it"},

@@ -7,7 +7,7 @@ from formula_tools import table
 
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
-from harness.formulas.text.characters import OPERATORS, VARIABLES, commands, normalise_latex
+from harness.formulas.text.characters import OPERATORS, VARIABLES, normalise_latex
 
 PARSERS = (operators.read_latex, layout.read_latex)
 
@@ -20,7 +20,7 @@ def test_characters_are_read_as_their_commands(typed: str, latex: str) -> None:
 
 
 def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
-    first = {text: command for command, text in reversed(commands(VARIABLES + OPERATORS).items()) if len(text) == 1}
+    first = {text: command for command, text in reversed((VARIABLES | OPERATORS).items()) if len(text) == 1}
     characters = {character: command for character, command in first.items() if not character.isascii()}
     assert len(characters) > 200
     for parse in PARSERS:

@@ -7,9 +7,9 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from formula_tools import table
 from hypothesis import given
 from hypothesis import strategies as st
-from formula_tools import table
 from lexical_tools import message
 
 from harness.formulas.text.masking import Integrity, Masked, mask, unmask
