@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 from hypothesis import strategies as st
 
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
 
-DATA = Path(__file__).parents[1] / "data/formulas"
 _LABELS = "V!x V!𝑦 N!2 = + , [ ] ? &comma; &amp;comma; & M![)1x2 E!"
 LABELS = (*_LABELS.split(), "", "T!a b")
 EDGES = ("n", "a", "b", "o", "u", "c", "d", "w", "e", "0", "1", "A")
@@ -29,12 +27,6 @@ def trees(draw: st.DrawFn) -> Tree:
         path.append(number)
     edges = ["", *(draw(st.sampled_from(EDGES)) for _ in range(size - 1))]
     return Tree(tuple(labels), tuple(parents), tuple(edges))
-
-
-def table(name: str) -> list[tuple[str, ...]]:
-    """The rows of `tests/data/formulas/NAME.tsv`; lines that begin with `# ` are remarks."""
-    lines = (DATA / f"{name}.tsv").read_text(encoding="utf-8").split("\n")[:-1]
-    return [tuple(line.split("\t")) for line in lines if not line.startswith("# ")]
 
 
 def random_trees(number: int, seed: int = 0) -> list[Tree]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from formula_tools import table
+from tables import table
 
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
@@ -12,7 +12,7 @@ from harness.formulas.text.characters import OPERATORS, VARIABLES, normalise_lat
 PARSERS = (operators.read_latex, layout.read_latex)
 
 
-@pytest.mark.parametrize(("typed", "latex"), table("characters"))
+@pytest.mark.parametrize(("typed", "latex"), table("formulas/characters"))
 def test_characters_are_read_as_their_commands(typed: str, latex: str) -> None:
     for parse in PARSERS:
         assert parse(typed) == parse(latex)

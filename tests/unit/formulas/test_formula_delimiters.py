@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from formula_tools import table
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from harness.formulas.text.delimiters import Span, lone_dollars, spans, split_formulas
 
@@ -24,7 +24,7 @@ def cut(text: str) -> list[tuple[str, str]]:
     return [(span.kind, span.latex) for span in spans(text)]
 
 
-@pytest.mark.parametrize("row", [("$x\ny$", "inline", "x\ny"), *table("delimiters")])
+@pytest.mark.parametrize("row", [("$x\ny$", "inline", "x\ny"), *table("formulas/delimiters")])
 def test_formulas_by_hand(row: tuple[str, ...]) -> None:
     text, *expected = row
     assert [part for formula in cut(text) for part in formula] == expected
@@ -139,7 +139,7 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("row", [*table("money"), *LINES])
+@pytest.mark.parametrize("row", [*table("formulas/money"), *LINES])
 def test_amounts_of_money_are_text_by_pandocs_rule(row: tuple[str, ...]) -> None:
     """Each value is that of pandoc 3 (`-f markdown_strict+tex_math_dollars`), where it knows the delimiters."""
     text, lone, *formulas = row

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from formula_tools import check, mutated, table
+from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from harness.formulas.mathml.read import read_presentation
 from harness.formulas.slt.commands import SYMBOLS, styled
 from harness.formulas.slt.read import read_latex
 from harness.formulas.trees.tree import show
 
-CASES = [(r"1\,000", "[N!1\u2009000]"), *table("layout")]
+CASES = [(r"1\,000", "[N!1\u2009000]"), *table("formulas/layout")]
 
 
 @pytest.mark.parametrize(("latex", "tree"), CASES)
@@ -25,7 +26,7 @@ def test_layout(latex: str, tree: str) -> None:
 @pytest.mark.parametrize(
     ("latex", "tree", "reason"),
     [
-        *table("layout_faults"),
+        *table("formulas/layout_faults"),
         ("{" * 201 + "x" + "}" * 201, "[E!]", "deeper than 200 levels"),
         (r"\sqrt" * 201 + " x", "[E!]", "deeper than 200 levels"),
     ],

@@ -7,10 +7,10 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from formula_tools import table
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import message
+from tables import table
 
 from harness.formulas.text.masking import Integrity, Masked, mask, unmask
 
@@ -82,7 +82,7 @@ ABC = mask("$a$ b $c$ d $e$")
 
 @pytest.mark.parametrize(
     ("translated", "expected", "repairs", "found"),
-    [("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", "both", "altered=3 repaired=3"), *table("masking")],
+    [("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", "both", "altered=3 repaired=3"), *table("formulas/masking")],
 )
 def test_what_a_translation_did(translated: str, expected: str, repairs: str, found: str) -> None:
     counts = dict(count.split("=") for count in found.split())

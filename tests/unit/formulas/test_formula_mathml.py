@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from formula_tools import check, mutated, table
+from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from harness.formulas.mathml.read import read_content, read_presentation
 from harness.formulas.trees.reading import Counts, count
@@ -32,7 +33,7 @@ SUM = f"<mrow>{X}<mo>+</mo>{Y}</mrow>"
 
 @pytest.mark.parametrize(
     ("markup", "tree"),
-    [(f"<mrow>{TWO}<mo>\u2062</mo><mspace/><mtext> </mtext>{X}</mrow>", "[N!2[V!x]]"), *table("presentation")],
+    [(f"<mrow>{TWO}<mo>\u2062</mo><mspace/><mtext> </mtext>{X}</mrow>", "[N!2[V!x]]"), *table("formulas/presentation")],
 )
 def test_presentation(markup: str, tree: str) -> None:
     assert layout(markup) == tree
@@ -41,7 +42,7 @@ def test_presentation(markup: str, tree: str) -> None:
 A, B, ONE = "<ci>a</ci>", "<ci>b</ci>", '<cn type="integer">1</cn>'
 
 
-@pytest.mark.parametrize(("markup", "tree"), table("content"))
+@pytest.mark.parametrize(("markup", "tree"), table("formulas/content"))
 def test_content(markup: str, tree: str) -> None:
     assert operators(markup) == tree
 
@@ -84,7 +85,7 @@ def test_faults_in_part_of_a_formula_keep_the_rest() -> None:
     assert read_content("<math><apply></apply></math>").reason == "an application of nothing"
 
 
-@pytest.mark.parametrize(("markup", "reason"), table("content_faults"))
+@pytest.mark.parametrize(("markup", "reason"), table("formulas/content_faults"))
 def test_content_that_is_not_understood_says_why(markup: str, reason: str) -> None:
     assert read_content(f"<math>{markup}</math>").reason == reason
 

@@ -11,9 +11,10 @@ import sys
 import unicodedata
 
 import pytest
-from formula_tools import check, mutated, table
+from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.commands import COMMANDS
@@ -22,7 +23,7 @@ from harness.formulas.opt.tables import _ALPHABETS, IGNORED, ITEMS, SPACES, styl
 from harness.formulas.trees.reading import Reading
 from harness.formulas.trees.tree import depth, show
 
-CASES = table("operators")
+CASES = table("formulas/operators")
 _PIECES = r"""
     { } {} [ ] ( ) | || ^ _ & ' $ % \ \\ ~ é 𝔽 x 12.5 . , \left \right \left. \right| \over \begin{matrix} \end{matrix}
     \begin{cases} \end{align} \text{a} \text{ \nosuchcommand \quad \sqrt[ \of \color[rgb]{1} \mathrm{ \bf
@@ -45,7 +46,7 @@ def test_conventions(formula: str, tree: str) -> None:
 
 @pytest.mark.parametrize(
     ("formula", "tree", "reason"),
-    [*table("operator_faults"), ("a\x00", "[U!times,0[V!a],1[E!]]", "a character that is not mathematical")],
+    [*table("formulas/operator_faults"), ("a\x00", "[U!times,0[V!a],1[E!]]", "a character that is not mathematical")],
 )
 def test_what_cannot_be_read_is_an_error_within_what_can(formula: str, tree: str, reason: str) -> None:
     reading = read_latex(formula)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from lexical_tools import message
 
 from harness.cli import findings
 from harness.cli.run import check_needs
 from harness.cli.settings import RunSettings
-from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.papers.paper import load_paper, paper_names
 from harness.systems.build import build_system, load_system
@@ -60,13 +60,6 @@ ROWS = {
     ("crossmath", "2", "NLLB + Bi-encoder"): "crossmath-nllb-bi",
     ("crossmath", "2", "NLLB + Cross-encoder"): "crossmath-nllb-cross",
 }
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.slow

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import sha256
 from harness.systems.base import MARK, Request
@@ -28,13 +28,6 @@ Conf = Callable[[str, str, str], Path]
 TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two"), Topic("T3", "three")))
 POOL = {"T1": frozenset({"d1", "d9"}), "T2": frozenset({"d2"})}
 WORK = Path("workspace")
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
-from harness.errors import HarnessError
 from harness.io import config
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
@@ -32,13 +32,6 @@ BI, CROSS = "harness.systems.dense.bi_encoder.BiEncoder", "harness.systems.dense
 RETRIEVER = "sentence-transformers/all-MiniLM-L12-v2"
 ARQMATH = {"collection": "arqmath-3-task1", "corpus": "arqmath-posts"}
 BY_NAME = {name: config.load("system", name)[0] for name in config.names("system")}
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -20,13 +21,6 @@ from harness.systems.baselines import External, Overlap, Shuffle, tokens
 from harness.systems.build import Built, build_system, load_system
 
 SIMPLE = "harness.systems.baselines"
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # `even` stands in two of them, `the` in all.

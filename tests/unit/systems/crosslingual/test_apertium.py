@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lexical_tools import message
 
 from harness.cli.findings import findings
 from harness.errors import HarnessError
@@ -42,13 +43,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
         monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
     return put
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_it_is_a_translator() -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lexical_tools import message
 from process_tools import same_paths
+from tables import check_fault, faults
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.io import console
 from harness.store import artefacts, code
 from harness.store.cost import measuring
@@ -72,13 +73,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Topic]]:
         return heard.topics
 
     return ask
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def texts(topics: list[Topic]) -> list[tuple[str, str, str]]:
@@ -314,45 +308,6 @@ def test_topics_in_another_script_than_their_language_s(
     assert "1 topic is said to be in Spanish, but in another script, such as T1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"pipeline": "mine"}, "key 'pipeline' is 'mine'; known: authors, authors-mbart, authors-nllb, ours"),
-        (
-            {"pipeline": "authors"},
-            "key 'pipeline' is 'authors', which has two functions, for NLLB and for mBART, and none for dictionary; "
-            "expected authors-nllb or authors-mbart",
-        ),
-        ({"masking": "qz"}, "prefix of placeholders is 'qz', expected capital letters A to Z such as 'QZ'"),
-        ({"masking": 3}, "key 'masking' is 3, expected capital letters such as QZ, or null"),
-        ({"system": "bm52"}, "system 'bm52' is unknown; did you mean 'bm25'?"),
-        (
-            {"translator": "nllb"},
-            "key 'translator' is 'nllb', expected the class of a translator (_target_) and its keys",
-        ),
-        (
-            {"translator": {"_target_": "harness.systems.crosslingual.controls.Identiti"}},
-            "key 'translator': key '_target_': harness.systems.crosslingual.controls.Identiti is not a class of a "
-            "translator; did you mean 'harness.systems.crosslingual.controls.Identity'?",
-        ),
-        (
-            {"translator": {"_target_": "nowhere.At.All"}},
-            "key 'translator': nowhere.At.All cannot be loaded: No module named 'nowhere'",
-        ),
-        (
-            {"translator": {"_target_": "..controls.Identity"}},
-            "key 'translator': ..controls.Identity cannot be loaded: the 'package' argument is required to perform a "
-            "relative import for '..controls'",
-        ),
-        ({"translator": {"_target_": f"{CONTROLS}Human"}}, "key 'translator': key 'collection' is missing"),
-        ({"translator": dictionary(wrods=1)}, "key 'translator': key 'wrods' is unknown; did you mean 'words'?"),
-    ],
-)
-def test_faults_of_a_configuration(keys: dict[str, Any], said: str) -> None:
-    given: dict[str, Any] = {"translator": dictionary(), "system": "overlap", **keys}
-    assert message(lambda: CrossLingual(**given)) == said
-
-
 def test_the_shipped_configurations() -> None:
     names = ("human", "identity", "nllb", "mbart", "apertium")
     for name in (*(f"cross-lingual-{name}" for name in names), "formulas-only", "multilingual"):
@@ -364,3 +319,8 @@ def test_the_shipped_configurations() -> None:
     assert "somebody/nllb-small" in why
     assert build_system(mapping | {"translator": {"_target_": f"{CONTROLS}Identity"}}, "x").name == "x"
     assert crosslingual.built({"_target_": f"{CONTROLS}Identity"}).name == "identity"
+
+
+@faults("crosslingual")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)

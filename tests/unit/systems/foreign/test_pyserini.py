@@ -240,29 +240,6 @@ class LuceneImpactSearcher(LuceneSearcher): pass
     assert message(lambda: found(task="index")) == "p: KeyError: 'lucene'"
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"searcher": "lucen"}, "key 'searcher' is 'lucen'; did you mean 'lucene'?"),
-        ({"similarity": "bm52"}, "key 'similarity' is 'bm52'; did you mean 'bm25'?"),
-        ({"encoder": "m"}, "key 'encoder' is not used by searcher lucene; leave it out"),
-        ({"searcher": "faiss"}, "key 'encoder' is missing: searcher faiss needs a model"),
-        ({"searcher": "faiss", "encoder": "m", "rm3": {}}, "key 'rm3' is not used by searcher faiss; leave it out"),
-        (
-            {"searcher": "impact", "encoder": "m", "encoder_class": "auto"},
-            "key 'encoder_class' is 'auto'; known: splade, unicoil",
-        ),
-        ({"rm3": 10}, "key 'rm3' is 10, expected names and values"),
-        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"mu": -1}, "key 'mu' is -1, expected a number from 0 up"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"query": {"titel": 1}}, "key 'query.titel' is unknown; did you mean 'title'?"),
-    ],
-)
-def test_wrong_parameters(how: dict[str, Any], expected: str) -> None:
-    assert message(lambda: Pyserini(**how)) == expected
-
-
 @pytest.mark.slow
 def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     get = "pip install 'mathir-harness[pyserini]'"

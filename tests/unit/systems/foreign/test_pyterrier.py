@@ -408,35 +408,6 @@ def no_files(documents, folder): pass
         assert str(caught.value).startswith(expected)
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"pipeline": "module.name"}, "key 'pipeline' is 'module.name', expected package.module:name"),
-        ({"pipeline": "a:b", "index": "a"}, "key 'index' is 'a', expected package.module:name"),
-        ({"pipeline": "a:b", "takes": "topic"}, "key 'takes' is 'topic'; did you mean 'topics'?"),
-        ({"pipeline": "a:b", "ties": "rank"}, "key 'ties' is 'rank'; known: id, order"),
-        ({"pipeline": "a:b", "k": 5}, "key 'k' cuts a first ranking; give the key 'first' as well"),
-        ({"pipeline": "a:b", "depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        (
-            {"pipeline": "a:b", "first": "bm52"},
-            "key 'first': 'bm52' is neither a file nor a system; did you mean 'bm25'?",
-        ),
-        (
-            {"pipeline": "a:b", "first": "bm25", "takes": "topics"},
-            "key 'takes' is 'topics', but key 'first' gives documents; leave one of them out",
-        ),
-        ({"pipeline": "a:b", "query": ["titel"]}, "key 'query': 'titel' is unknown; did you mean 'title'?"),
-        ({"pipeline": "a:b", "view": "latx"}, "key 'view' is 'latx'; did you mean 'latex'?"),
-        (
-            {"pipeline": "a:b", "arguments": {"index": 1}},
-            "key 'arguments' is {'index': 1}, expected names and values, none named index",
-        ),
-    ],
-)
-def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
-    assert message(lambda: PyTerrier(**how)) == expected  # type: ignore[arg-type]
-
-
 @pytest.mark.slow
 @needs
 def test_runs_are_kept_by_the_code_of_the_pipeline_and_its_files(tmp_path: Path, made: Make) -> None:

@@ -11,10 +11,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from fusion_tools import message, order, pairs_of, ranked, same
+from fusion_tools import order, pairs_of, ranked, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
+from lexical_tools import message
 
 from harness.data.columns import Floats
 from harness.data.trec import Run

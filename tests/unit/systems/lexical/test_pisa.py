@@ -273,23 +273,6 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [row[1:] for row in findings.findings() if row[0] == "system pisa-bm25"] == [MISSING.split(": ")]
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"b": 1.5}, "key 'b' is 1.5, expected a number from 0 to 1"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"threads": 0}, "key 'threads' is 0, expected a whole number from 1 up"),
-        ({"algorithm": "max_score"}, "key 'algorithm' is 'max_score'; did you mean 'maxscore'?"),
-        ({"query": {"titel": 1}}, "key 'query.titel' is unknown; did you mean 'title'?"),
-        ({"document": {"body": 0}}, "key 'document' has no field of a weight above 0"),
-        ({"view": {"name": "latexx"}}, "key 'view.name' is 'latexx'; did you mean 'latex'?"),
-    ],
-)
-def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
-    assert message(lambda: Pisa(**how)) == expected  # type: ignore[arg-type]
-
-
 def test_the_shipped_configuration_has_the_tokens_and_parameters_of_bm25() -> None:
     ours, theirs = (load_system(name).system for name in ("bm25", "pisa-bm25"))
     for name in ("view", "query", "document", "k1", "b", "depth"):

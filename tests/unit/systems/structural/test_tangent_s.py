@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lexical_tools import found, message
-from structural_tools import encode
+from lexical_tools import found
+from structural_tools import encode, formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree, children, parse
-from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.structural.alignments import fits, similarities
 from harness.systems.structural.tangent import Dice, nodes, pairs
 from harness.systems.structural.tangent_s import TangentS, learn
@@ -204,18 +200,9 @@ def test_weights_are_learned_by_linear_regression() -> None:
 LATEX = {"same": "x^2+1", "other": "y^2+3", "longer": "x^2+1=0", "function": "f(x)", "damaged": "\\frac"}
 
 
-def asking(**topics: Sequence[str]) -> Topics:
-    def formulas(some: Sequence[str]) -> tuple[Formula, ...]:
-        return tuple(Formula(f"q{n}", latex) for n, latex in enumerate(some))
-
-    return Topics(tuple(Topic(name, "", formulas=formulas(some)) for name, some in topics.items()))
-
-
 @pytest.fixture
 def latex_corpus(tmp_path: Path) -> Corpus:
-    path = tmp_path / "formulas.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "latex": latex}) + "\n" for name, latex in LATEX.items()))
-    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
+    return formula_corpus(tmp_path, LATEX)
 
 
 @pytest.mark.parametrize(
@@ -224,43 +211,10 @@ def latex_corpus(tmp_path: Path) -> Corpus:
 )
 def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str, expected: list[str]) -> None:
     """A topic of two formulas has the mean of what they give alone; the published weights favour larger candidates."""
-    topics = asking(A=[LATEX["same"]], B=[LATEX["function"]], C=["77"], D=[LATEX["same"], LATEX["function"]])
+    topics = formula_topics(A=[LATEX["same"]], B=[LATEX["function"]], C=["77"], D=[LATEX["same"], LATEX["function"]])
     run = found(TangentS(representation), topics, latex_corpus, tmp_path)
     assert list(run["A"]) == expected
     assert next(iter(run["B"])) == "function"
     assert "C" not in run
     for doc, score in run["D"].items():
         assert score == pytest.approx((run["A"].get(doc, 0) + run["B"].get(doc, 0)) / 2)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: TangentS("trees"), "key 'representation' is 'trees'"),
-        (
-            lambda: TangentS(weights={"slt": [1, 1, 1]}),
-            "key 'weights' is {'slt': [1, 1, 1]}, expected kinds and weights",
-        ),
-        (
-            lambda: TangentS(weights={"slt": [1, 1], "opt": [1, 1, 1]}),
-            "key 'weights.slt' is [1, 1], expected weights of",
-        ),
-        (
-            lambda: TangentS(weights={"slt": [1, "a", 1], "opt": [1, 1, 1]}),  # type: ignore[list-item]
-            "key 'weights.slt: precision' is 'a'",
-        ),
-        (lambda: TangentS(weights={"slt": [0, 0, 0], "opt": [0, 0, 0]}), "key 'weights': expected one other than 0"),
-        (lambda: TangentS(window=0), "key 'window' is 0"),
-        (lambda: TangentS(candidates=0), "key 'candidates' is 0"),
-        (lambda: TangentS()(Request(asking(A=["x"]), None, Path())), "system tangent-s: needs a corpus"),
-    ],
-)
-def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
-    assert message(make).startswith(said)
-
-
-def test_the_shipped_configuration() -> None:
-    shipped = load_system("tangent-s").system
-    assert isinstance(shipped, TangentS)
-    assert {kind: tuple(each) for kind, each in shipped.weights.items()} == TangentS().weights
-    assert TangentS(**{**vars(shipped), "weights": TangentS().weights}) == TangentS()
