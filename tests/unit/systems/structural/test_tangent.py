@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis_tools import examples
 from lexical_tools import found
 from structural_tools import encode, formula_corpus, formula_topics
+from tables import table
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
@@ -139,30 +140,11 @@ def test_unknown_features_count_in_the_length_of_the_query() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "credit", "paired"),
-    [
-        ("[V!x]", "[V!x]", 0, 1),
-        ("[V!x]", "[V!y]", 0, 0),
-        ("[V!x]", "[V!y]", 0.5, 0.5),
-        ("[V!x]", "[N!2]", 0.5, 0),
-        ("[O!minus,0[V!x],1[N!2]]", "[O!minus,0[N!2],1[V!x]]", 0, 1),
-        ("[U!plus,0[V!x],1[N!2]]", "[U!plus,0[N!2],1[V!x]]", 0, 3),
-        # Each argument is paired once.
-        ("[U!plus,0[V!x],1[V!x]]", "[U!plus,0[V!x],1[V!y]]", 0, 2),
-        # A part of the tree, not at its root.
-        ("[U!plus,0[V!x],1[N!2]]", "[O!minus,0[U!plus,0[V!x],1[N!2]],1[V!y]]", 0, 3),
-        # The parts at x and at 2 are not connected: = is not paired.
-        ("[U!eq,0[V!x],1[N!2]]", "[U!lt,0[V!x],1[N!2]]", 0, 1),
-        # x for a both times; a cannot stand for y too, nor y for another than the first.
-        ("[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!x]]", "[U!plus,0[O!SUP,0[V!a],1[N!2]],1[V!a]]", 0.5, 4),
-        ("[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!y]]", "[U!plus,0[O!SUP,0[V!a],1[N!2]],1[V!a]]", 0.5, 3.5),
-        ("[O!minus,0[V!x],1[V!y]]", "[O!minus,0[V!y],1[V!y]]", 0.5, 2),
-        ("[O!minus,0[V!x],1[V!y]]", "[O!minus,0[V!y],1[V!x]]", 0.5, 2),
-        # The larger argument takes its partner first.
-        ("[U!plus,0[V!x],1[O!SUP,0[V!x],1[N!2]]]", "[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!x]]", 0, 5),
-    ],
+    table("systems/subtrees"),
 )
-def test_common_subtree_by_hand(one: str, other: str, credit: float, paired: float) -> None:
-    assert shared(one, other, credit) == pytest.approx(2 * paired / (len(parse(one)) + len(parse(other))))
+def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) -> None:
+    share = 2 * float(paired) / (len(parse(one)) + len(parse(other)))
+    assert shared(one, other, float(credit)) == pytest.approx(share)
 
 
 def largest(one: Tree, other: Tree) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lexical_tools import found
 from structural_tools import encode, formula_corpus, formula_topics
+from tables import table
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
@@ -28,42 +30,10 @@ def values(query: str, candidate: str, kind: str) -> list[float]:
 
 @pytest.mark.parametrize(
     ("kind", "query", "candidate", "expected"),
-    [
-        # Another variable and another number are paired but not equal.
-        ("slt", "[V!x,a[N!2]]", "[V!y,a[N!3]]", (1, 1, 0)),
-        # A larger candidate has a lower precision only.
-        ("slt", "[V!x,a[N!2]]", "[V!x[+[V!x,a[N!2]]]]", (1, 1 / 2, 1)),
-        # A hole: x and y are paired, the operators are not; two of three nodes, half an edge of two.
-        ("slt", "[V!x[+[V!y]]]", "[V!x[-[V!y]]]", (4 / 11, 2 / 3, 2 / 3)),
-        # No alignment begins at two operators; one of three nodes.
-        ("opt", "[U!plus,0[V!a],1[V!b]]", "[O!minus,0[V!a],1[V!b]]", (2 / 7, 1 / 3, 1 / 3)),
-        # Arguments in another order; first those of the same number.
-        ("opt", "[U!plus,0[V!a],1[N!1]]", "[U!plus,0[N!5],1[V!b]]", (1, 1, 1 / 3)),
-        ("opt", "[U!plus,0[N!1],1[N!2]]", "[U!plus,0[N!2],1[N!1]]", (1, 1, 1)),
-        ("opt", "[O!minus,0[N!1],1[N!2]]", "[O!minus,0[N!2],1[N!1]]", (1, 1, 1 / 3)),
-        # A variable is unified with one other only, preferably with itself: two of three nodes, one of two edges.
-        ("opt", "[U!plus,0[V!x],1[V!x]]", "[U!plus,0[V!y],1[V!x]]", (4 / 7, 2 / 3, 2 / 3)),
-        ("opt", "[U!eq,0[V!x],1[V!x],2[V!x]]", "[U!eq,0[V!x],1[V!y],2[V!y]]", (12 / 17, 3 / 4, 1 / 4)),
-        # Names of one character are no functions; the number 2x is none.
-        ("slt", "[V!x]", "[V!sin]", (0, 0, 0)),
-        ("slt", "[V!cos]", "[V!sin]", (1, 1, 0)),
-        ("slt", "[N!2]", "[N!2x]", (0, 0, 0)),
-        ("slt", "[V!x]", "[V!y[+[V!x]]]", (1, 1 / 3, 1)),
-        # Matrices of one row or column are lists, others are paired by row and column.
-        ("slt", "[M!()2x1,w[V!a,e[N!1]]]", "[M!()1x2,w[V!b,e[N!1]]]", (1, 1, 1 / 3)),
-        (
-            "slt",
-            "[M!()2x2,w[V!a,e[V!b,e[V!c,e[V!d]]]]]",
-            "[M!()2x3,w[V!a,e[V!b,e[N!0,e[V!c,e[V!d,e[N!1]]]]]]]",
-            (1, 5 / 7, 4 / 5),
-        ),
-        # Groups of different kinds are paired, their elements are not.
-        ("opt", "[M!L-1,0[N!1]]", "[M!D-(),0[N!1]]", (1 / 2, 1 / 2, 1 / 2)),
-        ("opt", "[M!L-1,0[N!1]]", "[M!L-2,0[N!1],1[N!2]]", (1, 2 / 3, 1 / 2)),
-    ],
+    table("systems/alignments"),
 )
-def test_values_by_hand(kind: str, query: str, candidate: str, expected: Values) -> None:
-    assert values(query, candidate, kind) == pytest.approx(expected)
+def test_values_by_hand(kind: str, query: str, candidate: str, expected: str) -> None:
+    assert values(query, candidate, kind) == pytest.approx([float(Fraction(each)) for each in expected.split()])
 
 
 def plain(query: Tree, candidate: Tree, kind: str) -> Values:
