@@ -94,9 +94,7 @@ _STARTS = {"bf": (0x1D400, 0x1D41A), "it": (0x1D434, 0x1D44E), "bm": (0x1D468, 0
     **{"frak": (0x1D504, 0x1D51E), "bb": (0x1D538, 0x1D552), "sf": (0x1D5A0, 0x1D5BA), "tt": (0x1D670, 0x1D68A)}
 }
 _DIGITS = {"bf": 0x1D7CE, "bm": 0x1D7CE, "bb": 0x1D7D8, "sf": 0x1D7E2, "tt": 0x1D7F6}
-_LETTERLIKE = {
-    **dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True)),
-}
+_LETTERLIKE = {**dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True))}
 _HOLES = {
     "cal": _LETTERLIKE,
     "frak": dict(zip("CHIRZ", "ℭℌℑℜℨ", strict=True)),

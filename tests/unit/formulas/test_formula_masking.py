@@ -100,10 +100,7 @@ def test_other_letters_of_the_text_itself_are_no_placeholders(text: str) -> None
     masked = mask(text, blanks=True)
     assert unmask(masked.text, masked, repair=True)[0] == text
     gone = masked.text.replace("QZ1", "ZQ 1")
-    assert unmask(gone, masked, repair=True) == (
-        gone,
-        integrity(formulas=1, kept=0, missing=("$x$",)),
-    )
+    assert unmask(gone, masked, repair=True) == (gone, integrity(formulas=1, kept=0, missing=("$x$",)))
 
 
 def test_other_letters_of_another_prefix() -> None:

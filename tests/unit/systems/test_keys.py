@@ -59,8 +59,7 @@ FIRST = {str(mapping["_target_"]): name for name, mapping in reversed(WITH_CLASS
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in WITH_CLASS],
+    "name", [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in WITH_CLASS]
 )
 def test_every_key_of_a_class_can_be_set(name: str) -> None:
     """To its default, which gives the same system; so does every key of a class inside it."""

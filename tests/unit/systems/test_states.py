@@ -146,10 +146,7 @@ PUBLISHED: Mapping[str, Mapping[str, Any]] = {
     "mirmu-minilm-roberta-text": {"model": "FacebookAI/roberta-large", "view": "text"},
     "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "mathberta"},
     "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large"},
-    "mirmu-minilm-tuned-mathberta": {
-        "model": "witiko/mathberta",
-        "view": "mathberta",
-    },
+    "mirmu-minilm-tuned-mathberta": {"model": "witiko/mathberta", "view": "mathberta"},
     "mirmu-minilm-roberta-tiered": {
         "model": "FacebookAI/roberta-large",
         "first": "mirmu-minilm",
@@ -205,10 +202,9 @@ def test_crossmath_translates_as_its_authors_did(translator: str) -> None:
         assert mapping["translator"]["overlong"] == "cut"
         assert (
             mapping["translator"]["model"]
-            == {
-                "nllb": "facebook/nllb-200-distilled-600M",
-                "mbart": "facebook/mbart-large-50-many-to-many-mmt",
-            }[translator]
+            == {"nllb": "facebook/nllb-200-distilled-600M", "mbart": "facebook/mbart-large-50-many-to-many-mmt"}[
+                translator
+            ]
         )
 
 

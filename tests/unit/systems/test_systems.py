@@ -291,11 +291,7 @@ def test_what_a_system_says_is_passed_on() -> None:
 
     built = Built(Saying(name="../x"))
     assert built.name == "../x"  # any tag of a run
-    assert (built.reads(), built.notes(), built.trains_without()) == (
-        {"table": "1"},
-        ("Made of tables.",),
-        frozenset(),
-    )
+    assert (built.reads(), built.notes(), built.trains_without()) == ({"table": "1"}, ("Made of tables.",), frozenset())
     assert load_system("overlap", name="mine").name == "mine"
 
 

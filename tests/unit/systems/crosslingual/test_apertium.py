@@ -63,13 +63,7 @@ def test_it_is_told_the_direction(program: Program) -> None:
     assert message(lambda: Apertium().translate(["kuća"], "hrv", "eng")) == (
         "apertium hbs-eng: ended with status 3: -u hbs-eng"
     )
-    assert dict(Apertium().languages) == {
-        "bos": "hbs",
-        "hbs": "hbs",
-        "hrv": "hbs",
-        "spa": "spa",
-        "srp": "hbs",
-    }
+    assert dict(Apertium().languages) == {"bos": "hbs", "hbs": "hbs", "hrv": "hbs", "spa": "spa", "srp": "hbs"}
 
 
 def test_fewer_texts_than_were_sent(program: Program) -> None:

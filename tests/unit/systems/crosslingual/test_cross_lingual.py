@@ -36,10 +36,7 @@ from harness.systems.crosslingual.translators import Passage
 WORDS = {"Sea": "Let", "primo.": "prime.", "un": "a", "y": "and", "pierde": "lose"}
 CONTROLS = "harness.systems.crosslingual.controls."
 TOPICS = Topics(
-    (
-        Topic("T1", "Sea $p$ un primo.", "Sea $p$ y $q$.", language="spa"),
-        Topic("T2", "un primo.", "", language="spa"),
-    )
+    (Topic("T1", "Sea $p$ un primo.", "Sea $p$ y $q$.", language="spa"), Topic("T2", "un primo.", "", language="spa"))
 )
 
 
@@ -174,10 +171,7 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
 
 def test_what_is_said_of_its_numbers() -> None:
     said = CrossLingual(dictionary(), "overlap", "QZ").notes()
-    assert said[:2] == (
-        "Topics are translated by dictionary, their formulas masked (QZ).",
-        "A dictionary of a test.",
-    )
+    assert said[:2] == ("Topics are translated by dictionary, their formulas masked (QZ).", "A dictionary of a test.")
     theirs = CrossLingual(dictionary(), "overlap", pipeline="authors-mbart").notes()[0]
     assert theirs == (
         "Topics are translated by dictionary, their formulas as they are, by the function that CrossMath's authors "

@@ -34,10 +34,7 @@ def test_sentences_and_the_blanks_after_them(text: str, expected: list[tuple[str
     assert split(text) == expected
 
 
-@pytest.mark.parametrize(
-    "row",
-    table("systems/sentences"),
-)
+@pytest.mark.parametrize("row", table("systems/sentences"))
 def test_where_sentences_end(row: tuple[str, ...]) -> None:
     text, *expected = row
     assert parts(text) == expected

@@ -149,9 +149,7 @@ def test_a_long_text_is_taken_apart_at_blanks(
 
 
 def test_what_cannot_be_taken_apart_is_left_and_told(
-    make: Callable[..., Seq2Seq],
-    capsys: pytest.CaptureFixture[str],
-    generated: list[tuple[dict[str, Any], Any]],
+    make: Callable[..., Seq2Seq], capsys: pytest.CaptureFixture[str], generated: list[tuple[dict[str, Any], Any]]
 ) -> None:
     translator = make(overlong="apart", length=16)
     formula = "$" + "w1 " * 40 + "$"

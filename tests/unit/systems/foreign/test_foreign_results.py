@@ -56,10 +56,7 @@ def test_any_scores_in_any_order(scores: list[float], rng: object) -> None:
     assert ranked(results, ties="order")["T1"] == [docs[n] for n in by_place]
 
 
-@pytest.mark.parametrize(
-    ("rows", "how", "expected"),
-    table("systems/results"),
-)
+@pytest.mark.parametrize(("rows", "how", "expected"), table("systems/results"))
 def test_refused(rows: str, how: str, expected: str) -> None:
     columns = list(zip(*json.loads(rows), strict=True)) or [(), (), ()]
     assert message(lambda: run_of("x", Results(*columns), TOPICS, **json.loads(how))) == f"system x: {expected}"

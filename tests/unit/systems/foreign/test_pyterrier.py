@@ -304,10 +304,7 @@ def test_ties_and_what_is_noted(tmp_path: Path, made: Make) -> None:
 
 
 @needs
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    table("systems/frames"),
-)
+@pytest.mark.parametrize(("body", "expected"), table("systems/frames"))
 def test_results_that_are_refused(tmp_path: Path, made: Make, body: str, expected: str) -> None:
     module = made(
         f"""

@@ -117,11 +117,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     out = {}
     for name, noise in NOISE.items():
         docs = ranked(name, T1="abcdef" if name == "good" else "fedcbaz", T2="xy")
-        for suffix, run in (
-            ("", docs),
-            ("AB", noisy(qrels, name, noise, "AB")),
-            ("C", noisy(qrels, name, noise, "C")),
-        ):
+        for suffix, run in (("", docs), ("AB", noisy(qrels, name, noise, "AB")), ("C", noisy(qrels, name, noise, "C"))):
             path = tmp_path / f"{name}{suffix}.run"
             write_run(run, path)
             if suffix:  # whatever training runs are called

@@ -257,10 +257,7 @@ def test_documents_are_handed_over_as_they_are(fake: Make, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("how", "flags"),
-    [
-        ({"tokens": False}, set()),
-        ({"tokens": True, "exact_lengths": True}, {"-pretokenized", "-bm25.accurate"}),
-    ],
+    [({"tokens": False}, set()), ({"tokens": True, "exact_lengths": True}, {"-pretokenized", "-bm25.accurate"})],
 )
 def test_flags_of_indexing(fake: Make, tmp_path: Path, how: dict[str, bool], flags: set[str]) -> None:
     engine = fake()

@@ -27,10 +27,7 @@ def shout(latex: str) -> Iterable[str]:
 # ---- words
 
 
-@pytest.mark.parametrize(
-    ("prose", "expected"),
-    [("می\u200cشود", ["می\u200cشود"]), *table("systems/words")],
-)
+@pytest.mark.parametrize(("prose", "expected"), [("می\u200cشود", ["می\u200cشود"]), *table("systems/words")])
 def test_words_of_prose(prose: str, expected: str) -> None:
     assert view("text")(prose) == view("latex")(prose) == expected.split()
 
@@ -76,18 +73,12 @@ def test_stop_words_go_first_then_words_are_stemmed() -> None:
 # ---- LaTeX
 
 
-@pytest.mark.parametrize(
-    ("latex", "expected"),
-    table("systems/latex_tokens"),
-)
+@pytest.mark.parametrize(("latex", "expected"), table("systems/latex_tokens"))
 def test_tokens_of_a_formula(latex: str, expected: str) -> None:
     assert latex_tokens(latex) == expected.split()
 
 
-@pytest.mark.parametrize(
-    ("characters", "commands"),
-    table("systems/characters"),
-)
+@pytest.mark.parametrize(("characters", "commands"), table("systems/characters"))
 def test_unicode_is_read_as_the_commands(characters: str, commands: str) -> None:
     assert latex_tokens(characters) == latex_tokens(commands)
 
@@ -115,10 +106,7 @@ def test_further_tokens_of_formulas_are_taken_as_they_are() -> None:
 # ---- declarations
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    table("systems/declarations"),
-)
+@pytest.mark.parametrize(("source", "expected"), table("systems/declarations"))
 def test_names_of_declarations(source: str, expected: str) -> None:
     assert view("declarations")(source) == expected.split()
 

@@ -194,10 +194,7 @@ def test_damaged_postings_are_refused_or_give_trees_of_the_index(seed: int, name
     damaged = replace(index, **{name: array})
     for number in range(0, 40, 5):
         query = Query(index.trees[number], index)
-        searches = (
-            partial(damaged.candidates, query.terms, 10, 10**9),
-            partial(_trees_found, query.tree, damaged),
-        )
+        searches = (partial(damaged.candidates, query.terms, 10, 10**9), partial(_trees_found, query.tree, damaged))
         for search in searches:
             try:
                 with np.errstate(all="ignore"):

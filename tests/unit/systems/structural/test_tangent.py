@@ -138,10 +138,7 @@ def test_unknown_features_count_in_the_length_of_the_query() -> None:
 # ---- largest common subtree -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "credit", "paired"),
-    table("systems/subtrees"),
-)
+@pytest.mark.parametrize(("one", "other", "credit", "paired"), table("systems/subtrees"))
 def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) -> None:
     share = 2 * float(paired) / (len(parse(one)) + len(parse(other)))
     assert shared(one, other, float(credit)) == pytest.approx(share)

@@ -28,10 +28,7 @@ def values(query: str, candidate: str, kind: str) -> list[float]:
     return out
 
 
-@pytest.mark.parametrize(
-    ("kind", "query", "candidate", "expected"),
-    table("systems/alignments"),
-)
+@pytest.mark.parametrize(("kind", "query", "candidate", "expected"), table("systems/alignments"))
 def test_values_by_hand(kind: str, query: str, candidate: str, expected: str) -> None:
     assert values(query, candidate, kind) == pytest.approx([float(Fraction(each)) for each in expected.split()])
 
@@ -138,11 +135,7 @@ def features(system: TangentS) -> dict[str, list[float]]:
 
 def test_a_candidate_of_one_kind_has_the_values_of_both() -> None:
     some = features(TangentS(candidates=1))
-    assert some == {
-        "same": [1, 1, 1, 1, 1, 1],
-        "layout": [1, 1, 1, 0, 0, 0],
-        "operator": [0, 0, 0, 1, 1, 1],
-    }
+    assert some == {"same": [1, 1, 1, 1, 1, 1], "layout": [1, 1, 1, 0, 0, 0], "operator": [0, 0, 0, 1, 1, 1]}
     all_ = features(TangentS())
     assert all_["other"] == pytest.approx([1, 1, 1 / 2, 1, 1, 2 / 3])
     assert all_["longer"] == pytest.approx([1, 1 / 2, 1, 1, 3 / 5, 1])
