@@ -35,6 +35,13 @@ def corpus_of(folder: Path, documents: Mapping[str, str], **columns: Mapping[str
     return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body")), keep=tuple(columns))
 
 
+def field_corpus(folder: Path, *texts: Mapping[str, str]) -> Corpus:
+    """A corpus of documents d0, d1, ... by their fields."""
+    path = folder / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{n}", **text}) + "\n" for n, text in enumerate(texts)))
+    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body"), ("title", "title")))
+
+
 def topics_of(**titles: str) -> Topics:
     return Topics(tuple(Topic(name, title) for name, title in titles.items()))
 

@@ -13,6 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TypeAlias
 
+from harness.formulas.text.alphabets import styled
 from harness.formulas.text.characters import pairs, sections
 
 Node: TypeAlias = "tuple[str, Sequence[Node]]"  # label and arguments
@@ -71,19 +72,6 @@ SPACES: Mapping[str, float] = {
     **dict.fromkeys(("\\enspace", "\\enskip"), 5.0),
     **{"\\!": -1.67, "\\quad": 10.0, "\\qquad": 20.0},
 }
-# Offsets of the styled alphabets of Unicode: capital A, small a, capital and small Greek alpha; 0: none.
-_ALPHABETS: Mapping[str, tuple[int, int, int, int]] = {
-    "bold": (0x1D400, 0x1D41A, 0x1D6A8, 0x1D6C2),
-    "bold-italic": (0x1D468, 0x1D482, 0x1D71C, 0x1D736),
-    "italic": (0x1D434, 0x1D44E, 0, 0),
-    "script": (0x1D49C, 0x1D4B6, 0, 0),
-    "fraktur": (0x1D504, 0x1D51E, 0, 0),
-    "double-struck": (0x1D538, 0x1D552, 0, 0),
-    "sans": (0x1D5A0, 0x1D5BA, 0, 0),
-    "monospace": (0x1D670, 0x1D68A, 0, 0),
-    "upright": (0x41, 0x61, 0, 0),
-}
-_HOLES = dict(zip("𝑕𝒝𝒠𝒡𝒣𝒤𝒧𝒨𝒭𝒺𝒼𝓄𝔆𝔋𝔌𝔕𝔝𝔺𝔿𝕅𝕇𝕈𝕉𝕑", "ℎℬℰℱℋℐℒℳℛℯℊℴℭℌℑℜℨℂℍℕℙℚℝℤ", strict=True))
 STYLES: Mapping[str, str] = {
     **dict.fromkeys(("\\mathbb", "\\Bbb", "\\mathds"), "double-struck"),
     **dict.fromkeys(("\\mathcal", "\\mathscr", "\\cal", "\\scr", "\\EuScript"), "script"),
@@ -98,21 +86,6 @@ STYLES: Mapping[str, str] = {
 # Commands that set the alphabet up to the end of the group.
 SWITCHES = frozenset(("\\cal", "\\scr", "\\frak", "\\goth", "\\bf", "\\rm", "\\sf", "\\tt", "\\it"))
 WORDS = frozenset(("upright", "bold", "sans", "monospace", "italic"))  # adjacent letters form one name
-
-
-def styled(character: str, style: str) -> str:
-    """Returns a letter in one of the alphabets of Unicode; any other character as it is."""
-    capital, small, greek_capital, greek_small = _ALPHABETS[style]
-    for first, last, start in (
-        ("A", "Z", capital),
-        ("a", "z", small),
-        ("Α", "Ω", greek_capital),
-        ("α", "ω", greek_small),
-    ):
-        if first <= character <= last and start:
-            letter = chr(start + ord(character) - ord(first))
-            return _HOLES.get(letter, letter)
-    return character
 
 
 def leaf(label: str) -> Node:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.formulas.slt.rows import Symbol
+from harness.formulas.text import alphabets
 from harness.formulas.text.characters import OPERATORS, VARIABLES, pairs, sections
 
 # Names that LaTeXML treats as operators: their subscripts are set under them.
@@ -90,37 +91,23 @@ FENCES = {
 GAPS = {"\\,": "\u2009", "\\;": "\u2004", "\\ ": "\u2005"}  # spaces allowed within a number
 COLUMNS = frozenset(("array", "subarray", "alignat", "alignedat", "tabular", "alignat*"))  # have an argument
 
-_STARTS = {"bf": (0x1D400, 0x1D41A), "it": (0x1D434, 0x1D44E), "bm": (0x1D468, 0x1D482), "cal": (0x1D49C, 0x1D4B6)} | {
-    **{"frak": (0x1D504, 0x1D51E), "bb": (0x1D538, 0x1D552), "sf": (0x1D5A0, 0x1D5BA), "tt": (0x1D670, 0x1D68A)}
+_ALPHABETS = {
+    **{"bf": "bold", "it": "italic", "bm": "bold-italic", "cal": "script", "frak": "fraktur", "bb": "double-struck"},
+    **{"sf": "sans", "tt": "monospace"},
 }
 _DIGITS = {"bf": 0x1D7CE, "bm": 0x1D7CE, "bb": 0x1D7D8, "sf": 0x1D7E2, "tt": 0x1D7F6}
-_LETTERLIKE = {**dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True))}
-_HOLES = {
-    "cal": _LETTERLIKE,
-    "frak": dict(zip("CHIRZ", "ℭℌℑℜℨ", strict=True)),
-    "bb": dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True)),
-    "it": {"h": "ℎ"},
-}
-_GREEK = "αβγδεζηθικλμνξοπρςστυφχψω"
-_GREEK_CAPITALS = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡϴΣΤΥΦΧΨΩ"
 
 
 @lru_cache(1 << 14)
 def styled(character: str, font: str) -> str:
     """Returns a character in a font, or unchanged if the font lacks it."""
-    if font in _HOLES and character in _HOLES[font]:
-        return _HOLES[font][character]
-    if character.isascii() and character.isalpha() and font in _STARTS:
-        start = _STARTS[font][character.islower()]
-        return chr(start + ord(character) - (97 if character.islower() else 65))
-    if character.isascii() and character.isdigit() and font in _DIGITS:
-        return chr(_DIGITS[font] + int(character))
-    if font in ("bf", "bm"):
-        if character in _GREEK_CAPITALS:
-            return chr((0x1D6A8 if font == "bf" else 0x1D71C) + _GREEK_CAPITALS.index(character))
-        if character in _GREEK and font == "bm":
-            return chr(0x1D736 + _GREEK.index(character))
-    return character
+    if character.isascii() and character.isdigit():
+        return chr(_DIGITS[font] + int(character)) if font in _DIGITS else character
+    if font not in _ALPHABETS or (font == "bf" and "α" <= character <= "ω"):
+        return character
+    # The capital theta symbol has the place of the letter that Unicode lacks between rho and sigma.
+    theta = character == "ϴ" and font in ("bf", "bm")
+    return alphabets.styled("\u03a2" if theta else character, _ALPHABETS[font])
 
 
 @lru_cache(1 << 14)

@@ -31,19 +31,7 @@ def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
 
 @pytest.mark.parametrize(
     ("latex", "wanted"),
-    [
-        (r"\text{a≤b} ≤", r"\text{a≤b} \leq "),
-        (r"\mbox{if $x{≤}y$}", r"\mbox{if $x{≤}y$}"),
-        ("ç 中 ⊰ \u0304", "ç 中 ⊰ \u0304"),
-        ("\\text{é 90°}", "\\text{é 90°}"),
-        ("ﬁ", "fi"),
-        (r"a+\dots+b,\dots,\dotsb", r"a+\cdots +b,\ldots ,\dotsb"),
-        (r"\dots", r"\ldots "),
-        (r"\cdot\cdot \cdot \cdot", r"\cdots \cdot"),
-        ("a\\\\", "a\\\\"),
-        ("a\\", "a\\ "),
-        ("a &amp; b &#39;", "a & b '"),
-    ],
+    table("formulas/normalised"),
 )
 def test_normalised(latex: str, wanted: str) -> None:
     assert normalise_latex(latex) == wanted

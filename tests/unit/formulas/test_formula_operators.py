@@ -19,7 +19,8 @@ from tables import table
 from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.commands import COMMANDS
 from harness.formulas.opt.read import read_latex
-from harness.formulas.opt.tables import _ALPHABETS, IGNORED, ITEMS, SPACES, styled
+from harness.formulas.opt.tables import IGNORED, ITEMS, SPACES
+from harness.formulas.text.alphabets import ALPHABETS, styled
 from harness.formulas.trees.reading import Reading
 from harness.formulas.trees.tree import depth, show
 
@@ -54,22 +55,11 @@ def test_what_cannot_be_read_is_an_error_within_what_can(formula: str, tree: str
 
 
 @pytest.mark.parametrize(
-    ("formula", "tokens"),
-    [
-        (r"\text{if $x$ \} a}b", [r"\text{if $x$ \} a}", "b"]),
-        (r"\text{a{b}}", [r"\text", "{", "a", "{", "b", "}", "}"]),
-        (r"\textcolor{red}x", [r"\textcolor", "{", "r", "e", "d", "}", "x"]),
-        ("12.5x.5 2.", ["12.5", "x", ".5", "2", "."]),
-        ("x''=...", ["x", "''", "=", r"\ldots"]),
-        (r"1{,}000{,}00", ["1{,}000", "{", ",", "}", "00"]),
-        (r"\operatorname*{a}\alpha*", [r"\operatorname*", "{", "a", "}", r"\alpha", "*"]),
-        ("a % b\nc %d", ["a", "c", "d"]),
-        (r"\{\\ \ ", [r"\{", r"\\", r"\ "]),
-        ("a\\", ["a", "\\ "]),
-        ("&amp;&#39;&", ["&", "'", "&"]),
-    ],
+    "row",
+    [("a % b\nc %d", "a", "c", "d"), *table("formulas/tokens")],
 )
-def test_tokens(formula: str, tokens: list[str]) -> None:
+def test_tokens(row: tuple[str, ...]) -> None:
+    formula, *tokens = row
     assert latex.tokens(formula) == tokens
 
 
@@ -83,7 +73,7 @@ def test_every_symbol_alone_is_a_leaf() -> None:
 
 
 def test_styled_letters_are_the_letters() -> None:
-    for style in _ALPHABETS:
+    for style in ALPHABETS:
         for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz":
             assert unicodedata.normalize("NFKC", styled(letter, style)) == letter
             assert unicodedata.name(styled(letter, style), "")
@@ -130,19 +120,7 @@ def test_150_levels_are_read(opening: str) -> None:
 
 @pytest.mark.parametrize(
     "opening",
-    [
-        r"\sqrt{",
-        r"\sqrt",
-        r"\frac{a}{",
-        r"\frac a",
-        "x^{",
-        r"\hat",
-        r"\substack{",
-        r"\begin{matrix}",
-        r"\sqrt[",
-        "{",
-        "(",
-    ],
+    [r"\sqrt{", r"\sqrt", r"\frac{a}{", r"\frac a", "x^{", r"\hat", r"\substack{", r"\begin{matrix}", r"\sqrt[", *"{("],
 )
 def test_deeper_levels_are_an_error(opening: str) -> None:
     reading = read_latex(opening * 5000 + "x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,25 +108,6 @@ def test_any_other_state_gives_one_line(text: object) -> None:
     expected = "expected one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
     assert message(lambda: checks.state(text, "f")) == f"f: key 'state' is {text!r}, {expected}"
     assert message(lambda: system_state({"title": "T", "state": text}, "x")).startswith("system x: key 'state' is ")
-
-
-@pytest.mark.parametrize(
-    ("mapping", "fault"),
-    [
-        ({"title": "T", "state": "needs a", "_target_": "harness.systems.baselines.Overlap"}, "key '_target_' is unkn"),
-        ({"title": "T", "state": "needs a", "demo": True}, "key 'demo' is unknown"),
-        ({"state": "needs a"}, "key 'title' is missing"),
-        ({"title": "T", "state": None}, "key 'state' is missing"),
-        ({"title": "T", "state": ""}, "key 'state' is '', expected one line"),
-        ({"title": "T", "state": "a"}, "key 'state' is 'a', expected one line"),
-        ({"title": "T", "state": "needs a\n"}, "T needs a"),
-        ({"title": "T", "state": "blocked: a"}, "T is blocked: a"),
-        ({"title": "T", "state": "not implemented: a"}, "T is not implemented: a"),
-        ({"title": "T", "blocked": "needs a"}, "key '_target_' is ''"),
-    ],
-)
-def test_faults(mapping: Mapping[str, object], fault: str) -> None:
-    assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
 
 
 @pytest.mark.slow

@@ -126,21 +126,6 @@ def test_a_named_system_is_read_as_it_is_now() -> None:
     assert RerankPool({"_target_": "harness.systems.baselines.Shuffle"}).reads() == {}
 
 
-@pytest.mark.parametrize(
-    ("system", "fault"),
-    [
-        ("overlp", "system 'overlp' is unknown; did you mean 'overlap'?"),
-        (3, "key 'system' is 3, expected the name of a system, or a configuration with '_target_'"),
-        ({"_target_": "harness.systems.baselines.Shuffle", "sed": 3}, "system: key 'sed' is unknown to"),
-        ({}, "system: key '_target_' is ''"),
-        ("rerank-pool", f"{config.names('system')['rerank-pool']}: key 'system' is missing"),
-    ],
-)
-def test_faults_are_found_before_the_run(system: object, fault: str) -> None:
-    given = {"_target_": "harness.systems.rerank.RerankPool", "system": system}
-    assert message(lambda: build_system(given, "f")).startswith(f"f: {fault}")
-
-
 def test_more_faults(conf: Conf) -> None:
     mine = "title: T\n_target_: harness.systems.rerank.RerankPool\nsystem: {}\n"
     conf("system", "mine", mine.format("yours"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,17 @@ from typing import Any
 import pytest
 import yaml
 from lexical_tools import message
+from tables import table
 
+from harness.cli import findings
 from harness.collections.corpora import load_corpus
+from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
 from harness.systems.dense.bi_encoder import BiEncoder
+from harness.systems.lexical import runtime
+from harness.systems.mathamr.graphs import parsers
 from harness.systems.states import (
     command,
     missing_models,
@@ -122,17 +129,10 @@ def test_files_of_runs_are_no_parts() -> None:
 
 @pytest.mark.parametrize(
     ("value", "fault"),
-    [
-        ({"collection": "mini-task1"}, "key 'corpus' is missing"),
-        ({"collection": "mini-task9", "corpus": "mini-answers"}, "key 'collection' is 'mini-task9'; did you mean"),
-        ({"collection": "mini-task1", "corpus": "mini-answer"}, "key 'corpus' is 'mini-answer'; did you mean"),
-        ({"collection": "mini-task1", "corpus": "mini-answers", "rerank": "yes"}, "key 'rerank' is 'yes', expected"),
-        ({"collection": "mini-task1", "corpus": "mini-answers", "system": "x"}, "key 'system' is unknown"),
-        ("mini-task1", "expected keys and values, found 'mini-task1'"),
-    ],
+    table("systems/recipes"),
 )
-def test_faults_of_a_recipe(value: object, fault: str) -> None:
-    mapping = {"_target_": BI, "model": "m", "recipe": value}
+def test_faults_of_a_recipe(value: str, fault: str) -> None:
+    mapping = {"_target_": BI, "model": "m", "recipe": json.loads(value)}
     assert message(lambda: system_state(mapping, "x")).startswith(f"system x: recipe: {fault}")
 
 
@@ -274,3 +274,36 @@ def test_the_example_of_a_recipe_in_the_guide_is_one() -> None:
     guide = (Path(__file__).parents[3] / "conf" / "README.md").read_text(encoding="utf-8")
     (shown,) = (line for line in guide.splitlines() if line.startswith("recipe: "))
     assert recipe(yaml.safe_load(shown)) is not None
+
+
+# ---- what the doctor says
+
+
+@pytest.mark.slow
+def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
+    monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])
+    monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
+    monkeypatch.setattr(findings, "reachable", lambda: False)
+    rows = findings.findings()
+    (of_parsers,) = [row for row in rows if row[1:] == ["torch not installed", "pip install x"]]  # one for all systems
+    assert re.fullmatch(r"system \S+ and \d+ more", of_parsers[0])
+    assert not [row for row in rows if row[0].startswith("system anserini")]
+    monkeypatch.setattr(parsers, "missing", lambda mapping=None: [])
+    assert "torch not installed" not in {row[1] for row in findings.findings()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ("http://[::1]:1", "[::1]:1 does not answer"),
+        ("http://name:secret@127.0.0.1:none", "127.0.0.1:none does not answer"),
+        ("", "forbidden by HARNESS_OFFLINE"),
+    ],
+)
+def test_the_network_is_named(base: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_RAW_BASE", base)
+    monkeypatch.setenv("HARNESS_OFFLINE", "" if base else "1")
+    monkeypatch.setenv("no_proxy", "*")
+    assert ["network", said] in [row[:2] for row in findings.findings()]

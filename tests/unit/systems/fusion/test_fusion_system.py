@@ -256,24 +256,16 @@ def test_methods_that_do_not_learn_do_not_look_at_judgments(files: Mapping[str, 
 
 def test_what_learning_lacks(files: Mapping[str, str]) -> None:
     runs = [files["good"], files["poor"]]
-    assert (
-        message(lambda: learning(files, "rbc")(Request(TOPICS, None, WORK)))
-        == "system rbc: rbc needs training judgments"
-    )
-    assert message(lambda: Fusion(runs, "rbc")(Request(TOPICS, None, WORK, judgments()))) == (
-        "system fusion: rbc needs the key 'training_runs'"
-    )
-    assert message(lambda: Fusion(runs, "wibc")(Request(TOPICS, None, WORK))) == (
-        "system fusion: wibc needs training judgments (or the key 'weights')"
-    )
     nothing = Qrels.from_dict("q", {"A": {"d1": 0.0}})
-    assert message(lambda: learning(files, "wibc")(Request(TOPICS, None, WORK, nothing))) == (
-        "system wibc: all training runs have an nDCG' of 0; give the key 'weights'"
-    )
     twice = Fusion(runs, "rbc", training_runs=[[files["goodAB"], files["goodAB"]], files["poorC"]])
-    assert message(lambda: twice(Request(TOPICS, None, WORK, judgments()))) == (
-        "key 'training_runs': two files of one run hold topic 'A'"
-    )
+    for system, training, said in (
+        (learning(files, "rbc"), None, "system rbc: rbc needs training judgments"),
+        (Fusion(runs, "rbc"), judgments(), "system fusion: rbc needs the key 'training_runs'"),
+        (Fusion(runs, "wibc"), None, "system fusion: wibc needs training judgments (or the key 'weights')"),
+        (learning(files, "wibc"), nothing, "system wibc: all training runs have an nDCG' of 0; give the key 'weights'"),
+        (twice, judgments(), "key 'training_runs': two files of one run hold topic 'A'"),
+    ):
+        assert message(lambda: system(Request(TOPICS, None, WORK, training))) == said  # noqa: B023
 
 
 def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -85,19 +85,21 @@ def corpus_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: Mappin
     return corpus
 
 
+def with_engine(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.slow(pytest.mark.usefixtures("engine")(test))
+
+
 DOCUMENTS = {"d1": ("a", "b"), "d2": ("b",), "d3": (), "d4": ("c", "bad")}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_scores_are_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
     topics = formula_topics(t1=("a", "b", "a"), t2=("c",), t3=("z",), t4=())
     assert found(Approach0(), topics, corpus, tmp_path) == {"t1": {"d1": 2.0, "d2": 1.0}, "t2": {"d4": 1.0}}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
     topics = formula_topics(t1=("a", "b"))
@@ -106,8 +108,7 @@ def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert found(Approach0(depth=1), topics, corpus, tmp_path) == {"t1": {"d1": 2.0}}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_hits_whose_score_is_not_above_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = {"d1": ("a", "often"), "d2": ("a", "b", "often"), "d3": ("a",), "d4": ("c",)}
     corpus = corpus_of(monkeypatch, tmp_path, documents)
@@ -141,8 +142,7 @@ def test_hits_are_read_from_what_the_engine_prints() -> None:
     assert (above + floor).tolist() == pytest.approx([1e-05, -25, 0.5, 7, -26])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_what_cannot_be_parsed_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,8 +155,7 @@ def test_what_cannot_be_parsed_is_counted(
     assert "3 distinct formulas, 1 topics without any; parsed by Approach0: 1" in said
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_document_that_breaks_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,8 +167,7 @@ def test_document_that_breaks_the_index(
     assert "broke off at document d9," in said
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_topic_that_breaks_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,8 +177,7 @@ def test_topic_that_breaks_the_search(
     assert "broke off at topic t3," in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
     first = found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path)
@@ -189,8 +186,7 @@ def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [artefact.kind for artefact in artefacts.artefacts()] == ["approach0-index"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_posts_are_kept_as_context(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text('{"id": "f2", "latex": "b", "post": "p1"}\n{"id": "f1", "latex": "a", "post": "p2"}\n')
@@ -203,15 +199,13 @@ def test_posts_are_kept_as_context(tmp_path: Path) -> None:
     assert Approach0()(Request(formula_topics(t=("a",)), without, tmp_path)).context is None
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
     assert found(Approach0(), formula_topics(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_corpus_without_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(monkeypatch, tmp_path, {"d1": (), "d2": ("bad",)})
     said = message(lambda: Approach0()(Request(formula_topics(t=("a",)), corpus, tmp_path)))
@@ -240,13 +234,15 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == "pya0 is not installed: pip install 'mathir-harness[approach0]'"
 
 
-needs_pya0 = pytest.mark.skipif(
-    importlib.util.find_spec("pya0") is None, reason="pya0 is not installed: pip install 'mathir-harness[approach0]'"
-)
+LACKING = importlib.util.find_spec("pya0") is None
 
 
-@pytest.mark.slow
-@needs_pya0
+def real_engine(test: Callable[..., None]) -> Callable[..., None]:
+    reason = "pya0 is not installed: pip install 'mathir-harness[approach0]'"
+    return pytest.mark.slow(pytest.mark.skipif(LACKING, reason=reason)(test))
+
+
+@real_engine
 def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     latex = [r"\frac{a}{b}+x^2", r"\int_0^1 f(x) dx", r"\sqrt{y^2+1}", r"\sum_{n=1}^\infty \frac{1}{n^2}", "e^{i t}"]
     corpus = corpus_of(monkeypatch, tmp_path, {f"d{n}": (each,) for n, each in enumerate(latex)})
@@ -257,8 +253,7 @@ def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytes
     }
 
 
-@pytest.mark.slow
-@needs_pya0
+@real_engine
 def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = {"both": (r"\sqrt{y^2+1}", "e^{i t}"), "one": ("e^{i t}",), "none": ()}
     corpus = corpus_of(monkeypatch, tmp_path, documents)
@@ -267,8 +262,7 @@ def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: py
     assert np.all(np.diff(list(run["t"].values())) < 0)
 
 
-@pytest.mark.slow
-@needs_pya0
+@real_engine
 def test_real_engine_returns_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which many have negative scores, since most documents have the paths of x."""
     documents = {"d1": ("x^2",), "d2": (r"\frac{a}{b}",), "d3": ("x", "x+y"), "none": ()}
