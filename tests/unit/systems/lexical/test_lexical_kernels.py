@@ -149,7 +149,9 @@ def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
     texts = [" ".join(rng.choices("abcdefgh", range(1, 9), k=rng.randint(1, 30))) for _ in range(50)]
     for name in "tcp":
         (tmp_path / name).mkdir()
-    tokens.write(field_corpus(tmp_path, *({"body": each} for each in texts)), ["body"], str.split, tmp_path / "t")
+    tokens.write(
+        field_corpus(tmp_path, *({"body": each, "title": ""} for each in texts)), ["body"], str.split, tmp_path / "t"
+    )
     known = tokens.Tokens.load(tmp_path / "t")
     postings.count(known, {"body": 1}, tmp_path / "c")
     counts = Counts.load(tmp_path / "c", known.ids)
