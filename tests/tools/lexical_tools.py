@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +16,7 @@ from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Pool, Request, System
 
+Test = TypeVar("Test", bound=Callable[..., None])
 PLAIN = {"name": "whitespace", "lower": False}
 
 
@@ -22,6 +25,11 @@ def message(call: Callable[[], object]) -> str:
         call()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def marked(*marks: pytest.MarkDecorator) -> Callable[[Test], Test]:
+    """Several marks as one decorator."""
+    return lambda test: reduce(lambda made, mark: mark(made), marks, test)
 
 
 def corpus_of(folder: Path, documents: Mapping[str, str], **columns: Mapping[str, str]) -> Corpus:

@@ -98,7 +98,17 @@ def test_a_state_is_parsed(text: str, parsed: tuple[str, str]) -> None:
     assert checks.state(text, "f") == parsed
 
 
-OTHERS = ["implemented: a", "Blocked: a", "blocked: a\nb", "needs a\rb", "here", None, 3, True, ["needs a"]]
+OTHERS: list[object] = [
+    "implemented: a",
+    "Blocked: a",
+    "blocked: a\nb",
+    "needs a\rb",
+    "here",
+    None,
+    3,
+    True,
+    ["needs a"],
+]
 OTHERS += ["", "  ", "blocked", "blocked:", "blocked a", "needs", "needs: ", "needs ", "needs:a", "needsa"]
 OTHERS += ["not implemented", {"needs": "a"}]
 

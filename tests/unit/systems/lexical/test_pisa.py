@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
+from lexical_tools import PLAIN, corpus_of, found, marked, message, random_texts, topics_of
 
 from harness.cli import findings
 from harness.collections.corpora import load_corpus
@@ -31,8 +31,7 @@ from harness.systems.lexical.tokens import Tokens
 MISSING = "pyterrier-pisa is not installed: pip install 'mathir-harness[pisa]'"
 
 
-def with_pisa(test: Callable[..., None]) -> Callable[..., None]:
-    return pytest.mark.slow(pytest.mark.skipif(bool(pisa_engine.missing()), reason=MISSING)(test))
+with_pisa = marked(pytest.mark.slow, pytest.mark.skipif(bool(pisa_engine.missing()), reason=MISSING))
 
 
 Rankings = dict[str, dict[str, float]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lexical_tools import found, message
+from lexical_tools import found, marked, message
 from structural_tools import formula_topics
 
 from harness.collections.corpus import Corpus
@@ -85,8 +85,7 @@ def corpus_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: Mappin
     return corpus
 
 
-def with_engine(test: Callable[..., None]) -> Callable[..., None]:
-    return pytest.mark.slow(pytest.mark.usefixtures("engine")(test))
+with_engine = marked(pytest.mark.slow, pytest.mark.usefixtures("engine"))
 
 
 DOCUMENTS = {"d1": ("a", "b"), "d2": ("b",), "d3": (), "d4": ("c", "bad")}
@@ -237,9 +236,8 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 LACKING = importlib.util.find_spec("pya0") is None
 
 
-def real_engine(test: Callable[..., None]) -> Callable[..., None]:
-    reason = "pya0 is not installed: pip install 'mathir-harness[approach0]'"
-    return pytest.mark.slow(pytest.mark.skipif(LACKING, reason=reason)(test))
+WHY = "pya0 is not installed: pip install 'mathir-harness[approach0]'"
+real_engine = marked(pytest.mark.slow, pytest.mark.skipif(LACKING, reason=WHY))
 
 
 @real_engine
