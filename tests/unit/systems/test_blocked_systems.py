@@ -110,7 +110,7 @@ OTHERS: list[object] = [
     ["needs a"],
 ]
 OTHERS += ["", "  ", "blocked", "blocked:", "blocked a", "needs", "needs: ", "needs ", "needs:a", "needsa"]
-OTHERS += ["not implemented", {"needs": "a"}]
+OTHERS += ["not implemented", ["needs a"], {"needs": "a"}]
 
 
 @pytest.mark.parametrize("text", OTHERS)
