@@ -200,17 +200,6 @@ def test_an_identity_gives_the_text_byte_for_byte(texts: list[str], whole: bool,
 
 
 @pytest.mark.slow
-def test_an_identity_on_ten_thousand_texts() -> None:
-    draw = random.Random(0)
-    texts = ["".join(draw.choices(PIECES, k=draw.randint(0, 30))) for _ in range(10_000)]
-    for whole in (False, True):
-        passages = translate(texts, Fake(same, whole), "spa", "eng")
-        assert [passage.restored for passage in passages] == texts
-        assert all(passage.kept == passage.formulas and not passage.appended for passage in passages)
-        assert sum(passage.formulas for passage in passages) > 10_000
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 def test_whatever_is_done_to_ten_thousand_texts_every_formula_is_accounted_for(whole: bool) -> None:
     draw = random.Random(1)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lexical_tools import found, marked, message
-from structural_tools import formula_topics
+from structural_tools import formula_topics, posts_corpus
 
 from harness.collections.corpus import Corpus
-from harness.data.topics import Formula
 from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.structural import approach0
@@ -68,23 +66,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == "pya0" else known(name))
 
 
-def corpus_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: Mapping[str, tuple[str, ...]]) -> Corpus:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text(repr(documents))
-    corpus = Corpus("c", "C", "CC0", path)
-
-    def read(_: Corpus) -> object:
-        from harness.collections.corpus import Document
-
-        return (
-            Document(name, formulas=tuple(Formula(str(n), latex) for n, latex in enumerate(formulas)))
-            for name, formulas in documents.items()
-        )
-
-    monkeypatch.setattr(Corpus, "__iter__", read)
-    return corpus
-
-
 with_engine = marked(pytest.mark.slow, pytest.mark.usefixtures("engine"))
 
 
@@ -92,15 +73,15 @@ DOCUMENTS = {"d1": ("a", "b"), "d2": ("b",), "d3": (), "d4": ("c", "bad")}
 
 
 @with_engine
-def test_scores_are_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+def test_scores_are_of_the_documents(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
     topics = formula_topics(t1=("a", "b", "a"), t2=("c",), t3=("z",), t4=())
     assert found(Approach0(), topics, corpus, tmp_path) == {"t1": {"d1": 2.0, "d2": 1.0}, "t2": {"d4": 1.0}}
 
 
 @with_engine
-def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+def test_pool_and_depth(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
     topics = formula_topics(t1=("a", "b"))
     pool = {"t1": frozenset(("d2", "d3", "elsewhere"))}
     assert found(Approach0(), topics, corpus, tmp_path, pool) == {"t1": {"d2": 1.0, "d3": 0.0}}
@@ -108,9 +89,9 @@ def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @with_engine
-def test_hits_whose_score_is_not_above_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hits_whose_score_is_not_above_0(tmp_path: Path) -> None:
     documents = {"d1": ("a", "often"), "d2": ("a", "b", "often"), "d3": ("a",), "d4": ("c",)}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    corpus = posts_corpus(tmp_path, documents)
     topics = formula_topics(t1=("a", "b"), t2=("c",))
     hits = {"t1": {"d3": 1.0, "d2": 0.0, "d1": -1.0}, "t2": {"d4": 1.0}}
     assert found(Approach0(), topics, corpus, tmp_path) == hits
@@ -142,11 +123,9 @@ def test_hits_are_read_from_what_the_engine_prints() -> None:
 
 
 @with_engine
-def test_what_cannot_be_parsed_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_parsed_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = {**DOCUMENTS, "d5": ("segfault", "b"), "d6": ("segfault",)}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    corpus = posts_corpus(tmp_path, documents)
     run = found(Approach0(), formula_topics(t1=("b", "bad"), t2=("segfault",)), corpus, tmp_path)
     assert run == {"t1": {"d1": 1.0, "d2": 1.0, "d5": 1.0}}
     said = capsys.readouterr().err
@@ -155,10 +134,8 @@ def test_what_cannot_be_parsed_is_counted(
 
 
 @with_engine
-def test_document_that_breaks_the_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, {"d0": ("breakindex",), **DOCUMENTS, "d9": ("b", "breakindex")})
+def test_document_that_breaks_the_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = posts_corpus(tmp_path, {"d0": ("breakindex",), **DOCUMENTS, "d9": ("b", "breakindex")})
     run = found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path)
     assert run == {"t1": {"d1": 1.0, "d2": 1.0}}
     said = capsys.readouterr().err
@@ -167,10 +144,8 @@ def test_document_that_breaks_the_index(
 
 
 @with_engine
-def test_topic_that_breaks_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+def test_topic_that_breaks_the_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
     run = found(Approach0(), formula_topics(t1=("breaksearch",), t2=("b",), t3=("breaksearch",)), corpus, tmp_path)
     assert run == {"t2": {"d1": 1.0, "d2": 1.0}}
     assert "broke off at topic t3," in capsys.readouterr().err
@@ -178,7 +153,7 @@ def test_topic_that_breaks_the_search(
 
 @with_engine
 def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
     first = found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path)
     monkeypatch.setattr(approach0, "build", lambda corpus, folder: pytest.fail("built again"))
     assert found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path) == first
@@ -199,16 +174,16 @@ def test_posts_are_kept_as_context(tmp_path: Path) -> None:
 
 
 @with_engine
-def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
+def test_marks_of_formulas_in_a_formula(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
     assert found(Approach0(), formula_topics(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
 
 
 @with_engine
-def test_corpus_without_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, {"d1": (), "d2": ("bad",)})
+def test_corpus_without_formulas(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, {"d1": (), "d2": ("bad",)})
     said = message(lambda: Approach0()(Request(formula_topics(t=("a",)), corpus, tmp_path)))
-    assert said == "corpus c: has no formula that Approach0 can read, which reads LaTeX"
+    assert said == "corpus posts: has no formula that Approach0 can read, which reads LaTeX"
 
 
 def test_engine_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +202,7 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lacking(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
     monkeypatch.setattr(metadata, "version", lacking)
     said = message(lambda: Approach0()(Request(formula_topics(t=("a",)), corpus, tmp_path)))
     assert said == "pya0 is not installed: pip install 'mathir-harness[approach0]'"
@@ -241,9 +216,9 @@ real_engine = marked(pytest.mark.slow, pytest.mark.skipif(LACKING, reason=WHY))
 
 
 @real_engine
-def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_engine_finds_each_formula_first(tmp_path: Path) -> None:
     latex = [r"\frac{a}{b}+x^2", r"\int_0^1 f(x) dx", r"\sqrt{y^2+1}", r"\sum_{n=1}^\infty \frac{1}{n^2}", "e^{i t}"]
-    corpus = corpus_of(monkeypatch, tmp_path, {f"d{n}": (each,) for n, each in enumerate(latex)})
+    corpus = posts_corpus(tmp_path, {f"d{n}": (each,) for n, each in enumerate(latex)})
     topics = formula_topics(**{f"t{n}": (each,) for n, each in enumerate(latex)}, broken=(r"\foo{{",))
     run = found(Approach0(), topics, corpus, tmp_path)
     assert {topic: max(docs, key=lambda name: docs[name]) for topic, docs in run.items()} == {
@@ -252,20 +227,20 @@ def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytes
 
 
 @real_engine
-def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path) -> None:
     documents = {"both": (r"\sqrt{y^2+1}", "e^{i t}"), "one": ("e^{i t}",), "none": ()}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    corpus = posts_corpus(tmp_path, documents)
     run = found(Approach0(), formula_topics(t=(r"\sqrt{y^2+1}", "e^{i t}")), corpus, tmp_path)
     assert list(run["t"]) == ["both", "one"]
     assert np.all(np.diff(list(run["t"].values())) < 0)
 
 
 @real_engine
-def test_real_engine_returns_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_engine_returns_all_hits(tmp_path: Path) -> None:
     """Of which many have negative scores, since most documents have the paths of x."""
     documents = {"d1": ("x^2",), "d2": (r"\frac{a}{b}",), "d3": ("x", "x+y"), "none": ()}
     documents |= {f"d{n}": ("x",) for n in range(4, 10)}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
+    corpus = posts_corpus(tmp_path, documents)
     topics = formula_topics(t=("x", "x^2"))
     run = found(Approach0(), topics, corpus, tmp_path)["t"]
     assert set(run) == set(documents) - {"none"}
