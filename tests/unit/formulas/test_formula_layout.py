@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from case_tables import table
 from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from harness.formulas.mathml.read import read_presentation
 from harness.formulas.slt.commands import SYMBOLS, styled

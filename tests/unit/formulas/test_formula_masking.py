@@ -7,10 +7,10 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import message
-from tables import table
 
 from harness.formulas.text.masking import Integrity, Masked, mask, unmask
 

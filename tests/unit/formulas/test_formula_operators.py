@@ -11,10 +11,10 @@ import sys
 import unicodedata
 
 import pytest
+from case_tables import table
 from formula_tools import check, mutated
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.commands import COMMANDS

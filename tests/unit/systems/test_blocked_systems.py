@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from case_tables import table
 from lexical_tools import message
-from tables import table
 
 from harness.cli import findings
 from harness.cli.run import check_needs

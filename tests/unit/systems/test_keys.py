@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import table
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
-from tables import table
 
 from harness.cli.overrides import _written, checked_overrides
 from harness.errors import HarnessError

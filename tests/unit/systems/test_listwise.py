@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import check_fault, faults
 from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import Server, serving
-from tables import check_fault, faults
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics

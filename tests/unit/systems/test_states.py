@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from case_tables import table
 from lexical_tools import message
-from tables import table
 
 from harness.cli import findings
 from harness.collections.corpora import load_corpus

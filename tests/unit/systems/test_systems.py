@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import table
 from lexical_tools import message
-from tables import table
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
+from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from harness.formulas.text.masking import Masked
 from harness.systems.crosslingual.authors import (

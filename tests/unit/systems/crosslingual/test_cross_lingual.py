@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import check_fault, faults
 from lexical_tools import message
 from process_tools import same_paths
-from tables import check_fault, faults
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection

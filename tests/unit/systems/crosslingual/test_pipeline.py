@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from case_tables import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 from spoken import Careless, check_accounted
-from tables import table
 
 from harness.data.topics import Topic
 from harness.errors import HarnessError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import table
 
 from harness.formulas.text.delimiters import spans
 from harness.formulas.text.masking import mask

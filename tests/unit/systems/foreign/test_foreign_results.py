@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import check_fault, faults, table
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import corpus_of, message
-from tables import check_fault, faults, table
 
 from harness.systems.foreign.results import Results, run_of
 

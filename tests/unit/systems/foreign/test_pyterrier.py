@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import table
 from lexical_tools import corpus_of, message, topics_of
-from tables import table
 
 from harness.cli import findings
 from harness.collections.corpora import load_corpus

@@ -11,12 +11,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from case_tables import table
 from fusion_tools import order, pairs_of, ranked, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 from lexical_tools import message
-from tables import table
 
 from harness.data.columns import Floats
 from harness.data.trec import Run

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import check_fault, faults
 from fusion_tools import judgments, noisy, order, pairs_of, ranked, same
 from lexical_tools import message
-from tables import check_fault, faults
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from case_tables import check_fault, faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
-from tables import check_fault, faults
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics

@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Iterable
 
 import pytest
+from case_tables import table
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from lexical_tools import message
-from tables import table
 
 from harness.errors import HarnessError
 from harness.store import code

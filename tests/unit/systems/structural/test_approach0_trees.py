@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tables import table
+from case_tables import table
 
 from harness.formulas.opt.read import read_latex
 from harness.formulas.trees.tree import show

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from case_tables import check_fault, faults
 from lexical_tools import found, message
 from structural_tools import formula_corpus, formula_topics
-from tables import check_fault, faults
 from test_tangent import LATEX
 
 from harness.systems.base import Request, System

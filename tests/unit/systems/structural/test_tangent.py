@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import table
 from formula_tools import random_trees, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 from lexical_tools import found
 from structural_tools import encode, formula_corpus, formula_topics
-from tables import table
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest

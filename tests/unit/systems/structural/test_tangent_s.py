@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import table
 from lexical_tools import found
 from structural_tools import encode, formula_corpus, formula_topics
-from tables import table
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
