@@ -12,7 +12,6 @@ from typing import Literal
 
 from harness.data.topics import Topic
 from harness.data.trec import Run, read_run, run_bytes
-from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.files import sha256
 from harness.store.cost import queries
@@ -26,11 +25,6 @@ def tokens(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _check_depth(depth: int) -> None:
-    if depth < 1:
-        raise HarnessError(f"key 'depth' is {depth}, expected a whole number from 1")
-
-
 @dataclass(frozen=True)
 class Shuffle:
     """A random ranking of all documents, or of the pool, that depends only on the seed and the ids."""
@@ -40,7 +34,7 @@ class Shuffle:
     name: str = "shuffle"
 
     def __post_init__(self) -> None:
-        _check_depth(self.depth)
+        checks.whole("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by a hash of seed, topic and document."""
@@ -75,7 +69,7 @@ class Overlap:
     score: Literal["weight", "jaccard"] = "weight"
 
     def __post_init__(self) -> None:
-        _check_depth(self.depth)
+        checks.whole("depth", self.depth, low=1)
         checks.choice("score", self.score, ("weight", "jaccard"))
 
     def __call__(self, request: Request) -> Run:

@@ -72,17 +72,6 @@ def test_bm25_is_its_formula(
                 assert not any(word in bag for word in asked)
 
 
-def test_the_pool_is_ranked_and_nothing_else(tmp_path: Path) -> None:
-    corpus, bags, topics = world(tmp_path, 1)
-    system = BM25(view=VIEW, query={"title": 1}, document={"body": 1})
-    everything = system(Request(topics, corpus, tmp_path)).to_dict()
-    pool = {topic.id: frozenset(list(bags)[:7]) for topic in topics}
-    pooled = system(Request(topics, corpus, tmp_path, pool=pool)).to_dict()
-    for topic, docs in pooled.items():
-        assert set(docs) <= pool[topic]
-        assert all(everything[topic][doc] == pytest.approx(score) for doc, score in docs.items() if score > 0)
-
-
 def test_tfidf_finds_the_document_itself(tmp_path: Path) -> None:
     """With cosine normalisation nothing is closer to a text than that text."""
     corpus, bags, _ = world(tmp_path, 2)

@@ -185,11 +185,7 @@ def test_formulas_of_the_pages() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("collection", "present", "topics", "graded", "binary"),
-    [
-        ("arqmath-1-task2", 320, 45, 30, 26),
-        ("arqmath-2-task2", 644, 58, 55, 52),
-        ("arqmath-3-task2", 934, 76, 65, 61),
-    ],
+    [("arqmath-1-task2", 320, 45, 30, 26), ("arqmath-2-task2", 644, 58, 55, 52), ("arqmath-3-task2", 934, 76, 65, 61)],
 )
 def test_judged_formulas_among_those_of_the_pages(
     collection: str, present: int, topics: int, graded: int, binary: int

@@ -71,10 +71,7 @@ def test_the_values_of_the_text_are_of_one_topic(found: Reproduction) -> None:
     assert {v.run: v.value for v in text} == pytest.approx({"fas-mBART-bi": 0.1, "fas-NLLB-bi": 0.5})
 
 
-@pytest.mark.parametrize(
-    ("protocol", "edition"),
-    [("arqmath-task1", "all"), ("crossmath", "official")],
-)
+@pytest.mark.parametrize(("protocol", "edition"), [("arqmath-task1", "all"), ("crossmath", "official")])
 def test_what_the_paper_does_not_say_matters(found: Reproduction, protocol: str, edition: str) -> None:
     """With plain gains, or the organisers' 71 topics, Table 1's ARQMath-2 values are others."""
     printed = {

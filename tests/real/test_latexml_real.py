@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from structural_tools import formula_corpus, formula_topics
 
 from bench.formulas import official_pairs, truth
-from harness.collections.corpus import Corpus
-from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.mathml.latexml import convert, missing, read, version
 from harness.formulas.trees.tree import show
 from harness.systems.base import Request
@@ -59,16 +57,14 @@ def test_a_corpus_of_official_formulas(mirror: Path, tmp_path: Path, kind: str) 
         for pair in official_pairs(mirror, 2022)[150:250]
         if (tree := truth(pair, kind.upper())) is not None
     ]
-    path = tmp_path / "formulas.jsonl"
-    path.write_text("".join(json.dumps({"id": f"f{n}", "latex": each}) + "\n" for n, (each, _) in enumerate(pairs)))
-    corpus = Corpus("official", "Official", "none", path, (("id", "id"), ("latex", "latex")))
+    corpus = formula_corpus(tmp_path, {f"f{n}": each for n, (each, _) in enumerate(pairs)})
     known = formulas.read(corpus, kind, "latexml")
     same = sum(known.trees[number] == tree for number, (_, tree) in zip(known.tree, pairs, strict=True) if number >= 0)
     assert same >= 0.95 * len(pairs) > 80
     assert formulas.spec(corpus, kind, "latexml")["route"] == f"LaTeXML {version()}"
     # Asked for by its own LaTeX, a formula comes first.
-    topics = Topics((Topic("T", "T", formulas=(Formula("q", pairs[0][0]),)),))
-    ranked = Structural(route="latexml")(Request(topics, corpus, tmp_path)).to_dict()["T"]
+    asked = Request(formula_topics(T=[pairs[0][0]]), corpus, tmp_path)
+    ranked = Structural(route="latexml")(asked).to_dict()["T"]
     assert ranked["f0"] == max(ranked.values()) == 1.0
 
 

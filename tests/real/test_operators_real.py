@@ -42,8 +42,7 @@ def test_official_trees(mirror: Path, year: int, pairs: int, identical: float, d
 
 # Commands that were unknown to LaTeXML, marked as errors within identifiers: the trees do not show them.
 @pytest.mark.parametrize(
-    ("year", "commands"),
-    [(2021, {r"\thicksim": 2, r"\therefore": 3}), (2022, {r"\gt": 1, r"\lt": 1})],
+    ("year", "commands"), [(2021, {r"\thicksim": 2, r"\therefore": 3}), (2022, {r"\gt": 1, r"\lt": 1})]
 )
 def test_errors_that_leave_no_trace_in_the_tree_are_no_truth(mirror: Path, year: int, commands: dict[str, int]) -> None:
     marked = [pair for pair in official_pairs(mirror, year) if "merror" in official_tree(pair, "OPT").reason]

@@ -8,24 +8,8 @@ from hypothesis import strategies as st
 
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
 
-LABELS = (
-    "V!x",
-    "V!𝑦",
-    "N!2",
-    "=",
-    "+",
-    "",
-    ",",
-    "[",
-    "]",
-    "?",
-    "&comma;",
-    "&amp;comma;",
-    "&",
-    "M![)1x2",
-    "E!",
-    "T!a b",
-)
+_LABELS = "V!x V!𝑦 N!2 = + , [ ] ? &comma; &amp;comma; & M![)1x2 E!"
+LABELS = (*_LABELS.split(), "", "T!a b")
 EDGES = ("n", "a", "b", "o", "u", "c", "d", "w", "e", "0", "1", "A")
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-
-import pytest
 
 from harness.data.columns import Floats
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError
 from harness.systems.fusion.candidates import Candidates
 
 
@@ -22,13 +18,6 @@ def ranked(name: str, **topics: str) -> Run:
 
 def order(run: Run, topic: str = "T") -> str:
     return "".join(run.to_dict()[topic])
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def same(a: Run, b: Run) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +16,7 @@ from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Pool, Request, System
 
+Test = TypeVar("Test", bound=Callable[..., None])
 PLAIN = {"name": "whitespace", "lower": False}
 
 
@@ -22,6 +25,11 @@ def message(call: Callable[[], object]) -> str:
         call()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def marked(*marks: pytest.MarkDecorator) -> Callable[[Test], Test]:
+    """Several marks as one decorator."""
+    return lambda test: reduce(lambda made, mark: mark(made), marks, test)
 
 
 def corpus_of(folder: Path, documents: Mapping[str, str], **columns: Mapping[str, str]) -> Corpus:
@@ -33,6 +41,13 @@ def corpus_of(folder: Path, documents: Mapping[str, str], **columns: Mapping[str
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body")), keep=tuple(columns))
+
+
+def field_corpus(folder: Path, *texts: Mapping[str, str]) -> Corpus:
+    """A corpus of documents d0, d1, ... by their fields."""
+    path = folder / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{n}", **text}) + "\n" for n, text in enumerate(texts)))
+    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body"), ("title", "title")))
 
 
 def topics_of(**titles: str) -> Topics:

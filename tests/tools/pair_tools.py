@@ -25,9 +25,7 @@ def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, 
     names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
     backend: Any = PreTrainedTokenizerFast
     fast = backend(
-        tokenizer_object=tokenizer,
-        model_max_length=LENGTH,
-        **{f"{name}_token": token for name, token in names.items()},
+        tokenizer_object=tokenizer, model_max_length=LENGTH, **{f"{name}_token": token for name, token in names.items()}
     )
     torch.manual_seed(seed)
     config = RobertaConfig(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.collections.corpus import Document
+from harness.collections.corpus import Corpus, Document
+from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees.forest import Forest
 from harness.formulas.trees.tree import Nested, Tree, build, place
 from harness.systems.structural import formulas, index
@@ -19,6 +21,34 @@ def encode(documents: Iterable[Document], kind: str, route: str = formulas.OWN) 
     with tempfile.TemporaryDirectory() as folder:
         formulas.write(documents, kind, Path(folder), route)
         return Formulas.load(Path(folder))  # its files stay mapped
+
+
+def formula_topics(**latex: Sequence[str]) -> Topics:
+    """Topics by id that ask with formulas."""
+    return Topics(
+        tuple(
+            Topic(name, "", formulas=tuple(Formula(f"q{n}", each) for n, each in enumerate(some)))
+            for name, some in latex.items()
+        )
+    )
+
+
+def formula_corpus(folder: Path, latex: Mapping[str, str]) -> Corpus:
+    """A corpus whose documents are formulas."""
+    path = folder / "formulas.jsonl"
+    path.write_text("".join(json.dumps({"id": name, "latex": each}) + "\n" for name, each in latex.items()))
+    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
+
+
+def posts_corpus(folder: Path, posts: Mapping[str, Sequence[str]]) -> Corpus:
+    """A corpus of posts with formulas."""
+    path = folder / "posts.jsonl"
+    rows = [
+        {"id": name, "formulas": [{"id": f"{name}.{n}", "latex": latex} for n, latex in enumerate(texts)]}
+        for name, texts in posts.items()
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
 
 
 def indexed(trees: Forest, height: int, limit: int | None = None) -> Index:

@@ -10,13 +10,7 @@ from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
 
 KINDS: dict[str, type[Seq2Seq]] = {"nllb": Nllb, "mbart": MBart}
 LENGTH = 24
-TEXTS = [
-    "w1 w2 w3",
-    "w4",
-    "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15",
-    "w16 w17 w18 w19 w20 w21",
-    "w22 w23",
-]
+TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15", "w16 w17 w18 w19 w20 w21", "w22 w23"]
 
 
 WORDS = 60

@@ -39,34 +39,18 @@ _STRUCTURES = frozenset(
 )
 # Content dictionaries whose symbols are those of elements: `plus` of `arith1` is `<plus/>`.
 _DICTIONARIES = frozenset(
-    (
-        "arith1",
-        "relation1",
-        "set1",
-        "logic1",
-        "quant1",
-        "transc1",
-        "nums1",
-        "integer1",
-        "calculus1",
-        "linalg1",
-        "minmax1",
+    f"{name}1"
+    for name in (
+        *("arith", "relation", "set", "logic", "quant", "transc", "nums", "integer", "calculus", "linalg", "minmax"),
     )
 )
 _COLLECTIONS = {"set": "S", "list": "L", "vector": "V"}
 _CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
 _NAMES = {
-    "absent": BLANK,
-    "missing-subexpression": BLANK,
-    "for-all": "O!forall",
-    "hyperbolic-cotangent": "F!coth",
-    "modulo": "O!rem",
-    "planck-constant-over-2-pi": "C!hbar",
-    "square-root": "O!root",
-    "differential-d": "F!d",
-    "formulae-sequence": "O!form-seq",
-    "subscript": "O!SUB",
-    "superscript": "O!SUP",
+    **dict.fromkeys(("absent", "missing-subexpression"), BLANK),
+    **{"for-all": "O!forall", "hyperbolic-cotangent": "F!coth", "modulo": "O!rem", "differential-d": "F!d"},
+    **{"planck-constant-over-2-pi": "C!hbar", "square-root": "O!root", "formulae-sequence": "O!form-seq"},
+    **{"subscript": "O!SUB", "superscript": "O!SUP"},
 }
 
 

@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 _TAG = re.compile(
     r"""<(?:(?P<aside>!--|!\[CDATA\[|\?(?!xml-stylesheet))|(?P<forbidden>!DOCTYPE|!ENTITY|\?xml-stylesheet)"""
     r"""|(?P<end>/?)(?:[\w.-]++:)?(?P<name>[A-Za-z][\w.-]*+)"""
-    r"""(?P<attributes>(?:\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'))?+)*+)\s*+(?P<empty>/?)>)""",
+    r"""(?P<attributes>(?:\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'))?+)*+)\s*+(?P<empty>/?)>)"""
 )
 _ASIDE = {"!--": "-->", "![CDATA[": "]]>", "?": "?>"}  # beginning and end of what is no element
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")

@@ -28,8 +28,8 @@ from harness.formulas.opt.tables import (
     Role,
     Rows,
     leaf,
-    styled,
 )
+from harness.formulas.text.alphabets import styled
 from harness.formulas.trees.reading import ERROR
 
 UNREADABLE = "a character that is not mathematical"

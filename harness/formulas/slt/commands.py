@@ -9,46 +9,12 @@ from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
 from harness.formulas.slt.rows import Symbol
-from harness.formulas.text.characters import OPERATORS, VARIABLES, commands
+from harness.formulas.text import alphabets
+from harness.formulas.text.characters import OPERATORS, VARIABLES, pairs, sections
 
-_NAMES = (
-    *(
-        "arccos",
-        "arcsin",
-        "arctan",
-        "arg",
-        "cos",
-        "cosh",
-        "cot",
-        "coth",
-        "csc",
-        "deg",
-        "exp",
-        "gcd",
-        "hom",
-        "ker",
-        "lg",
-    ),
-    *(
-        "ln",
-        "log",
-        "max",
-        "min",
-        "sec",
-        "sin",
-        "sinh",
-        "tan",
-        "tanh",
-        "Pr",
-        "sech",
-        "csch",
-        "arccot",
-        "arcsec",
-        "arccsc",
-    ),
-)
 # Names that LaTeXML treats as operators: their subscripts are set under them.
 _NAMED_OPERATORS = {
     **{name: name for name in ("lim", "sup", "inf", "det", "dim", "mod")},
@@ -56,33 +22,23 @@ _NAMED_OPERATORS = {
 }
 
 
-_CHARACTERS = {name: "V!" + text for name, text in commands(VARIABLES).items()} | {
+_TABLES = sections(Path(__file__).with_name("commands.txt"))
+_NAMES = _TABLES["names"]
+SYMBOLS: dict[str, str] = {
+    **OPERATORS,
+    **{name: "V!" + text for name, text in VARIABLES.items()},
     **{"\\" + name: "V!" + name for name in _NAMES},
     **{"\\" + name: text for name, text in _NAMED_OPERATORS.items()},
 }
-SYMBOLS: dict[str, str] = commands(OPERATORS) | _CHARACTERS
 FUNCTIONS = frozenset("V!" + name for name in _NAMES) - {"V!max", "V!min", "V!gcd", "V!Pr"}
 INTEGRALS = frozenset("∫∬∭∮⨌")
 SUMS = frozenset("∑∏∐")
 # Sequences of characters that form one symbol.
 LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
 
-ACCENTS = {
-    **{
-        "\\bar": "¯",
-        "\\overline": "¯",
-        "\\hat": "^",
-        "\\widehat": "^",
-        "\\tilde": "~",
-        "\\widetilde": "~",
-        "\\vec": "→",
-    },
-    **{"\\dot": "˙", "\\ddot": "¨", "\\dddot": "˙˙˙", "\\check": "ˇ", "\\breve": "˘", "\\acute": "´", "\\grave": "`"},
-    **{"\\mathring": "˚", "\\overrightarrow": "→", "\\overleftarrow": "←", "\\overbrace": "⏞", "\\widecheck": "ˇ"},
-    **{"\\overleftrightarrow": "↔", "\\overparen": "⏜", "\\wideparen": "⏜", "\\overarc": "⏜"},
-}
-UNDER = {"\\underline": "¯", "\\underbar": "¯", "\\underbrace": "⏟", "\\underrightarrow": "→", "\\utilde": "~"}
-ARROWS = {"\\xrightarrow": "→", "\\xleftarrow": "←", "\\xmapsto": "↦", "\\xhookrightarrow": "↪", "\\xRightarrow": "⇒"}
+ACCENTS, UNDER, ARROWS = (
+    {"\\" + name: sign for name, sign in pairs(_TABLES[table])} for table in ("accents", "under", "arrows")
+)
 # Limits with a line or arrow: the edge and the sign.
 VARIED = {
     **{"\\varlimsup": ("o", "¯"), "\\varliminf": ("u", "¯"), "\\varinjlim": ("u", "→"), "\\varprojlim": ("u", "←")}
@@ -94,78 +50,15 @@ TABLES = {
 }
 # Commands with arguments, and the number of arguments.
 ARGUMENTS = {
-    **dict.fromkeys(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\binom", "\\dbinom", "\\tbinom"), 2),
-    **dict.fromkeys(("\\overset", "\\underset", "\\stackrel"), 2),
+    **dict.fromkeys((*ACCENTS, *UNDER, *ARROWS, *("\\" + name for name in _TABLES["one"])), 1),
+    **dict.fromkeys(("\\" + name for name in _TABLES["two"]), 2),
     "\\sideset": 3,
-    **dict.fromkeys(("\\sqrt", "\\boxed", "\\fbox", "\\phantom", "\\hphantom", "\\vphantom", "\\mathop", "\\pmod"), 1),
-    **dict.fromkeys(("\\pod", "\\not", "\\smash", "\\mathbin", "\\mathrel", "\\mathord", "\\mathopen"), 1),
-    **dict.fromkeys(
-        ("\\mathclose", "\\mathpunct", "\\mathinner", "\\ensuremath", "\\cancel", "\\bcancel", "\\xcancel"), 1
-    ),
-    **dict.fromkeys((*ACCENTS, *UNDER, *ARROWS), 1),
 }
 OPTIONAL = frozenset(("\\sqrt", *ARROWS))
 INFIX = {"\\over": "", "\\atop": "", "\\choose": "()", "\\brace": "{}", "\\brack": "[]"}
 # Commands that are ignored together with their argument, and commands that are ignored.
-DROPPED = frozenset(
-    "\\" + name
-    for name in (
-        *(
-            "label",
-            "tag",
-            "tag*",
-            "hspace",
-            "hspace*",
-            "vspace",
-            "vspace*",
-            "color",
-            "textcolor",
-            "colorbox",
-            "require",
-            "ref",
-            "eqref",
-            "cite",
-        ),
-        *(
-            "bbox",
-            "rule",
-            "mspace",
-            "mskip",
-            "kern",
-            "hskip",
-            "raise",
-            "lower",
-            "noalign",
-            "style",
-            "class",
-            "cssId",
-            "unicode",
-        ),
-    )
-)
-NOTHING = frozenset(
-    "\\" + name
-    for name in (
-        *(",", ";", ":", "!", ">", " ", "/", "-", "quad", "qquad", "enspace", "enskip", "thinspace", "negthinspace"),
-        *("space", "nolimits", "displaylimits", "displaystyle", "textstyle", "scriptstyle", "medspace"),
-        *("scriptscriptstyle", "thickspace", "nonumber", "notag", "hfill", "hfil", "hline", "noindent", "nobreakspace"),
-        *("allowbreak", "relax", "strut", "mathstrut", "null", "middle", "big", "Big", "bigg", "Bigg", "bigl", "bigr"),
-        *("Bigl", "Bigr", "biggl", "biggr", "Biggl", "Biggr", "bigm", "Bigm", "biggm", "Biggm", "tiny", "scriptsize"),
-        *("footnotesize", "small", "normalsize", "large", "Large", "LARGE", "huge", "Huge", "par", "hss", "vfill"),
-        *(
-            "protect",
-            "unboldmath",
-            "centering",
-            "mathsurround",
-            "toprule",
-            "midrule",
-            "bottomrule",
-            "break",
-            "goodbreak",
-        ),
-        *("newline", "\n", "\t", "cr", "crcr", "\\"),
-    )
-)
+DROPPED = frozenset("\\" + name for name in _TABLES["dropped"])
+NOTHING = frozenset("\\" + name for name in (*_TABLES["nothing"], *" \n\t\\"))
 FONTS = {
     **{"\\mathbb": "bb", "\\Bbb": "bb", "\\mathbf": "bf", "\\bold": "bf", "\\mathcal": "cal", "\\mathscr": "cal"},
     **{"\\mathfrak": "frak", "\\frak": "frak", "\\mathrm": "rm", "\\mathsf": "sf", "\\mathtt": "tt", "\\mathit": "it"},
@@ -198,39 +91,23 @@ FENCES = {
 GAPS = {"\\,": "\u2009", "\\;": "\u2004", "\\ ": "\u2005"}  # spaces allowed within a number
 COLUMNS = frozenset(("array", "subarray", "alignat", "alignedat", "tabular", "alignat*"))  # have an argument
 
-_STARTS = {"bf": (0x1D400, 0x1D41A), "it": (0x1D434, 0x1D44E), "bm": (0x1D468, 0x1D482), "cal": (0x1D49C, 0x1D4B6)} | {
-    **{"frak": (0x1D504, 0x1D51E), "bb": (0x1D538, 0x1D552), "sf": (0x1D5A0, 0x1D5BA), "tt": (0x1D670, 0x1D68A)}
+_ALPHABETS = {
+    **{"bf": "bold", "it": "italic", "bm": "bold-italic", "cal": "script", "frak": "fraktur", "bb": "double-struck"},
+    **{"sf": "sans", "tt": "monospace"},
 }
 _DIGITS = {"bf": 0x1D7CE, "bm": 0x1D7CE, "bb": 0x1D7D8, "sf": 0x1D7E2, "tt": 0x1D7F6}
-_LETTERLIKE = {
-    **dict(zip("BEFHILMRego", "ℬℰℱℋℐℒℳℛℯℊℴ", strict=True)),
-}
-_HOLES = {
-    "cal": _LETTERLIKE,
-    "frak": dict(zip("CHIRZ", "ℭℌℑℜℨ", strict=True)),
-    "bb": dict(zip("CHNPQRZ", "ℂℍℕℙℚℝℤ", strict=True)),
-    "it": {"h": "ℎ"},
-}
-_GREEK = "αβγδεζηθικλμνξοπρςστυφχψω"
-_GREEK_CAPITALS = "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡϴΣΤΥΦΧΨΩ"
 
 
 @lru_cache(1 << 14)
 def styled(character: str, font: str) -> str:
     """Returns a character in a font, or unchanged if the font lacks it."""
-    if font in _HOLES and character in _HOLES[font]:
-        return _HOLES[font][character]
-    if character.isascii() and character.isalpha() and font in _STARTS:
-        start = _STARTS[font][character.islower()]
-        return chr(start + ord(character) - (97 if character.islower() else 65))
-    if character.isascii() and character.isdigit() and font in _DIGITS:
-        return chr(_DIGITS[font] + int(character))
-    if font in ("bf", "bm"):
-        if character in _GREEK_CAPITALS:
-            return chr((0x1D6A8 if font == "bf" else 0x1D71C) + _GREEK_CAPITALS.index(character))
-        if character in _GREEK and font == "bm":
-            return chr(0x1D736 + _GREEK.index(character))
-    return character
+    if character.isascii() and character.isdigit():
+        return chr(_DIGITS[font] + int(character)) if font in _DIGITS else character
+    if font not in _ALPHABETS or (font == "bf" and "α" <= character <= "ω"):
+        return character
+    # The capital theta symbol has the place of the letter that Unicode lacks between rho and sigma.
+    theta = character == "ϴ" and font in ("bf", "bm")
+    return alphabets.styled("\u03a2" if theta else character, _ALPHABETS[font])
 
 
 @lru_cache(1 << 14)

@@ -62,23 +62,8 @@ class Frame:
     """
 
     __slots__ = (
-        *(
-            "above",
-            "below",
-            "brace",
-            "carried",
-            "cells",
-            "columns",
-            "fences",
-            "floating",
-            "font",
-            "infix",
-            "items",
-            "kind",
-            "name",
-            "need",
-        ),
-        *("integral", "option", "primes", "rows", "word"),
+        *("above", "below", "brace", "carried", "cells", "columns", "fences", "floating", "font", "infix", "integral"),
+        *("items", "kind", "name", "need", "option", "primes", "rows", "word"),
     )
 
     def __init__(self, kind: str, font: str, name: str = "", need: int = 0) -> None:

@@ -8,49 +8,27 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 
+
+def sections(path: Path) -> dict[str, list[str]]:
+    """Returns the words of a file of tables by the name of their section, a line such as `[operators]`."""
+    parts = re.split(r"^\[([a-z]+)\]$", path.read_text(encoding="utf-8"), flags=re.M)
+    return {name: words.split() for name, words in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields each two words of a table, such as a command and its character."""
+    return zip(words[::2], words[1::2], strict=True)
+
+
+_TABLES = sections(Path(__file__).with_name("characters.txt"))
 # Commands and their characters; of several commands for a character, the first spells it.
-VARIABLES = """
-alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ iota ι kappa κ varkappa ϰ
-lambda λ mu μ nu ν xi ξ omicron o pi π varpi ϖ rho ρ varrho ϱ sigma σ varsigma ς tau τ upsilon υ phi ϕ varphi φ chi χ
-psi ψ omega ω digamma ϝ Gamma Γ Delta Δ Theta Θ Lambda Λ Xi Ξ Pi Π Sigma Σ Upsilon Υ Phi Φ Psi Ψ Omega Ω
-varGamma 𝛤 varDelta 𝛥 varTheta 𝛩 varLambda 𝛬 varXi 𝛯 varPi 𝛱 varSigma 𝛴 varPhi 𝛷 varPsi 𝛹 varOmega 𝛺
-infty ∞ aleph ℵ beth ℶ gimel ℷ daleth ℸ ell ℓ hbar ℏ hslash ℏ wp ℘ Re ℜ Im ℑ imath ı jmath ȷ emptyset ∅ varnothing ∅
-ldots … dots … dotsc … dotso … cdots ⋯ dotsb ⋯ dotsm ⋯ dotsi ⋯ vdots ⋮ ddots ⋱ iddots ⋰ neg ¬ lnot ¬ triangle △
-vartriangle △ angle ∠ measuredangle ∡ sharp ♯ flat ♭ natural ♮ clubsuit ♣ spadesuit ♠ heartsuit ♡ diamondsuit ♢
-square □ Box □ blacksquare ■ blacktriangle ▲ checkmark ✓ complement ∁ degree ° nexists ∄ eth ð Bbbk 𝕜 mho ℧
-# # _ _ S § P ¶ textdegree ° rightharpoonup ⇀ rightharpoondown ⇁ leftharpoonup ↼ leftharpoondown ↽ leftrightharpoons ⇋
-Updownarrow ⇕ twoheadleftarrow ↞ rightrightarrows ⇉ rightleftarrows ⇄ dashrightarrow ⇢ curvearrowright ↷ llbracket ⟦
-rrbracket ⟧
-"""
-OPERATORS = """
-times × cdot ⋅ centerdot ⋅ div ÷ pm ± mp ∓ ast ∗ star ⋆ circ ∘ bullet ∙ oplus ⊕ ominus ⊖ otimes ⊗ oslash ⊘ odot ⊙
-cap ∩ cup ∪ sqcap ⊓ sqcup ⊔ uplus ⊎ vee ∨ lor ∨ wedge ∧ land ∧ setminus ∖ smallsetminus ∖ wr ≀ diamond ⋄ dagger †
-ddagger ‡ amalg ⨿ bigcirc ○ rtimes ⋊ ltimes ⋉ leq ≤ le ≤ geq ≥ ge ≥ leqslant ⩽ geqslant ⩾ ll ≪ gg ≫ lt < gt > neq ≠
-ne ≠ equiv ≡ sim ∼ simeq ≃ approx ≈ cong ≅ propto ∝ varpropto ∝ asymp ≍ doteq ≐ triangleq ≜ prec ≺ succ ≻ preceq ⪯
-succeq ⪰ subset ⊂ supset ⊃ subseteq ⊆ supseteq ⊇ subsetneq ⊊ supsetneq ⊋ subsetneqq ⫋ sqsubseteq ⊑ sqsupseteq ⊒ in ∈
-ni ∋ owns ∋ notin ∉ mid ∣ nmid ∤ parallel ∥ nparallel ∦ perp ⟂ vdash ⊢ dashv ⊣ models ⊧ vDash ⊨ forall ∀ exists ∃
-prime ′ to → rightarrow → leftarrow ← gets ← leftrightarrow ↔ Rightarrow ⇒ Leftarrow ⇐ iff ⇔ Leftrightarrow ⇔
-longrightarrow ⟶ longleftarrow ⟵ longleftrightarrow ⟷ implies ⟹ Longrightarrow ⟹ impliedby ⟸ Longleftarrow ⟸
-Longleftrightarrow ⟺ mapsto ↦ longmapsto ⟼ hookrightarrow ↪ hookleftarrow ↩ uparrow ↑ downarrow ↓ updownarrow ↕
-Uparrow ⇑ Downarrow ⇓ nearrow ↗ searrow ↘ swarrow ↙ nwarrow ↖ leadsto ↝ rightsquigarrow ⇝ twoheadrightarrow ↠
-rightleftharpoons ⇌ nrightarrow ↛ restriction ↾ upharpoonright ↾ partial ∂ nabla ∇ sum ∑ prod ∏ coprod ∐ int ∫ iint ∬
-iiint ∭ oint ∮ idotsint ∫⋯∫ bigcup ⋃ bigcap ⋂ bigoplus ⊕ bigotimes ⊗ bigodot ⊙ bigvee ⋁ bigwedge ⋀ bigsqcup ⊔ biguplus ⊎
-therefore ∴ because ∵ top ⊤ bot ⊥ surd √ colon : vdotswithin ⋮ bowtie ⋈ smile ⌣ frown ⌢ backslash \\ % % & & $ $
-langle ⟨ rangle ⟩ lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ lbrace { rbrace } lbrack [ rbrack ] vert | lvert | rvert | Vert ∥
-lVert ∥ rVert ∥ lparen ( rparen ) { { } } | ∥ unlhd ⊴ unrhd ⊵ lhd ⊲ rhd ⊳ triangleleft ◁ triangleright ▷
-trianglelefteq ⊴ trianglerighteq ⊵ nleq ≰ ngeq ≱ nless ≮ ngtr ≯ nsubseteq ⊈ nsupseteq ⊉ nsim ≁ ncong ≇ lesssim ≲
-gtrsim ≳ coloneqq ≔ coloneq ≔ eqqcolon ≕ vdots ⋮ qed ∎ ulcorner ⌜ urcorner ⌝ llcorner ⌞ lrcorner ⌟ barwedge ⊼
-lneq ⪇ gneq ⪈ lneqq ≨ gneqq ≩ Vdash ⊩ Vvdash ⊪ nvdash ⊬ nvDash ⊭ bigtriangleup △ bigtriangledown ▽ bigstar ★ ldotp .
-lgroup ⟮ rgroup ⟯ lmoustache ⎰ rmoustache ⎱ nLeftarrow ⇍ nRightarrow ⇏ nleftarrow ↚ nleftrightarrow ↮
-iiiint ⨌ dotplus ∔ Cap ⋒ Cup ⋓ veebar ⊻ boxminus ⊟ boxplus ⊞ curlywedge ⋏ curlyvee ⋎ circleddash ⊝ intercal ⊺
-boxtimes ⊠ boxdot ⊡ divideontimes ⋇ leftthreetimes ⋋ rightthreetimes ⋌ circledast ⊛ circledcirc ⊚ leqq ≦ geqq ≧
-preccurlyeq ≼ succcurlyeq ≽ precsim ≾ succsim ≿ subseteqq ⫅ supseteqq ⫆ Subset ⋐ Supset ⋑ sqsubset ⊏ sqsupset ⊐
-approxeq ≊ Join ⨝ lessapprox ⪅ gtrapprox ⪆ lessgtr ≶ gtrless ≷ lll ⋘ ggg ⋙ eqcirc ≖ circeq ≗ doteqdot ≑ between ≬
-pitchfork ⋔ bumpeq ≏ Bumpeq ≎ multimap ⊸ lesseqgtr ⋚ backsim ∽ backsimeq ⋍ nprec ⊀ nsucc ⊁ ntrianglelefteq ⋬
-rightarrowtail ↣ nLeftrightarrow ⇎
-"""
+VARIABLES, OPERATORS = (
+    {"\\" + name: text for name, text in pairs(_TABLES[table])} for table in ("variables", "operators")
+)
 # Characters that people type in place of those above.
 _VARIANTS = {
     **{"−": "-", "–": "-", "‐": "-", "‑": "-", "⁄": "/", "∕": "/", "∶": ":", "′": "'", "″": "''", "‴": "'''", "’": "'"},
@@ -86,27 +64,12 @@ _CENTRE_DOTS = re.compile(r"(?:\\cdot(?![A-Za-z])\s*+){3}")
 _DOTS = re.compile(r"\\dots(?![A-Za-z])\s*+(?=(\\[A-Za-z]++|.)?)", re.DOTALL)
 _ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\\Z")
 # Operators and relations, before which amsmath's dots are centred.
-_CENTRED_COMMANDS = """
-    times cdot centerdot div pm mp ast star circ bullet oplus ominus otimes oslash odot cap cup sqcap sqcup uplus
-    vee lor wedge land setminus smallsetminus wr diamond dagger ddagger amalg bigcirc rtimes ltimes leq le geq ge
-    leqslant geqslant ll gg neq ne equiv sim simeq approx cong propto varpropto asymp doteq triangleq prec succ
-    preceq succeq subset supset subseteq supseteq subsetneq supsetneq subsetneqq sqsubseteq sqsupseteq in ni owns
-    notin nmid nparallel perp models vDash top bot bowtie smile frown backslash unlhd unrhd lhd rhd triangleleft
-    triangleright nleq ngeq nless ngtr nsubseteq nsupseteq nsim ncong lesssim gtrsim barwedge lneq gneq lneqq gneqq
-    Vdash Vvdash nvdash nvDash bigtriangleup bigtriangledown
-"""
-_CENTRED = frozenset((*"+-*/=<>", *(f"\\{name}" for name in _CENTRED_COMMANDS.split())))
-
-
-def commands(table: str) -> dict[str, str]:
-    """Returns the characters of a table by command."""
-    words = table.split()
-    return {"\\" + name: text for name, text in zip(words[::2], words[1::2], strict=True)}
+_CENTRED = frozenset((*"+-*/=<>", *(f"\\{name}" for name in _TABLES["centred"])))
 
 
 _SPELLINGS = {
     character: command + " "
-    for command, character in reversed(commands(VARIABLES + OPERATORS).items())
+    for command, character in reversed((VARIABLES | OPERATORS).items())
     if len(character) == 1 and not character.isascii()
 } | _VARIANTS
 

@@ -24,20 +24,8 @@ _MBART = (
     "tgl:tl_XX tha:th_TH tur:tr_TR ukr:uk_UA urd:ur_PK vie:vi_VN xho:xh_ZA zho:zh_CN"
 )
 # Macrolanguages, which topics may use as their language, and the member language of each in the models.
-_MEMBER = {
-    "ara": "arb",
-    "aze": "azj",
-    "fas": "pes",
-    "lav": "lvs",
-    "mon": "khk",
-    "msa": "zsm",
-    "nep": "npi",
-    "nor": "nob",
-    "pus": "pbt",
-    "sqi": "als",
-    "swa": "swh",
-    "uzb": "uzn",
-}
+_MEMBERS = "ara:arb aze:azj fas:pes lav:lvs mon:khk msa:zsm nep:npi nor:nob pus:pbt sqi:als swa:swh uzb:uzn"
+_MEMBER = dict(pair.split(":") for pair in _MEMBERS.split())
 
 
 def _with_macrolanguages(codes: dict[str, str]) -> Mapping[str, str]:

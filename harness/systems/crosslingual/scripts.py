@@ -10,40 +10,15 @@ from harness.data.topics import Topic
 from harness.formulas.text.delimiters import spans
 
 NAMES = {
-    "ces": "Czech",
-    "eng": "English",
-    "fas": "Persian",
-    "hin": "Hindi",
-    "hrv": "Croatian",
-    "npi": "Nepali",
-    "pes": "Persian",
-    "spa": "Spanish",
+    **{"ces": "Czech", "eng": "English", "fas": "Persian", "hin": "Hindi", "hrv": "Croatian"},
+    **{"npi": "Nepali", "pes": "Persian", "spa": "Spanish"},
 }
 # BCP 47 tags, which use the two-letter code if a language has one.
-_TAGS = {
-    "ara": "ar",
-    "bul": "bg",
-    "ces": "cs",
-    "deu": "de",
-    "eng": "en",
-    "fas": "fa",
-    "fra": "fr",
-    "heb": "he",
-    "hin": "hi",
-    "hrv": "hr",
-    "ita": "it",
-    "mar": "mr",
-    "npi": "ne",
-    "pes": "fa",
-    "pol": "pl",
-    "por": "pt",
-    "rus": "ru",
-    "slk": "sk",
-    "slv": "sl",
-    "spa": "es",
-    "ukr": "uk",
-    "urd": "ur",
-}
+_PAIRS = """
+    ara:ar bul:bg ces:cs deu:de eng:en fas:fa fra:fr heb:he hin:hi hrv:hr ita:it mar:mr npi:ne pes:fa pol:pl por:pt
+    rus:ru slk:sk slv:sl spa:es ukr:uk urd:ur
+"""
+_TAGS = dict(pair.split(":") for pair in _PAIRS.split())
 RIGHT_TO_LEFT = frozenset({"ara", "fas", "heb", "pes", "urd"})
 SCRIPTS = {
     **dict.fromkeys(("ces", "deu", "eng", "fra", "hrv", "ita", "pol", "por", "slk", "slv", "spa"), "LATIN"),

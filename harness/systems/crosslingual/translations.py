@@ -44,12 +44,7 @@ class TranslatedTopic:
 
 
 def translated(
-    topics: Iterable[Topic],
-    translator: Translator,
-    target: str,
-    *,
-    masking: str | None,
-    how: str = "ours",
+    topics: Iterable[Topic], translator: Translator, target: str, *, masking: str | None, how: str = "ours"
 ) -> dict[str, TranslatedTopic]:
     """Returns the topics in the target language by id; translates those that are not in the store.
 

@@ -333,9 +333,7 @@ class Anserini:
                 yield folder
             return
         spec = {
-            "corpus": corpus.name,
-            "digest": corpus.digest(),
-            "columns": [list(corpus.fields), list(corpus.keep)],
+            **corpus.identity(),
             "document": dict(self.document),
             "view": None if self.view is None else dict(self.view),
             "code": [*versions, code.of(__name__)],

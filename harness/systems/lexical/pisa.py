@@ -128,9 +128,7 @@ class Pisa:
                 yield Index.load(made, self.k1, self.b)
             return
         spec = {
-            "corpus": corpus.name,
-            "digest": corpus.digest(),
-            "columns": [list(corpus.fields), list(corpus.keep)],
+            **corpus.identity(),
             "document": fields,
             "view": decisive(self.view, text.view),
             "code": [*versions, code.of(pisa_engine.__name__, Tokens.__module__)],

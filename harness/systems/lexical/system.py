@@ -60,9 +60,7 @@ def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) ->
     names, tokenise = sorted(fields), text.configured(view, corpus.dollars)
     versions = text.version(view)
     spec = {
-        "corpus": corpus.name,
-        "digest": corpus.digest(),
-        "columns": [list(corpus.fields), list(corpus.keep)],
+        **corpus.identity(),
         "fields": names,
         "view": decisive(view, text.view),
         "code": [*(versions or ()), code.of(tokens.__name__)],

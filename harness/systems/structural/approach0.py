@@ -103,9 +103,7 @@ def _spec(corpus: Corpus) -> dict[str, Any]:
         engine = metadata.version("pya0")
     except metadata.PackageNotFoundError:
         raise HarnessError("pya0 is not installed: pip install 'mathir-harness[approach0]'") from None
-    columns = [list(corpus.fields), list(corpus.keep)]
-    made_by = {"engine": engine, "code": code.of(__name__)}
-    return {"corpus": corpus.name, "digest": corpus.digest(), "columns": columns, **made_by}
+    return {**corpus.identity(), "engine": engine, "code": code.of(__name__)}
 
 
 def build(corpus: Corpus, folder: Path) -> None:
@@ -256,13 +254,7 @@ def _patient(command: Sequence[str], tasks: Sequence[Any], broken: str | None) -
 def _answers(command: Sequence[str], tasks: Sequence[Any]) -> list[Any]:
     """Runs tasks in a new process of the engine; returns the answers up to the first crash."""
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            __name__ if __name__ != "__main__" else "harness.systems.structural.approach0",
-            *command,
-        ],
+        [sys.executable, "-P", "-m", "harness.systems.structural.approach0", *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -146,9 +146,7 @@ def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
     Raises HarnessError if LaTeXML is requested and not installed.
     """
     return {
-        "corpus": corpus.name,
-        "digest": corpus.digest(),
-        "columns": [list(corpus.fields), list(corpus.keep)],
+        **corpus.identity(),
         "kind": checks.choice("kind", kind, KINDS),
         "code": code.of(__name__),
         **via(route),

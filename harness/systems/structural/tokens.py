@@ -170,9 +170,7 @@ class FormulaBM25(BM25):
             return super().tokens(corpus)
         fields = sorted(self._document)
         spec = {
-            "corpus": corpus.name,
-            "digest": corpus.digest(),
-            "columns": [list(corpus.fields), list(corpus.keep)],
+            **corpus.identity(),
             "fields": fields,
             "view": decisive(self.view, text.view),
             "code": code.of(__name__),

@@ -7,33 +7,18 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import message
 
 from harness.formulas.text.masking import Integrity, Masked, mask, unmask
 
-PIECES = [
-    *(
-        "$",
-        "$$",
-        r"\$",
-        "\\",
-        r"\(",
-        r"\)",
-        r"\[",
-        r"\]",
-        r"\begin{a}",
-        r"\end{a}",
-        r"\text{",
-        "}",
-        "$x$",
-        "$$y$$",
-        r"\(z\)",
-    ),
-    *("QZ", "QZ1", "QZ2", "QZ12", "qz", "Q", "Z", "q", "z1", "ＱＺ", "QZ 3", "QZ-", "1", "2", "12", "۱", "१", "٣", "²"),
-    *(" ", "\n", "-", "_", "\u200c", "word ", "0", "01", "QZ001", "QZ1234567890"),
-]
+_PIECES = r"""
+    $ $$ \$ \ \( \) \[ \] \begin{a} \end{a} \text{ } $x$ $$y$$ \(z\) QZ QZ1 QZ2 QZ12 qz Q Z q z1 ＱＺ QZ- 1 2 12 ۱ १ ٣ ²
+    - _ 0 01 QZ001 QZ1234567890
+"""
+PIECES = [*_PIECES.split(), "QZ 3", " ", "\n", "\u200c", "word "]
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text()
 
 
@@ -56,21 +41,7 @@ def test_formulas_become_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("QZ1 and $x$ QZ3 $y$", "QZ1 and QZ2 QZ3 QZ4"),
-        # Whatever spelling could be taken for a placeholder later.
-        ("qz 1 $x$", "qz 1 QZ2"),
-        ("Qz-2, ＱＺ۱ $x$", "Qz-2, ＱＺ۱ QZ3"),
-        ("QZ01 $x$", "QZ01 QZ2"),
-        ("QZ12 $x$", "QZ12 QZ1"),
-        # Only what stays in the text counts, and no number that is too long for one of ours.
-        ("$QZ1$ $y$", "QZ1 QZ2"),
-        ("QZ1000000000 $x$", "QZ1000000000 QZ1"),
-        # Digits go with the formula, letters do not.
-        ("$x$5 $n$th $y$۵", "QZ1 QZ2th QZ3"),
-        ("$x$$y$", "QZ1QZ2"),
-        ("QZ$x$", "QZQZ1"),
-    ],
+    table("formulas/numbers"),
 )
 def test_numbers_of_the_text_are_skipped(text: str, expected: str) -> None:
     masked = mask(text)
@@ -96,83 +67,14 @@ ABC = mask("$a$ b $c$ d $e$")
 
 
 @pytest.mark.parametrize(
-    ("translated", "expected", "found"),
-    [
-        ("QZ1 b QZ2 d QZ3", "$a$ b $c$ d $e$", {}),
-        ("(QZ1)QZ2QZ3.", "($a$)$c$$e$.", {}),
-        ("QZ1ovi xQZ2 QZ3", "$a$ovi x$c$ $e$", {}),
-        # Lost.
-        ("QZ1 QZ3", "$a$ $e$", {"kept": 2, "missing": ("$c$",)}),
-        ("", "", {"kept": 0, "missing": ("$a$", "$c$", "$e$")}),
-        ("Q1 QZ QZ2 QZ3", "Q1 QZ $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
-        # Duplicated.
-        ("QZ1 QZ2 QZ2 QZ3 QZ2", "$a$ $c$ $c$ $e$ $c$", {"duplicated": 2}),
-        # Reordered: as few as must move.
-        ("QZ2 QZ3 QZ1", "$c$ $e$ $a$", {"reordered": 1}),
-        ("QZ3 QZ2 QZ1", "$e$ $c$ $a$", {"reordered": 2}),
-        ("QZ1 QZ3 QZ2 QZ3", "$a$ $e$ $c$ $e$", {"reordered": 1, "duplicated": 1}),
-        # Altered, and repaired.
-        ("QZ 1 qz2 ＱＺ３", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
-        ("QZ۱ QZ२ QZ٣", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
-        ("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
-        ("QZ01 QZ2 QZ3", "$a$ $c$ $e$", {"altered": 1, "repaired": 1}),
-        ("qz1 QZ2 QZ3 qz1", "$a$ $c$ $e$ $a$", {"altered": 2, "repaired": 1, "duplicated": 1}),
-        # The number stands elsewhere as it should: left as text.
-        ("QZ1 qz1 QZ3", "$a$ qz1 $e$", {"kept": 2, "missing": ("$c$",), "altered": 1, "unrepaired": 1}),
-        # No number of ours.
-        ("QZ12 QZ2 QZ3", "QZ12 $c$ $e$", {"kept": 2, "missing": ("$a$",), "unknown": 1}),
-        ("QZ1 QZ2 QZ3 qz 0", "$a$ $c$ $e$ qz 0", {"unknown": 1}),
-        # Too far apart, or another sign between.
-        ("QZ   1 Q.Z2 QZ3", "QZ   1 Q.Z2 $e$", {"kept": 1, "missing": ("$a$", "$c$")}),
-    ],
+    ("translated", "expected", "repairs", "found"),
+    [("Q Z 1 QZ-2 Qz_\u200b3", "$a$ $c$ $e$", "both", "altered=3 repaired=3"), *table("formulas/masking")],
 )
-def test_what_a_translation_did(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
-    assert unmask(translated, ABC) == (expected, integrity(**found))
-    if "unknown" not in found:
-        assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
-
-
-@pytest.mark.parametrize(
-    ("translated", "expected", "found"),
-    [
-        ("QZ11 QZ2 QZ3", "$a$ $c$ $e$", {"altered": 1, "repaired": 1}),  # a single one for a single missing formula
-        ("QZ2 qz 33 QZ1", "$c$ $e$ $a$", {"altered": 1, "repaired": 1, "reordered": 1}),
-        ("QZ1 QZ2 QZ3 x QZ99 y", "$a$ $c$ $e$ x  y", {"unknown": 1}),
-        ("QZ11 QZ12 QZ3", "  $e$", {"kept": 1, "missing": ("$a$", "$c$"), "unknown": 2}),
-        ("QZ11 QZ12 QZ2 QZ3", "  $c$ $e$", {"kept": 2, "missing": ("$a$",), "unknown": 2}),
-    ],
-)
-def test_invented_placeholders(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
-    assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
-
-
-@pytest.mark.parametrize(
-    ("translated", "expected", "found"),
-    [
-        ("ZQ1 b QZ2 d QZ3", "$a$ b $c$ d $e$", {"altered": 1, "repaired": 1}),
-        ("QZ1 b zq 2 d ZQ-۳", "$a$ b $c$ d $e$", {"altered": 2, "repaired": 2}),
-        # Cyrillic: transliterated, Macedonian, a letter of each script, swapped, small. Greek: zeta.
-        ("КЗ1 ЌЗ2 QЗ3", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
-        ("ЗК1 кз2 QΖ3", "$a$ $c$ $e$", {"altered": 3, "repaired": 3}),
-        ("(ЗК1), кз2.", "($a$), $c$.", {"altered": 2, "repaired": 2, "kept": 2, "missing": ("$e$",)}),
-        ("QZ2 ZQ1 QZ3", "$c$ $a$ $e$", {"altered": 1, "repaired": 1, "reordered": 1}),
-        # The number stands elsewhere in the right letters, or there are two that could be it.
-        ("QZ1 ZQ1 QZ3", "$a$ ZQ1 $e$", {"kept": 2, "missing": ("$c$",), "altered": 1, "unrepaired": 1}),
-        (
-            "qz1 ZQ1 QZ3",
-            "$a$ ZQ1 $e$",
-            {"kept": 2, "missing": ("$c$",), "altered": 2, "repaired": 1, "unrepaired": 1},
-        ),
-        ("ZQ1 КЗ1 QZ2 QZ3", "ZQ1 КЗ1 $c$ $e$", {"kept": 2, "missing": ("$a$",), "altered": 2, "unrepaired": 2}),
-        # No number of ours, part of a word, or letters apart.
-        ("ZQ4 QZ1 QZ2 QZ3", "ZQ4 $a$ $c$ $e$", {}),
-        ("IZQ1 4ZQ1 КАЗ1 QZ2 QZ3", "IZQ1 4ZQ1 КАЗ1 $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
-        ("Z Q 1 ZQ12 QZ2 QZ3", "Z Q 1 ZQ12 $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
-        ("KZ1 QS1 QZ2 QZ3", "KZ1 QS1 $c$ $e$", {"kept": 2, "missing": ("$a$",)}),
-    ],
-)
-def test_placeholders_in_other_letters(translated: str, expected: str, found: dict[str, int | tuple[str, ...]]) -> None:
-    assert unmask(translated, ABC, repair=True) == (expected, integrity(**found))
+def test_what_a_translation_did(translated: str, expected: str, repairs: str, found: str) -> None:
+    counts = dict(count.split("=") for count in found.split())
+    wanted = {name: tuple(value.split(",")) if name == "missing" else int(value) for name, value in counts.items()}
+    for repair in {"both": (False, True), "repair": (True,), "no repair": (False,)}[repairs]:
+        assert unmask(translated, ABC, repair=repair) == (expected, integrity(**wanted))
 
 
 def test_other_letters_are_left_where_nobody_asks_for_repairs() -> None:
@@ -184,10 +86,7 @@ def test_other_letters_of_the_text_itself_are_no_placeholders(text: str) -> None
     masked = mask(text, blanks=True)
     assert unmask(masked.text, masked, repair=True)[0] == text
     gone = masked.text.replace("QZ1", "ZQ 1")
-    assert unmask(gone, masked, repair=True) == (
-        gone,
-        integrity(formulas=1, kept=0, missing=("$x$",)),
-    )
+    assert unmask(gone, masked, repair=True) == (gone, integrity(formulas=1, kept=0, missing=("$x$",)))
 
 
 def test_other_letters_of_another_prefix() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from case_tables import table
+from lexical_tools import message
 
 from harness.cli import findings
 from harness.cli.run import check_needs
 from harness.cli.settings import RunSettings
-from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.papers.paper import load_paper, paper_names
 from harness.systems.build import build_system, load_system
@@ -22,62 +23,18 @@ from harness.systems.states import system_state
 Conf = Callable[[str, str, str], Path]
 REGISTERED = [name for name in config.names("system") if "state" in config.load("system", name)[0]]
 # Rows of the papers' tables (paper, table, row) and the configuration that registers their system.
-ROWS = {
-    ("mirmu-msm", "2", "msm 5: Compubert"): "compubert",
-    ("mirmu-msm", "2", "mirmu 1: Base"): "mirmu-minilm-roberta",
-    ("mirmu-msm", "2", "mirmu 2: Trained only on text"): "mirmu-minilm-roberta-text",
-    ("mirmu-msm", "2", "mirmu 3: MathBERTa ReRanker"): "mirmu-minilm-mathberta",
-    ("mirmu-msm", "2", "mirmu 4: Retriever fine-tuned"): "mirmu-minilm-tuned-roberta",
-    ("mirmu-msm", "2", "mirmu 5: MathBERTa ReRanker + Retriever fine-tuned"): "mirmu-minilm-tuned-mathberta",
-    ("mirmu-msm", "3", "fine 1: MathBERTa ReRanker"): "mirmu-minilm-mathberta",
-    ("mirmu-msm", "3", "fine 3: Improved Base"): "mirmu-minilm-roberta-tiered",
-    ("mirmu-msm", "3", "fine 4: Retriever only"): "mirmu-minilm",
-    ("mathamr-plus", "4.19", "Approach0 / Struct.+ColBERT (Coco-MAE)"): "approach0-colbert",
-    ("mathamr-plus", "4.19", "Kassaie et al. / RRF+LLM"): "kassaie-rrf-llm",
-    ("mathamr-plus", "4.19", "MSM / Ensemble RRF"): "fusion-rrf",
-    ("mathamr-plus", "4.19", "MIRMU / MiniLM+RoBERTa"): "mirmu-minilm-roberta",
-    ("mathamr-plus", "4.19", "Satpute et al. / GPT-4+DPR"): "satpute-gpt4-dpr",
-    ("mathamr-plus", "4.19", "DPRL / QQ-QA-AMR"): "qq-qa-amr",
-    ("mathamr-plus", "4.19", "Ours / MathAMR+"): "mathamr-plus",
-    ("mathamr-plus", "4.21", "L2L / All (Unweighted)"): "l2l",
-    ("mathamr-plus", "4.21", "Amador et al. / Inner RRF"): "amador-rgcn",
-    ("mathamr-plus", "4.21", "Approach0 / Struct.+ColBERT"): "approach0-colbert",
-    ("mathamr-plus", "4.21", "Amador et al. / In+Out"): "amador-rgcn",
-    ("mathamr-plus", "4.21", "DPRL / TanCFT+MathAMR"): "tancft-mathamr",
-    ("mathamr-plus", "4.21", "MathDowers / latex_L8_a040"): "mathdowers-latex",
-    ("mathamr-plus", "4.21", "DPRL / MathAMR ¹"): "mathamr",
-    ("mathamr-plus", "4.21", "DPRL / MathAMR ²"): "mathamr",
-    ("mathamr-plus", "4.21", "Ours / MathAMR+"): "mathamr-plus",
-    ("mathlib4", "4", "Moogle"): "moogle",
-    ("mathlib4", "4", "OpenAI v2"): "mathlib4-openai-v2",
-    ("mathlib4", "4", "OpenAI v3"): "mathlib4-openai-v3",
-    ("mathlib4", "4", "UAE-Large-V1"): "mathlib4-uae-large",
-    ("mathlib4", "4", "E5_mistral-7b"): "mathlib4-e5-mistral-f",
-    ("crossmath", "1", "Bi-encoder"): "crossmath-bi",
-    ("crossmath", "1", "Cross-encoder"): "crossmath-cross",
-    ("crossmath", "2", "mBART + Bi-encoder"): "crossmath-mbart-bi",
-    ("crossmath", "2", "mBART + Cross-encoder"): "crossmath-mbart-cross",
-    ("crossmath", "2", "NLLB + Bi-encoder"): "crossmath-nllb-bi",
-    ("crossmath", "2", "NLLB + Cross-encoder"): "crossmath-nllb-cross",
-}
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+ROWS = {(paper, number, row): system for paper, number, row, system in table("systems/rows")}
 
 
 @pytest.mark.slow
 def test_the_systems_of_the_papers_tables_are_registered() -> None:
     known = config.names("system")
     assert {name for name in ROWS.values() if name not in known} == set()
-    for paper, table in {(paper, table) for paper, table, _ in ROWS if paper in ("mathamr-plus", "mathlib4")}:
-        printed = {cell.system for cell in load_paper(paper).cells if cell.table == table}
-        assert printed == {row for of, at, row in ROWS if (of, at) == (paper, table)}
-    for paper, table, row in ROWS:
-        assert any((cell.table, cell.system) == (table, row) for cell in load_paper(paper).cells)
+    for paper, number in {(paper, number) for paper, number, _ in ROWS if paper in ("mathamr-plus", "mathlib4")}:
+        printed = {cell.system for cell in load_paper(paper).cells if cell.table == number}
+        assert printed == {row for of, at, row in ROWS if (of, at) == (paper, number)}
+    for paper, number, row in ROWS:
+        assert any((cell.table, cell.system) == (number, row) for cell in load_paper(paper).cells)
 
 
 def test_there_are_systems_of_each_state() -> None:
@@ -141,7 +98,7 @@ def test_a_state_is_parsed(text: str, parsed: tuple[str, str]) -> None:
     assert checks.state(text, "f") == parsed
 
 
-OTHERS = [
+OTHERS: list[object] = [
     "implemented: a",
     "Blocked: a",
     "blocked: a\nb",
@@ -151,50 +108,16 @@ OTHERS = [
     3,
     True,
     ["needs a"],
-    {"needs": "a"},
 ]
+OTHERS += ["", "  ", "blocked", "blocked:", "blocked a", "needs", "needs: ", "needs ", "needs:a", "needsa"]
+OTHERS += ["not implemented", ["needs a"], {"needs": "a"}]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "  ",
-        "blocked",
-        "blocked:",
-        "blocked a",
-        "needs",
-        "needs: ",
-        "needs ",
-        "needs:a",
-        "needsa",
-        "not implemented",
-        *OTHERS,
-    ],
-)
+@pytest.mark.parametrize("text", OTHERS)
 def test_any_other_state_gives_one_line(text: object) -> None:
     expected = "expected one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
     assert message(lambda: checks.state(text, "f")) == f"f: key 'state' is {text!r}, {expected}"
     assert message(lambda: system_state({"title": "T", "state": text}, "x")).startswith("system x: key 'state' is ")
-
-
-@pytest.mark.parametrize(
-    ("mapping", "fault"),
-    [
-        ({"title": "T", "state": "needs a", "_target_": "harness.systems.baselines.Overlap"}, "key '_target_' is unkn"),
-        ({"title": "T", "state": "needs a", "demo": True}, "key 'demo' is unknown"),
-        ({"state": "needs a"}, "key 'title' is missing"),
-        ({"title": "T", "state": None}, "key 'state' is missing"),
-        ({"title": "T", "state": ""}, "key 'state' is '', expected one line"),
-        ({"title": "T", "state": "a"}, "key 'state' is 'a', expected one line"),
-        ({"title": "T", "state": "needs a\n"}, "T needs a"),
-        ({"title": "T", "state": "blocked: a"}, "T is blocked: a"),
-        ({"title": "T", "state": "not implemented: a"}, "T is not implemented: a"),
-        ({"title": "T", "blocked": "needs a"}, "key '_target_' is ''"),
-    ],
-)
-def test_faults(mapping: Mapping[str, object], fault: str) -> None:
-    assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import table
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
@@ -59,8 +60,7 @@ FIRST = {str(mapping["_target_"]): name for name, mapping in reversed(WITH_CLASS
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in WITH_CLASS],
+    "name", [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in WITH_CLASS]
 )
 def test_every_key_of_a_class_can_be_set(name: str) -> None:
     """To its default, which gives the same system; so does every key of a class inside it."""
@@ -101,16 +101,7 @@ def test_an_inner_key_keeps_the_others_of_a_default() -> None:
 
 @pytest.mark.parametrize(
     ("name", "key", "fault"),
-    [
-        ("bm25", "dept", "key 'dept' is unknown; did you mean 'depth'?"),
-        ("cross-lingual-nllb", "translator.overlog", "key 'translator.overlog' is unknown; did you mean 'overlong'?"),
-        ("bi-encoder-tuned", "training.rat", "key 'training.rat' is unknown; did you mean 'rate'?"),
-        ("bi-encoder-e5", "training.epoch", "key 'training.epoch' is unknown; did you mean 'epochs'?"),
-        ("crossmath-bi", "system.modle", "key 'system.modle' is unknown; did you mean 'model'?"),
-        ("bm25", "k1.x", "key 'k1.x': 'k1' is 1.2, which has no keys; give 'k1' as a whole"),
-        ("multilingual", "system.model", "'system' is '"),
-        ("amador-rgcn", "depth", "key 'depth' is unknown; known: paper, state, title"),
-    ],
+    table("systems/keys"),
 )
 def test_keys_that_no_class_has(name: str, key: str, fault: str) -> None:
     with pytest.raises(HarnessError) as caught:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import check_fault, faults
 from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import Server, serving
@@ -144,18 +145,6 @@ def test_windows_cover_all_ranks_and_end_at_the_first(count: int, window: int, d
     assert all(end - begin <= window for begin, end in found)
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"window": 1}, "key 'window' is 1, expected a whole number from 2"),
-        ({"step": 21}, "key 'step' is 21, expected at most the window, 20"),
-        ({"mode": "ask"}, "key 'mode' is 'ask'; known: dry, live, replay"),
-        ({"llm": "nowhere"}, "nowhere"),
-        ({"first": "bm52"}, "key 'first': 'bm52' is neither a file nor a system"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        Listwise(**{"name": "list", "first": "bm25", "llm": "local", **keys})
-    (line,) = error.value.lines
-    assert said in line
+@faults("listwise")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import sha256
 from harness.systems.base import MARK, Request
@@ -28,13 +28,6 @@ Conf = Callable[[str, str, str], Path]
 TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two"), Topic("T3", "three")))
 POOL = {"T1": frozenset({"d1", "d9"}), "T2": frozenset({"d2"})}
 WORK = Path("workspace")
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.slow
@@ -131,21 +124,6 @@ def test_a_run_that_learnt_from_test_judgments_stays_marked(recorder: dict[str, 
 def test_a_named_system_is_read_as_it_is_now() -> None:
     assert RerankPool("overlap").reads() == {"overlap": config.load("system", "overlap")[0]}
     assert RerankPool({"_target_": "harness.systems.baselines.Shuffle"}).reads() == {}
-
-
-@pytest.mark.parametrize(
-    ("system", "fault"),
-    [
-        ("overlp", "system 'overlp' is unknown; did you mean 'overlap'?"),
-        (3, "key 'system' is 3, expected the name of a system, or a configuration with '_target_'"),
-        ({"_target_": "harness.systems.baselines.Shuffle", "sed": 3}, "system: key 'sed' is unknown to"),
-        ({}, "system: key '_target_' is ''"),
-        ("rerank-pool", f"{config.names('system')['rerank-pool']}: key 'system' is missing"),
-    ],
-)
-def test_faults_are_found_before_the_run(system: object, fault: str) -> None:
-    given = {"_target_": "harness.systems.rerank.RerankPool", "system": system}
-    assert message(lambda: build_system(given, "f")).startswith(f"f: {fault}")
 
 
 def test_more_faults(conf: Conf) -> None:

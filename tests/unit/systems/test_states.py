@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from case_tables import table
+from lexical_tools import message
 
+from harness.cli import findings
 from harness.collections.corpora import load_corpus
-from harness.errors import HarnessError
+from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
 from harness.systems.dense.bi_encoder import BiEncoder
+from harness.systems.lexical import runtime
+from harness.systems.mathamr.graphs import parsers
 from harness.systems.states import (
     command,
     missing_models,
@@ -29,16 +37,8 @@ from harness.systems.states import (
 
 Conf = Callable[[str, str, str], Path]
 BI, CROSS = "harness.systems.dense.bi_encoder.BiEncoder", "harness.systems.dense.cross_encoder.CrossEncoder"
-RETRIEVER = "sentence-transformers/all-MiniLM-L12-v2"
 ARQMATH = {"collection": "arqmath-3-task1", "corpus": "arqmath-posts"}
 BY_NAME = {name: config.load("system", name)[0] for name in config.names("system")}
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -129,66 +129,25 @@ def test_files_of_runs_are_no_parts() -> None:
 
 @pytest.mark.parametrize(
     ("value", "fault"),
-    [
-        ({"collection": "mini-task1"}, "key 'corpus' is missing"),
-        ({"collection": "mini-task9", "corpus": "mini-answers"}, "key 'collection' is 'mini-task9'; did you mean"),
-        ({"collection": "mini-task1", "corpus": "mini-answer"}, "key 'corpus' is 'mini-answer'; did you mean"),
-        ({"collection": "mini-task1", "corpus": "mini-answers", "rerank": "yes"}, "key 'rerank' is 'yes', expected"),
-        ({"collection": "mini-task1", "corpus": "mini-answers", "system": "x"}, "key 'system' is unknown"),
-        ("mini-task1", "expected keys and values, found 'mini-task1'"),
-    ],
+    table("systems/recipes"),
 )
-def test_faults_of_a_recipe(value: object, fault: str) -> None:
-    mapping = {"_target_": BI, "model": "m", "recipe": value}
+def test_faults_of_a_recipe(value: str, fault: str) -> None:
+    mapping = {"_target_": BI, "model": "m", "recipe": json.loads(value)}
     assert message(lambda: system_state(mapping, "x")).startswith(f"system x: recipe: {fault}")
 
 
 # The neural systems of the papers
 
-PUBLISHED: Mapping[str, Mapping[str, Any]] = {
-    "compubert": {"query": ["body"], "parts": {"answer": ["body"]}, "normalise": True, "pooling": None},
-    "mirmu-minilm": {"model": RETRIEVER, "view": "latex"},
-    "mirmu-minilm-tuned": {"model": RETRIEVER, "view": "latex"},
-    "mirmu-minilm-roberta": {"model": "FacebookAI/roberta-large", "first": "mirmu-minilm", "view": "latex"},
-    "mirmu-minilm-roberta-text": {"model": "FacebookAI/roberta-large", "view": "text"},
-    "mirmu-minilm-mathberta": {"model": "witiko/mathberta", "first": "mirmu-minilm", "view": "mathberta"},
-    "mirmu-minilm-tuned-roberta": {"model": "FacebookAI/roberta-large"},
-    "mirmu-minilm-tuned-mathberta": {
-        "model": "witiko/mathberta",
-        "view": "mathberta",
-    },
-    "mirmu-minilm-roberta-tiered": {
-        "model": "FacebookAI/roberta-large",
-        "first": "mirmu-minilm",
-        "tiers": [3, 7, 12, 16, 20, 50, 100, 125],
-        "k": None,
-    },
-    "crossmath-cross": {"model": "cross-encoder/qnli-distilroberta-base", "first": None, "document": ["html"]},
-}
+SETTINGS = table("systems/settings")
+PUBLISHED = ("compubert", *dict.fromkeys(name for name, *_ in SETTINGS if name.startswith("mirmu-")), "crossmath-cross")
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_settings_of_the_papers(name: str) -> None:
-    mapping = BY_NAME[name]
-    assert {key: mapping[key] for key in PUBLISHED[name]} == PUBLISHED[name]
-    assert mapping["name"] == name
-    assert (mapping["_target_"] == BI) == ("first" not in mapping)
-    assert mapping["query"] == PUBLISHED[name].get("query", ["title", "body"])
-    if mapping.get("training"):
-        assert mapping["training"].get("view", "latex") == mapping["view"]
+def test_settings_of_the_papers() -> None:
+    for name, key, value in SETTINGS:
+        assert reduce(getitem, key.split("."), BY_NAME[name]) == json.loads(value), (name, key)
 
 
-def test_the_text_alone_is_read_by_retriever_and_re_ranker() -> None:
-    mapping = BY_NAME["mirmu-minilm-roberta-text"]
-    assert mapping["view"] == mapping["first"]["view"] == mapping["training"]["view"] == "text"
-    assert mapping["first"]["model"] == BY_NAME["mirmu-minilm"]["model"]
-
-
-def test_crossmath_ranks_the_pool_alone() -> None:
-    mapping = BY_NAME["crossmath-bi"]
-    assert mapping["_target_"] == "harness.systems.rerank.RerankPool"
-    inner = mapping["system"]
-    assert (inner["model"], inner["parts"], inner["depth"]) == ("all-mpnet-base-v2", {"answer": ["html"]}, 1000)
+def test_crossmath_runs_by_a_recipe_for_its_languages() -> None:
     for name in ("crossmath-bi", "crossmath-cross", "crossmath-nllb-bi", "crossmath-mbart-cross"):
         made = recipe(BY_NAME[name])
         assert made is not None
@@ -200,49 +159,13 @@ def test_crossmath_ranks_the_pool_alone() -> None:
     assert "html" in load_corpus("arqmath-posts-html").keep
 
 
-@pytest.mark.parametrize("translator", ["nllb", "mbart"])
-def test_crossmath_translates_as_its_authors_did(translator: str) -> None:
-    for retriever in ("bi", "cross"):
-        mapping = BY_NAME[f"crossmath-{translator}-{retriever}"]
-        assert (mapping["system"], mapping["pipeline"], mapping["masking"]) == (
-            f"crossmath-{retriever}",
-            "authors",
-            "QZ",
-        )
-        assert mapping["translator"]["overlong"] == "cut"
-        assert (
-            mapping["translator"]["model"]
-            == {
-                "nllb": "facebook/nllb-200-distilled-600M",
-                "mbart": "facebook/mbart-large-50-many-to-many-mmt",
-            }[translator]
-        )
-
-
-def test_re_rankers_of_mirmu_are_fine_tuned_as_the_paper_says() -> None:
-    """Section 3.1.2, on the judgments of 2020; those of 2021 end the training, those of 2022 are not seen."""
-    tuned = [name for name in PUBLISHED if name.startswith("mirmu-") and BY_NAME[name]["_target_"] == CROSS]
-    assert len(tuned) == 6
-    for name in tuned:
-        mapping = BY_NAME[name]
-        training = mapping["training"]
-        assert (training["collections"], training["validate_on"], training["leave_out"]) == (
-            ["arqmath-1-task1", "arqmath-2-task1"],
-            ["arqmath-2-task1"],
-            ["arqmath-3-task1"],
-        )
-        sampled = ("positives", "votes", "positive_ratio", "negative_questions", "negatives_per_question")
-        assert [training[key] for key in sampled] == ["votes", 50, 0.5, 10, 10]
-        assert (training["additional"], training["additional_per"]) == (1.0, "query")
-        assert training["retriever"] == RETRIEVER
-        assert (training["view"], training["length"]) == (mapping["view"], mapping["length"])
+def test_the_retriever_below_a_tuned_re_ranker_is_written_out() -> None:
+    """So that its training can be set."""
+    tuned, parameters = BY_NAME["mirmu-minilm-tuned"], inspect.signature(BiEncoder).parameters
     for name in ("mirmu-minilm-tuned-roberta", "mirmu-minilm-tuned-mathberta"):
-        first = BY_NAME[name]["first"]  # written out, so that its training can be set
-        assert first == {key: BY_NAME["mirmu-minilm-tuned"][key] for key in first}
-        parameters = inspect.signature(BiEncoder).parameters
-        assert all(parameters[key].default == BY_NAME["mirmu-minilm-tuned"][key] for key in ("view", "depth", "length"))
-    retriever = BY_NAME["mirmu-minilm-tuned"]["training"]
-    assert (retriever["collections"], retriever["additional"]) == (["arqmath-1-task1", "arqmath-2-task1"], 0)
+        first = BY_NAME[name]["first"]
+        assert first == {key: tuned[key] for key in first}
+    assert all(parameters[key].default == tuned[key] for key in ("view", "depth", "length"))
 
 
 @pytest.mark.parametrize("name", ["crossmath-bi", *PUBLISHED])
@@ -255,20 +178,6 @@ def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: st
     assert state.endswith(f" and corpus {made.corpus}: {command(made.words(name))}")
     here |= set(needed_models(parts(BY_NAME[name])))
     assert system_state(BY_NAME[name], name)[1].startswith(f"needs the corpus {made.corpus}: harness run ")
-
-
-@pytest.mark.parametrize(
-    ("name", "model"),
-    [
-        ("bi-encoder-minilm", "all-minilm-l6-v2"),
-        ("bi-encoder-mpnet", "all-mpnet-base-v2"),
-        ("bi-encoder-e5", "multilingual-e5-small"),
-    ],
-)
-def test_bi_encoders_on_models_of_packages(name: str, model: str) -> None:
-    assert needed_models(parts(BY_NAME[name])) == [model]
-    assert model in config.names("source")
-    assert "recipe" not in BY_NAME[name]
 
 
 NEURAL = [name for name, mapping in BY_NAME.items() if str(mapping.get("_target_")) in (BI, CROSS)]
@@ -285,3 +194,36 @@ def test_the_example_of_a_recipe_in_the_guide_is_one() -> None:
     guide = (Path(__file__).parents[3] / "conf" / "README.md").read_text(encoding="utf-8")
     (shown,) = (line for line in guide.splitlines() if line.startswith("recipe: "))
     assert recipe(yaml.safe_load(shown)) is not None
+
+
+# ---- what the doctor says
+
+
+@pytest.mark.slow
+def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
+    monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])
+    monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
+    monkeypatch.setattr(findings, "reachable", lambda: False)
+    rows = findings.findings()
+    (of_parsers,) = [row for row in rows if row[1:] == ["torch not installed", "pip install x"]]  # one for all systems
+    assert re.fullmatch(r"system \S+ and \d+ more", of_parsers[0])
+    assert not [row for row in rows if row[0].startswith("system anserini")]
+    monkeypatch.setattr(parsers, "missing", lambda mapping=None: [])
+    assert "torch not installed" not in {row[1] for row in findings.findings()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [
+        ("http://[::1]:1", "[::1]:1 does not answer"),
+        ("http://name:secret@127.0.0.1:none", "127.0.0.1:none does not answer"),
+        ("", "forbidden by HARNESS_OFFLINE"),
+    ],
+)
+def test_the_network_is_named(base: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_RAW_BASE", base)
+    monkeypatch.setenv("HARNESS_OFFLINE", "" if base else "1")
+    monkeypatch.setenv("no_proxy", "*")
+    assert ["network", said] in [row[:2] for row in findings.findings()]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import table
+from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -20,13 +22,6 @@ from harness.systems.baselines import External, Overlap, Shuffle, tokens
 from harness.systems.build import Built, build_system, load_system
 
 SIMPLE = "harness.systems.baselines"
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # `even` stands in two of them, `the` in all.
@@ -208,45 +203,22 @@ class Older:
 @pytest.mark.parametrize(
     ("mapping", "fault"),
     [
-        ({}, "f: key '_target_' is '', expected a class such as harness.systems.baselines.Overlap"),
-        ({"_target_": "Overlap"}, "f: key '_target_' is 'Overlap', expected a class such as "),
-        ({"_target_": f"{SIMPLE}.Overlp"}, f"f: key '_target_': {SIMPLE} has no 'Overlp'"),
-        (
-            {"_target_": "harness.absent.Thing"},
-            "f: harness.absent.Thing cannot be loaded: module 'harness.absent' is neither in the current folder (",
-        ),
+        *((json.loads(mapping), fault) for mapping, fault in table("systems/configurations")),
         (
             {"_target_": "harness.absent.Thing", "extra": "dense"},
-            "f: harness.absent.Thing cannot be loaded: module 'harness.absent' is neither in the current folder "
+            "harness.absent.Thing cannot be loaded: module 'harness.absent' is neither in the current folder "
             f"({Path.cwd()}) nor installed; install it with: pip install 'mathir-harness[dense]'",
         ),
-        ({"_target_": "..simple.Overlap"}, "f: key '_target_' is '..simple.Overlap', expected a class such as "),
-        ({"_target_": f"{SIMPLE}.__doc__"}, f"f: key '_target_': {SIMPLE}.__doc__ is not a class"),
-        (
-            {"_target_": f"{SIMPLE}.Overlap", "deph": 5},
-            f"f: key 'deph' is unknown to {SIMPLE}.Overlap; did you mean 'depth'?",
-        ),
-        ({"_target_": f"{SIMPLE}.Overlap", "depth": "5"}, "f: key 'depth' is '5', expected a whole number"),
-        ({"_target_": f"{SIMPLE}.Overlap", "depth": True}, "f: key 'depth' is True, expected a whole number"),
-        ({"_target_": f"{SIMPLE}.Overlap", "depth": 0}, "f: key 'depth' is 0, expected a whole number from 1"),
-        ({"_target_": f"{SIMPLE}.Shuffle", "depth": -3}, "f: key 'depth' is -3, expected a whole number from 1"),
-        ({"_target_": f"{SIMPLE}.Overlap", "title_only": 1}, "f: key 'title_only' is 1, expected true or false"),
-        ({"_target_": f"{SIMPLE}.Overlap", "name": None}, "f: key 'name' is None, expected text"),
-        (
-            {"_target_": f"{SIMPLE}.Overlap", "name": "a\n"},
-            r"f: key 'name' is 'a\n', which is no tag of a run: ",
-        ),
-        ({"_target_": f"{SIMPLE}.External", "path": None}, "f: key 'path' is missing"),
-        ({"_target_": f"{__name__}.ranks"}, f"f: key '_target_': {__name__}.ranks ranks by itself, "),
+        ({"_target_": f"{__name__}.ranks"}, f"key '_target_': {__name__}.ranks ranks by itself, "),
         (
             {"_target_": f"{__name__}.Older"},
-            f"f: key '_target_': {__name__}.Older gives Older, which is not a system: it cannot be called with one "
+            f"key '_target_': {__name__}.Older gives Older, which is not a system: it cannot be called with one "
             "harness.systems.base.Request, but with (topics: 'object', corpus: 'object', workspace: 'object', training",
         ),
     ],
 )
 def test_faults_of_a_configuration(mapping: Mapping[str, object], fault: str) -> None:
-    assert message(lambda: build_system(mapping, "f")).startswith(fault)
+    assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
 
 
 @pytest.mark.parametrize(
@@ -319,11 +291,7 @@ def test_what_a_system_says_is_passed_on() -> None:
 
     built = Built(Saying(name="../x"))
     assert built.name == "../x"  # any tag of a run
-    assert (built.reads(), built.notes(), built.trains_without()) == (
-        {"table": "1"},
-        ("Made of tables.",),
-        frozenset(),
-    )
+    assert (built.reads(), built.notes(), built.trains_without()) == ({"table": "1"}, ("Made of tables.",), frozenset())
     assert load_system("overlap", name="mine").name == "mine"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lexical_tools import message
 
 from harness.cli.findings import findings
 from harness.errors import HarnessError
@@ -44,13 +45,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     return put
 
 
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_it_is_a_translator() -> None:
     assert isinstance(Apertium(), Translator)
     assert Apertium().direction("hrv", "eng") == "hbs-eng"
@@ -69,13 +63,7 @@ def test_it_is_told_the_direction(program: Program) -> None:
     assert message(lambda: Apertium().translate(["kuća"], "hrv", "eng")) == (
         "apertium hbs-eng: ended with status 3: -u hbs-eng"
     )
-    assert dict(Apertium().languages) == {
-        "bos": "hbs",
-        "hbs": "hbs",
-        "hrv": "hbs",
-        "spa": "spa",
-        "srp": "hbs",
-    }
+    assert dict(Apertium().languages) == {"bos": "hbs", "hbs": "hbs", "hrv": "hbs", "spa": "spa", "srp": "hbs"}
 
 
 def test_fewer_texts_than_were_sent(program: Program) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import check_fault, faults
+from lexical_tools import message
 from process_tools import same_paths
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.io import console
 from harness.store import artefacts, code
 from harness.store.cost import measuring
@@ -35,10 +36,7 @@ from harness.systems.crosslingual.translators import Passage
 WORDS = {"Sea": "Let", "primo.": "prime.", "un": "a", "y": "and", "pierde": "lose"}
 CONTROLS = "harness.systems.crosslingual.controls."
 TOPICS = Topics(
-    (
-        Topic("T1", "Sea $p$ un primo.", "Sea $p$ y $q$.", language="spa"),
-        Topic("T2", "un primo.", "", language="spa"),
-    )
+    (Topic("T1", "Sea $p$ un primo.", "Sea $p$ y $q$.", language="spa"), Topic("T2", "un primo.", "", language="spa"))
 )
 
 
@@ -72,13 +70,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Topic]]:
         return heard.topics
 
     return ask
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def texts(topics: list[Topic]) -> list[tuple[str, str, str]]:
@@ -168,20 +159,9 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
     made = CrossLingual(dictionary() | {"words": words}, "overlap", "QZ")
     with measuring() as meter:
         made(Request(TOPICS, load_corpus("mini-answers"), tmp_path))
-    assert meter.notes["cross-lingual: translation"] == {
-        "topics": 2,
-        "formulas": 3,
-        "kept": 2,
-        "repaired": 0,
-        "lost": 1,
-        "duplicated": 1,
-        "moved": 0,
-        "altered": 0,
-        "invented": 0,
-        "appended": 1,
-        "sentences": 3,
-        "untranslated": 0,
-    }
+    kept = {"topics": 2, "formulas": 3, "kept": 2, "lost": 1, "duplicated": 1, "appended": 1, "sentences": 3}
+    none = dict.fromkeys(("repaired", "moved", "altered", "invented", "untranslated"), 0)
+    assert meter.notes["cross-lingual: translation"] == kept | none
     found = made.translated(TOPICS)["T1"]
     assert found.body == Passage(
         "Sea $p$ y $q$.", "Sea QZ1 y QZ2 .", "Let QZ1 and QZ1 .", "Let $p$ and $p$ . $q$", 2, 1, 1, 0, 0, 1, 1, 0
@@ -191,10 +171,7 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
 
 def test_what_is_said_of_its_numbers() -> None:
     said = CrossLingual(dictionary(), "overlap", "QZ").notes()
-    assert said[:2] == (
-        "Topics are translated by dictionary, their formulas masked (QZ).",
-        "A dictionary of a test.",
-    )
+    assert said[:2] == ("Topics are translated by dictionary, their formulas masked (QZ).", "A dictionary of a test.")
     theirs = CrossLingual(dictionary(), "overlap", pipeline="authors-mbart").notes()[0]
     assert theirs == (
         "Topics are translated by dictionary, their formulas as they are, by the function that CrossMath's authors "
@@ -314,45 +291,6 @@ def test_topics_in_another_script_than_their_language_s(
     assert "1 topic is said to be in Spanish, but in another script, such as T1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"pipeline": "mine"}, "key 'pipeline' is 'mine'; known: authors, authors-mbart, authors-nllb, ours"),
-        (
-            {"pipeline": "authors"},
-            "key 'pipeline' is 'authors', which has two functions, for NLLB and for mBART, and none for dictionary; "
-            "expected authors-nllb or authors-mbart",
-        ),
-        ({"masking": "qz"}, "prefix of placeholders is 'qz', expected capital letters A to Z such as 'QZ'"),
-        ({"masking": 3}, "key 'masking' is 3, expected capital letters such as QZ, or null"),
-        ({"system": "bm52"}, "system 'bm52' is unknown; did you mean 'bm25'?"),
-        (
-            {"translator": "nllb"},
-            "key 'translator' is 'nllb', expected the class of a translator (_target_) and its keys",
-        ),
-        (
-            {"translator": {"_target_": "harness.systems.crosslingual.controls.Identiti"}},
-            "key 'translator': key '_target_': harness.systems.crosslingual.controls.Identiti is not a class of a "
-            "translator; did you mean 'harness.systems.crosslingual.controls.Identity'?",
-        ),
-        (
-            {"translator": {"_target_": "nowhere.At.All"}},
-            "key 'translator': nowhere.At.All cannot be loaded: No module named 'nowhere'",
-        ),
-        (
-            {"translator": {"_target_": "..controls.Identity"}},
-            "key 'translator': ..controls.Identity cannot be loaded: the 'package' argument is required to perform a "
-            "relative import for '..controls'",
-        ),
-        ({"translator": {"_target_": f"{CONTROLS}Human"}}, "key 'translator': key 'collection' is missing"),
-        ({"translator": dictionary(wrods=1)}, "key 'translator': key 'wrods' is unknown; did you mean 'words'?"),
-    ],
-)
-def test_faults_of_a_configuration(keys: dict[str, Any], said: str) -> None:
-    given: dict[str, Any] = {"translator": dictionary(), "system": "overlap", **keys}
-    assert message(lambda: CrossLingual(**given)) == said
-
-
 def test_the_shipped_configurations() -> None:
     names = ("human", "identity", "nllb", "mbart", "apertium")
     for name in (*(f"cross-lingual-{name}" for name in names), "formulas-only", "multilingual"):
@@ -364,3 +302,8 @@ def test_the_shipped_configurations() -> None:
     assert "somebody/nllb-small" in why
     assert build_system(mapping | {"translator": {"_target_": f"{CONTROLS}Identity"}}, "x").name == "x"
     assert crosslingual.built({"_target_": f"{CONTROLS}Identity"}).name == "identity"
+
+
+@faults("crosslingual")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import translation_models as tiny
+from lexical_tools import message
 from translation_models import KINDS, LENGTH, TEXTS
 
 from harness.errors import HarnessError
@@ -149,9 +150,7 @@ def test_a_long_text_is_taken_apart_at_blanks(
 
 
 def test_what_cannot_be_taken_apart_is_left_and_told(
-    make: Callable[..., Seq2Seq],
-    capsys: pytest.CaptureFixture[str],
-    generated: list[tuple[dict[str, Any], Any]],
+    make: Callable[..., Seq2Seq], capsys: pytest.CaptureFixture[str], generated: list[tuple[dict[str, Any], Any]]
 ) -> None:
     translator = make(overlong="apart", length=16)
     formula = "$" + "w1 " * 40 + "$"
@@ -190,9 +189,7 @@ def test_a_translation_without_an_end_is_told(make: Callable[..., Seq2Seq], caps
 def test_an_unknown_language_names_the_known_ones(make: Callable[..., Seq2Seq]) -> None:
     translator = make()
     for source, target, verb in (("xxx", "eng", "reads"), ("eng", "xxx", "writes")):
-        with pytest.raises(HarnessError) as caught:
-            translator.translate(["w1"], source, target)
-        (line,) = caught.value.lines
+        line = message(lambda: translator.translate(["w1"], source, target))  # noqa: B023
         assert line.startswith(f"translator {translator.name}: {verb} no language 'xxx'; known: afr, ")
         assert ", hrv, " in line
 
@@ -314,7 +311,7 @@ def test_blanks_before_punctuation(
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "said"),
     [
         ({"beams": 0}, "key 'beams' is 0, expected a whole number from 1 up"),
         ({"precision": "int8"}, "key 'precision' is 'int8'"),
@@ -322,9 +319,9 @@ def test_blanks_before_punctuation(
         ({"beam": 2}, "key 'beam' is unknown"),
     ],
 )
-def test_wrong_settings(settings: dict[str, object], message: str) -> None:
+def test_wrong_settings(settings: dict[str, object], said: str) -> None:
     for cls in KINDS.values():
-        with pytest.raises(HarnessError, match=message):
+        with pytest.raises(HarnessError, match=said):
             typed(cls, settings, "key 'translator'")
 
 

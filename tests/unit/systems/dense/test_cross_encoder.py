@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lexical_tools import message
 from pair_tools import plain, save_model
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import sha256
 from harness.store import artefacts
@@ -90,13 +90,6 @@ def asked(topic: str) -> str:
 
 def logits(folder: Path, topic: str, docs: Sequence[str]) -> dict[str, float]:
     return {doc: plain(folder, asked(topic), BODIES[doc])[0] for doc in docs}
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # ---- orders -----------------------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import check_fault, faults, table
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import corpus_of, message
@@ -54,48 +56,10 @@ def test_any_scores_in_any_order(scores: list[float], rng: object) -> None:
     assert ranked(results, ties="order")["T1"] == [docs[n] for n in by_place]
 
 
-@pytest.mark.parametrize(
-    ("rows", "how", "expected"),
-    [
-        ([], {}, "returns no results"),
-        ([("T3", "a", 1.0)], {}, "returns topic 'T3', which was not asked; known: T1, T2"),
-        ([("T1", "a", float("nan"))], {}, "topic 'T1': score of document 'a' is nan, expected a finite number"),
-        ([("T1", "a", float("inf"))], {}, "topic 'T1': score of document 'a' is inf, expected a finite number"),
-        ([("T1", "a", None)], {}, "topic 'T1': score of document 'a' is None, expected a finite number"),
-        ([("T1", "a", "1")], {}, "topic 'T1': score of document 'a' is '1', expected a finite number"),
-        ([("T1", 7, 1.0)], {}, "topic 'T1': document id is 7, expected text"),
-        ([("T1", "a b", 1.0)], {}, "topic 'T1': document id is 'a b', expected text without blanks"),
-        ([("T1", "", 1.0)], {}, "topic 'T1': document id is '', expected text without blanks"),
-        ([("T1", "a\0", 1.0)], {}, r"topic 'T1': document id is 'a\x00', expected text without blanks"),
-        ([("T1", "\ud800", 1.0)], {}, r"topic 'T1': document id is '\ud800', expected text without blanks"),
-        ([(["T1"], "a", 1.0)], {}, "returns topic ['T1'], which was not asked; known: T1, T2"),
-        (
-            [("T1", "a", 10**400)],
-            {},
-            f"topic 'T1': score of document 'a' is {10**39}, expected a finite number",
-        ),
-        (  # as float32 both are infinite, and the step below is no number
-            [("T1", "a", -1e200), ("T1", "b", -1e300)],
-            {},
-            "topic 'T1': score of document 'a' is -1e+200, expected a number between -1e+38 and 1e+38, as 32-bit "
-            "numbers are",
-        ),
-        ([("T1", "a", 1.0), ("T1", "a", 2.0)], {}, "topic 'T1': document 'a' is returned twice"),
-        (
-            [("T1", "a", 1.0), ("T1", "b", 2.0)],
-            {"depth": 1},
-            "returns 2 results for topic 'T1', more than its depth of 1",
-        ),
-        (
-            [("T1", "b", 1.0)],
-            {"given": {"T1": ["a"], "T2": ["b"]}},
-            "topic 'T1': document 'b' is returned, but was not among those to rank",
-        ),
-    ],
-)
-def test_refused(rows: list[tuple[str, object, object]], how: dict[str, object], expected: str) -> None:
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    assert message(lambda: run_of("x", Results(*columns), TOPICS, **how)) == f"system x: {expected}"  # type: ignore[arg-type]
+@pytest.mark.parametrize(("rows", "how", "expected"), table("systems/results"))
+def test_refused(rows: str, how: str, expected: str) -> None:
+    columns = list(zip(*json.loads(rows), strict=True)) or [(), (), ()]
+    assert message(lambda: run_of("x", Results(*columns), TOPICS, **json.loads(how))) == f"system x: {expected}"
 
 
 @pytest.mark.parametrize("place", [None, float("nan"), "first"])
@@ -119,3 +83,8 @@ def test_places_that_contradict_scores() -> None:
     assert list(run_of("x", results, TOPICS).to_dict()["T1"]) == ["a", "b"]
     said = message(lambda: run_of("x", results, TOPICS, ties="order"))
     assert said == "system x: topic 'T1': document 'a' has a higher score than 'b', but a lower place; set ties=id"
+
+
+@faults("foreign")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)

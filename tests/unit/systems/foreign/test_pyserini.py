@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lexical_tools import corpus_of, message, topics_of
+from lexical_tools import corpus_of, marked, message, topics_of
 
 from harness.cli import findings
 from harness.collections.corpora import load_corpus
@@ -25,14 +25,15 @@ from harness.systems.foreign.pyserini import Pyserini
 from harness.systems.lexical import runtime
 
 WHOLE = pyserini.missing({"searcher": "faiss"})
-needs = pytest.mark.skipif(bool(WHOLE), reason=f"{'; '.join(WHOLE)}")
+
+
+with_pyserini = marked(pytest.mark.slow, pytest.mark.skipif(bool(WHOLE), reason=f"{'; '.join(WHOLE)}"))
 
 
 # ---- the whole package ----------------------------------------------------------------------------------------------
 
 
-@needs
-@pytest.mark.slow
+@with_pyserini
 def test_lucene_ranks_mini_as_the_jar_alone_does(tmp_path: Path) -> None:
     topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     request = Request(topics, corpus, tmp_path)
@@ -45,8 +46,7 @@ def test_lucene_ranks_mini_as_the_jar_alone_does(tmp_path: Path) -> None:
     assert kinds == ["anserini-index"]  # one index for both
 
 
-@needs
-@pytest.mark.slow
+@with_pyserini
 def test_feedback_and_query_likelihood_change_the_ranking(tmp_path: Path) -> None:
     topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
     request = Request(topics, corpus, tmp_path)
@@ -63,8 +63,7 @@ def test_feedback_and_query_likelihood_change_the_ranking(tmp_path: Path) -> Non
     assert "set_rm3() got an unexpected keyword argument 'fb_term'" in message(lambda: found(request))
 
 
-@needs
-@pytest.mark.slow
+@with_pyserini
 def test_faiss_ranks_by_the_encoder(tmp_path: Path) -> None:
     """Against the products of vectors that transformers makes of the same model."""
     import torch
@@ -100,8 +99,7 @@ def test_faiss_ranks_by_the_encoder(tmp_path: Path) -> None:
     assert {"docid", "index"} <= again.reads()["index"].keys()
 
 
-@needs
-@pytest.mark.slow
+@with_pyserini
 def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
     import torch
     from encoder_models import WORDS, tokenizer
@@ -137,8 +135,7 @@ def test_impact_ranks_by_weighted_word_pieces(tmp_path: Path) -> None:
         assert len(run[topic.id]) >= 0.9 * len(expected)
 
 
-@needs
-@pytest.mark.slow
+@with_pyserini
 def test_an_index_that_is_not_there(tmp_path: Path) -> None:
     said = message(lambda: Pyserini(index="no-such-index")(Request(topics_of(A="a"), None, tmp_path)))
     expected = "index 'no-such-index' is neither a folder nor a prebuilt index that can be had"
@@ -238,29 +235,6 @@ class LuceneImpactSearcher(LuceneSearcher): pass
     said = message(lambda: found(folder=None, prebuilt="none"))
     assert said == "p: index 'none' is neither a folder nor a prebuilt index that can be had"
     assert message(lambda: found(task="index")) == "p: KeyError: 'lucene'"
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"searcher": "lucen"}, "key 'searcher' is 'lucen'; did you mean 'lucene'?"),
-        ({"similarity": "bm52"}, "key 'similarity' is 'bm52'; did you mean 'bm25'?"),
-        ({"encoder": "m"}, "key 'encoder' is not used by searcher lucene; leave it out"),
-        ({"searcher": "faiss"}, "key 'encoder' is missing: searcher faiss needs a model"),
-        ({"searcher": "faiss", "encoder": "m", "rm3": {}}, "key 'rm3' is not used by searcher faiss; leave it out"),
-        (
-            {"searcher": "impact", "encoder": "m", "encoder_class": "auto"},
-            "key 'encoder_class' is 'auto'; known: splade, unicoil",
-        ),
-        ({"rm3": 10}, "key 'rm3' is 10, expected names and values"),
-        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"mu": -1}, "key 'mu' is -1, expected a number from 0 up"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"query": {"titel": 1}}, "key 'query.titel' is unknown; did you mean 'title'?"),
-    ],
-)
-def test_wrong_parameters(how: dict[str, Any], expected: str) -> None:
-    assert message(lambda: Pyserini(**how)) == expected
 
 
 @pytest.mark.slow

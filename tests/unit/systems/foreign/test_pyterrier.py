@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import table
 from lexical_tools import corpus_of, message, topics_of
 
 from harness.cli import findings
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Formula, Topic, Topics
-from harness.errors import SystemRaisedError
+from harness.errors import HarnessError
 from harness.experiments import produce
 from harness.experiments.task import task
 from harness.io import config
@@ -302,32 +304,7 @@ def test_ties_and_what_is_noted(tmp_path: Path, made: Make) -> None:
 
 
 @needs
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("frame[['qid', 'query']]", "the pipeline returns no column 'docno'; known: qid, query"),
-        ("frame.assign(docid='d1', score=1.0)", "the pipeline returns no column 'docno'; did you mean 'docid'?"),
-        ("frame.assign(docno='d1')", "the pipeline returns no column 'score'; known: "),
-        ("7", "the pipeline returns int, expected a pandas DataFrame"),
-        (
-            "pd.concat([frame.assign(docno='d1', score=1.0)[['qid', 'docno', 'score', 'score']]], axis=1)",
-            "the pipeline returns several columns 'score'",
-        ),
-        ("frame.assign(docno='d7', score=1.0)", "topic 'T1': document 'd7' is not in corpus c"),
-        (
-            "frame.assign(docno='d1', score=float('nan'))",
-            "topic 'T1': score of document 'd1' is nan, expected a finite number",
-        ),
-        ("frame.assign(docno='d1', score=1.0, qid='T9')", "returns topic 'T9', which was not asked; known: T1"),
-        (
-            "pd.concat([frame.assign(docno=d, score=1.0) for d in ('d1', 'd2', 'd3')])",
-            "returns 3 results for topic 'T1', more than its depth of 2",
-        ),
-        ("pd.concat([frame.assign(docno='d1', score=1.0)] * 2)", "topic 'T1': document 'd1' is returned twice"),
-        ("frame.assign(docno=1, score=1.0)", "topic 'T1': document id is 1, expected text"),
-        ("frame.assign(docno='d1', score=1.0).head(0)", "returns no results"),
-    ],
-)
+@pytest.mark.parametrize(("body", "expected"), table("systems/frames"))
 def test_results_that_are_refused(tmp_path: Path, made: Make, body: str, expected: str) -> None:
     module = made(
         f"""
@@ -352,89 +329,24 @@ def test_a_reranker_that_adds_documents(tmp_path: Path, made: Make) -> None:
     assert said == "system pyterrier: topic 'T1': document 'd2' is returned, but was not among those to rank"
 
 
-@needs
-def test_pipelines_that_are_refused(tmp_path: Path, made: Make) -> None:
-    module = made(
-        FIXED
-        + OVERLAP
-        + """
+WRONG = """
 number = 7
 def gives_number(): return 7
 def broken(): raise ValueError("no model here")
 def search_fails(): return pt.apply.generic(lambda frame: 1 / 0)
 def no_files(documents, folder): pass
 """
-    )
-    where = "key 'pipeline': " + module
-    cases: Mapping[str, dict[str, object]] = {
-        f"{where}:number gives int, expected a pyterrier.Transformer": {"pipeline": f"{module}:number"},
-        f"{where}:gives_number gives int, expected": {"pipeline": f"{module}:gives_number"},
-        f"{where}:fixd: {module} has no 'fixd'; did you mean 'fixed'?": {"pipeline": f"{module}:fixd"},
-        "key 'pipeline': nowhere.at_all:x cannot be loaded: module 'nowhere' is neither in": {
-            "pipeline": "nowhere.at_all:x"
-        },
-        f"key 'arguments' is for a function, and {module}:overlap is a pipeline already": {
-            "pipeline": f"{module}:overlap",
-            "arguments": {"a": 1},
-        },
-        f"key 'index' is for a function, and {module}:overlap": {
-            "pipeline": f"{module}:overlap",
-            "index": f"{module}:no_files",
-        },
-        f"key 'index': {module}:no_files wrote nothing": {
-            "pipeline": f"{module}:fixed",
-            "index": f"{module}:no_files",
-        },
-        f"key 'index': {module}:number is int, expected a function": {
-            "pipeline": f"{module}:fixed",
-            "index": f"{module}:number",
-        },
-    }
+
+
+@needs
+@pytest.mark.parametrize(("error", "how", "expected"), table("systems/pipelines"))
+def test_pipelines_that_are_refused(tmp_path: Path, made: Make, error: str, how: str, expected: str) -> None:
+    module = made(FIXED + OVERLAP + WRONG)
     corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b"})
-    for expected, how in cases.items():
-        said = message(lambda how=how: ranked(PyTerrier(**how), topics_of(T="a"), corpus, tmp_path))  # type: ignore[misc]
-        assert said.startswith(expected), said
-    raising: Mapping[str, dict[str, object]] = {
-        f"{where}:broken: ValueError: no model here": {"pipeline": f"{module}:broken"},
-        "system pyterrier: ZeroDivisionError: division by zero": {"pipeline": f"{module}:search_fails"},
-        f"{where}:broken: TypeError: broken() got an unexpected": {
-            "pipeline": f"{module}:broken",
-            "arguments": {"x": 1},
-        },
-    }
-    for expected, how in raising.items():
-        with pytest.raises(SystemRaisedError) as caught:
-            ranked(PyTerrier(**how), topics_of(T="a"), corpus, tmp_path)  # type: ignore[arg-type]
-        assert str(caught.value).startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"pipeline": "module.name"}, "key 'pipeline' is 'module.name', expected package.module:name"),
-        ({"pipeline": "a:b", "index": "a"}, "key 'index' is 'a', expected package.module:name"),
-        ({"pipeline": "a:b", "takes": "topic"}, "key 'takes' is 'topic'; did you mean 'topics'?"),
-        ({"pipeline": "a:b", "ties": "rank"}, "key 'ties' is 'rank'; known: id, order"),
-        ({"pipeline": "a:b", "k": 5}, "key 'k' cuts a first ranking; give the key 'first' as well"),
-        ({"pipeline": "a:b", "depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        (
-            {"pipeline": "a:b", "first": "bm52"},
-            "key 'first': 'bm52' is neither a file nor a system; did you mean 'bm25'?",
-        ),
-        (
-            {"pipeline": "a:b", "first": "bm25", "takes": "topics"},
-            "key 'takes' is 'topics', but key 'first' gives documents; leave one of them out",
-        ),
-        ({"pipeline": "a:b", "query": ["titel"]}, "key 'query': 'titel' is unknown; did you mean 'title'?"),
-        ({"pipeline": "a:b", "view": "latx"}, "key 'view' is 'latx'; did you mean 'latex'?"),
-        (
-            {"pipeline": "a:b", "arguments": {"index": 1}},
-            "key 'arguments' is {'index': 1}, expected names and values, none named index",
-        ),
-    ],
-)
-def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
-    assert message(lambda: PyTerrier(**how)) == expected  # type: ignore[arg-type]
+    with pytest.raises(HarnessError) as caught:
+        ranked(PyTerrier(**json.loads(how.replace("MODULE", module))), topics_of(T="a"), corpus, tmp_path)
+    assert type(caught.value).__name__ == error
+    assert str(caught.value).startswith(expected.replace("MODULE", module))
 
 
 @pytest.mark.slow

@@ -256,35 +256,6 @@ def test_systems_are_run_first_and_versions_count(monkeypatch: pytest.MonkeyPatc
         assert {"ranx", "numba"} <= code.depends(["harness.systems.foreign.ranx"])[1].keys()
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({}, "key 'runs' is missing"),
-        ({"runs": ["a"]}, "key 'runs' is ['a'], expected a list of two runs or more, each once"),
-        ({"method": "combsum"}, "key 'method' is 'combsum'; did you mean 'sum'?"),
-        ({"method": "rff"}, "key 'method' is 'rff'; did you mean 'rrf'?"),
-        ({"norm": "minmax"}, "key 'norm' is 'minmax'; did you mean 'min-max'?"),
-        ({"params": {"phi": 0.5}}, "key 'params': 'phi' is not used by rrf; known: k"),
-        ({"params": {"k": 0.5}}, "key 'params.k' is 0.5, expected a whole number from 0 up"),
-        ({"method": "rbc", "params": {"phi": 2}}, "key 'params.phi' is 2, expected a number from 0 to 1"),
-        ({"method": "wsum", "params": {"weights": [1]}}, "key 'params.weights' is [1], expected 2 numbers from 0"),
-        ({"method": "wsum", "params": {"weights": [1, -1]}}, "key 'params.weights' is -1, expected a number from 0 up"),
-        ({"training_runs": ["x"]}, "key 'training_runs' is ['x'], expected 2 run files, or lists of run files"),
-        (
-            {"method": "mnz", "training_runs": ["x", "y"]},
-            "key 'training_runs' is not used by mnz, which learns nothing; leave it out",
-        ),
-        (
-            {"params": {"k": 5}, "training_runs": ["x", "y"]},
-            "key 'training_runs' is not used by rrf, with 'params'; leave it out",
-        ),
-    ],
-)
-def test_wrong_parameters(how: dict[str, Any], expected: str) -> None:
-    runs: Sequence[str] | None = ["a", "b"] if how else None
-    assert message(lambda: FusionRanx(**({"runs": runs} | how))).startswith(expected)
-
-
 def test_a_process_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = made(1, ties=False)
     if importlib.util.find_spec("ranx") is None:

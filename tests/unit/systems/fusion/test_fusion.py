@@ -11,10 +11,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from fusion_tools import message, order, pairs_of, ranked, same
+from case_tables import table
+from fusion_tools import order, pairs_of, ranked, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
+from lexical_tools import message
 
 from harness.data.columns import Floats
 from harness.data.trec import Run
@@ -44,12 +46,6 @@ def test_rrf_by_hand() -> None:
     assert found == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 63, "d": 1 / 62})
     assert order(to_run(candidates, methods.rrf(candidates), "x")) == "badc"
     assert of(candidates, methods.rrf(candidates, 0)) == pytest.approx({"a": 1, "b": 1.5, "c": 1 / 3, "d": 0.5})
-
-
-def test_k_decides_between_one_good_rank_and_two_fair_ones() -> None:
-    runs = [ranked("a", T="xbcdy"), ranked("b", T="efghy")]
-    assert order(fuse(runs, partial(methods.rrf, k=1), "x"))[0] == "x"  # 1/2 against 2/6
-    assert order(fuse(runs, partial(methods.rrf, k=60), "x"))[0] == "y"  # 1/61 against 2/65
 
 
 def test_rank_biased_centroids_by_hand() -> None:
@@ -103,24 +99,15 @@ def test_ratings_are_drawn_by_weight(weights: tuple[float, float], share: float)
 
 @pytest.mark.parametrize(
     ("weights", "median"),
-    [
-        ((1, 1, 1), 5),
-        ((0.2, 0.2, 0.6), 9),
-        ((0.3, 0.3, 0.4), 5),
-        ((0.5, 0.25, 0.25), 3),  # exactly half at rank 1
-        ((0.1, 0.2, 0.3), 7),  # exactly half at rank 5, though .1 + .2 is more than .3 in floating point
-        ((0.7, 0.1, 0.8), 7),  # and .7 + .1 less than .8
-        ((0, 1, 0), 5),
-        ((0, 1, 1), 7),
-        ((5, 0, 0), 1),
-    ],
+    table("systems/medians"),
 )
-def test_weighted_medians_by_hand(weights: Sequence[float], median: float) -> None:
+def test_weighted_medians_by_hand(weights: str, median: str) -> None:
+    given = [float(weight) for weight in weights.split()]
     runs = [ranked("a", T="x"), ranked("b", T="abcdx"), ranked("c", T="abcdefghx")]
     for chosen in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         candidates = gather([runs[n] for n in chosen], depth=20)
-        values = methods.wibc(candidates, [weights[n] for n in chosen])
-        assert medians(candidates, values)["x"] == median
+        values = methods.wibc(candidates, [given[n] for n in chosen])
+        assert medians(candidates, values)["x"] == float(median)
 
 
 def test_normalizations_by_hand() -> None:
@@ -208,12 +195,6 @@ def test_tied_results_of_a_run_are_ranked_as_trec_eval_does() -> None:
     run = scored("a", b=1.0, a=1.0 + 1e-12, c=1.0, d=0.5)  # as 32-bit floats three are equal
     candidates = gather([run])
     assert of(candidates, candidates.rank[:, 0]) == {"c": 1, "b": 2, "a": 3, "d": 4}
-
-
-def test_tied_results_of_a_fusion_stay_tied() -> None:
-    fused = fuse([ranked("a", T="ab"), ranked("b", T="ba")], methods.rrf, "x")
-    assert order(fused) == "ba"
-    assert len(set(fused.score.tolist())) == 1
 
 
 def test_sums_that_are_equal_are_tied_though_rounding_differs() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fusion_tools import judgments, message, noisy, order, pairs_of, ranked, same
+from case_tables import check_fault, faults
+from fusion_tools import judgments, noisy, order, pairs_of, ranked, same
+from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -115,11 +117,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     out = {}
     for name, noise in NOISE.items():
         docs = ranked(name, T1="abcdef" if name == "good" else "fedcbaz", T2="xy")
-        for suffix, run in (
-            ("", docs),
-            ("AB", noisy(qrels, name, noise, "AB")),
-            ("C", noisy(qrels, name, noise, "C")),
-        ):
+        for suffix, run in (("", docs), ("AB", noisy(qrels, name, noise, "AB")), ("C", noisy(qrels, name, noise, "C"))):
             path = tmp_path / f"{name}{suffix}.run"
             write_run(run, path)
             if suffix:  # whatever training runs are called
@@ -258,24 +256,16 @@ def test_methods_that_do_not_learn_do_not_look_at_judgments(files: Mapping[str, 
 
 def test_what_learning_lacks(files: Mapping[str, str]) -> None:
     runs = [files["good"], files["poor"]]
-    assert (
-        message(lambda: learning(files, "rbc")(Request(TOPICS, None, WORK)))
-        == "system rbc: rbc needs training judgments"
-    )
-    assert message(lambda: Fusion(runs, "rbc")(Request(TOPICS, None, WORK, judgments()))) == (
-        "system fusion: rbc needs the key 'training_runs'"
-    )
-    assert message(lambda: Fusion(runs, "wibc")(Request(TOPICS, None, WORK))) == (
-        "system fusion: wibc needs training judgments (or the key 'weights')"
-    )
     nothing = Qrels.from_dict("q", {"A": {"d1": 0.0}})
-    assert message(lambda: learning(files, "wibc")(Request(TOPICS, None, WORK, nothing))) == (
-        "system wibc: all training runs have an nDCG' of 0; give the key 'weights'"
-    )
     twice = Fusion(runs, "rbc", training_runs=[[files["goodAB"], files["goodAB"]], files["poorC"]])
-    assert message(lambda: twice(Request(TOPICS, None, WORK, judgments()))) == (
-        "key 'training_runs': two files of one run hold topic 'A'"
-    )
+    for system, training, said in (
+        (learning(files, "rbc"), None, "system rbc: rbc needs training judgments"),
+        (Fusion(runs, "rbc"), judgments(), "system fusion: rbc needs the key 'training_runs'"),
+        (Fusion(runs, "wibc"), None, "system fusion: wibc needs training judgments (or the key 'weights')"),
+        (learning(files, "wibc"), nothing, "system wibc: all training runs have an nDCG' of 0; give the key 'weights'"),
+        (twice, judgments(), "key 'training_runs': two files of one run hold topic 'A'"),
+    ):
+        assert message(lambda: system(Request(TOPICS, None, WORK, training))) == said  # noqa: B023
 
 
 def test_what_is_neither_file_nor_system(files: Mapping[str, str]) -> None:
@@ -308,59 +298,6 @@ def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], P
     assert same(inside, fuse([parts[0], fuse(parts, methods.rrf, "y")], methods.rrf, "x"))
 
 
-TWO = ["a.run", "b.run"]
-RBC = {"method": "rbc"}
-
-
-@pytest.mark.parametrize(
-    ("how", "fault"),
-    [
-        ({"runs": ["a.run"]}, "key 'runs' is ['a.run'], expected a list of two runs or more, each once"),
-        ({"runs": "a.run"}, "key 'runs' is 'a.run', expected a list of two runs or more, each once"),
-        ({"runs": ["a", "b", "a"]}, "key 'runs' is ['a', 'b', 'a'], expected a list of two runs or more, each once"),
-        ({"runs": ["a", 3]}, "key 'runs' is ['a', 3], expected a list of two runs or more, each once"),
-        ({"method": "rff"}, "key 'method' is 'rff'; did you mean 'rrf'?"),
-        ({"method": "combsum", "normalization": "minmax"}, "key 'normalization' is 'minmax'; did you mean 'min-max'?"),
-        ({"method": "combmnz", "missing": "none"}, "key 'missing' is 'none'; known: minimum, zero"),
-        ({"k": -1}, "key 'k' is -1, expected a whole number from 0"),
-        ({"k": 0.5}, "key 'k' is 0.5, expected a whole number from 0"),
-        ({"k": True}, "key 'k' is True, expected a whole number from 0"),
-        ({"method": "ibc", "seed": "x"}, "key 'seed' is 'x', expected a whole number"),
-        ({"method": "rank-biased-centroids", "phi": 1}, "key 'phi' is 1, expected a number between 0 and 1"),
-        ({"method": "rank-biased-centroids", "phi": "0.5"}, "key 'phi' is '0.5', expected a number between 0 and 1"),
-        ({"method": "rbc", "ridge": 0.0}, "key 'ridge' is 0.0, expected a number above 0"),
-        ({"method": "rbc", "ridge": math.nan}, "key 'ridge' is nan, expected a number above 0"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1"),
-        ({"method": "wibc", "weights": [1]}, "key 'weights' is [1], expected 2 numbers from 0, not all 0"),
-        ({"method": "wibc", "weights": []}, "key 'weights' is [], expected 2 numbers from 0, not all 0"),
-        ({"method": "wibc", "weights": [0, 0]}, "key 'weights' is [0, 0], expected 2 numbers from 0, not all 0"),
-        ({"method": "wibc", "weights": [1, -1]}, "key 'weights' is [1, -1], expected 2 numbers from 0, not all 0"),
-        ({"method": "wibc", "weights": [1, True]}, "key 'weights' is [1, True], expected 2 numbers from 0, not all 0"),
-        ({"method": "wibc", "weights": 0.5}, "key 'weights' is 0.5, expected 2 numbers from 0, not all 0"),
-        ({"weights": [1, 2]}, "key 'weights' is not used by rrf; wibc and interpolation take weights"),
-        (
-            {**RBC, "training_runs": ["a"]},
-            "key 'training_runs' is ['a'], expected 2 run files, or lists of run files",
-        ),
-        (
-            {**RBC, "training_runs": ["a", []]},
-            "key 'training_runs' is ['a', []], expected 2 run files, or lists of run files",
-        ),
-        ({"kk": 3}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
-        ({"kk": 3, "runs": None}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
-        ({"systems": ["a"], "runs": None}, "key 'systems' is unknown to rrf; known: depth, k, runs"),
-        ({"kk": None}, "key 'kk' is unknown to rrf; did you mean 'k'?"),
-        ({"method": "combsum", "k": 3}, "key 'k' is not used by combsum; rrf takes k"),
-        (
-            {"missing": "zero"},
-            "key 'missing' is not used by rrf; combsum, combmnz and interpolation take missing",
-        ),
-        (
-            {"method": "ibc", "training_runs": TWO},
-            "key 'training_runs' is not used by ibc; wibc, rbc and interpolation take training_runs",
-        ),
-    ],
-)
-def test_faults_of_a_configuration(how: Mapping[str, object], fault: str) -> None:
-    mapping = {"_target_": "harness.systems.fusion.system.Fusion", "runs": TWO, **how}
-    assert message(lambda: build_system(mapping, "c.yaml")) == f"c.yaml: {fault}"
+@faults("fusion")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)

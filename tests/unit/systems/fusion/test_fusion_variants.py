@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from fusion_tools import judgments, message, noisy, pairs_of, ranked
+from fusion_tools import judgments, noisy, pairs_of, ranked
 
 from harness.data.trec import Qrels, Run
 from harness.data.written import write_run
@@ -157,16 +157,6 @@ def test_the_system_learns_and_ranks_by_its_variant(tmp_path: Path) -> None:
         expected = fuse(tested, partial(methods.rbc, coefficients=coefficients, variant=variant), "x").to_dict()["C"]
         assert found[variant] == expected
     assert found["paper"] != found["authors"]
-
-
-def test_what_cannot_be_meant() -> None:
-    runs = ["a.run", "b.run"]
-    expected = "key 'variant' is 'autors'; did you mean 'authors'?"
-    assert message(lambda: Fusion(runs, "ibc", variant="autors")) == expected
-    expected = "key 'variant' is not used by rrf; ibc, wibc and rbc take variant"
-    assert message(lambda: Fusion(runs, "rrf", variant="paper")) == expected
-    expected = "key 'ridge' is not used by variant 'authors', which has no penalty; take it out"
-    assert message(lambda: Fusion(runs, "rbc", variant="authors", ridge=1.0)) == expected
 
 
 def test_every_row_of_the_paper_says_its_variant() -> None:

@@ -257,10 +257,7 @@ def test_documents_are_handed_over_as_they_are(fake: Make, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("how", "flags"),
-    [
-        ({"tokens": False}, set()),
-        ({"tokens": True, "exact_lengths": True}, {"-pretokenized", "-bm25.accurate"}),
-    ],
+    [({"tokens": False}, set()), ({"tokens": True, "exact_lengths": True}, {"-pretokenized", "-bm25.accurate"})],
 )
 def test_flags_of_indexing(fake: Make, tmp_path: Path, how: dict[str, bool], flags: set[str]) -> None:
     engine = fake()
@@ -368,21 +365,6 @@ def test_plain_text_is_joined_from_the_fields(fake: Make, tmp_path: Path) -> Non
     wrong = system_of(engine, view=None, document={"extr": 1})
     said = message(lambda: found(wrong, topics_of(T="a"), corpus, tmp_path))
     assert said == "corpus c: no document has the field 'extr'; did you mean 'extra'?"
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"b": 1.5}, "key 'b' is 1.5, expected a number from 0 to 1"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"query": {"titel": 1}}, "key 'query.titel' is unknown; did you mean 'title'?"),
-        ({"document": {"body": 0}}, "key 'document' has no field of a weight above 0"),
-        ({"view": {"name": "latexx"}}, "key 'view.name' is 'latexx'; did you mean 'latex'?"),
-    ],
-)
-def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
-    assert message(lambda: Anserini(**how)) == expected  # type: ignore[arg-type]
 
 
 def test_shipped_configurations_agree_with_bm25_where_they_should() -> None:

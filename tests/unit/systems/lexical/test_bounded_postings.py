@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import tempfile
 import tracemalloc
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lexical_tools import field_corpus
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
@@ -48,10 +48,7 @@ def texts_of(seed: int, most: int = 30) -> Texts:
 
 
 def corpus_of(folder: Path, texts: Texts) -> Corpus:
-    path = folder / "corpus.jsonl"
-    rows = [{"id": f"d{n}", **{name: " ".join(words) for name, words in text.items()}} for n, text in enumerate(texts)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body"), ("title", "title")))
+    return field_corpus(folder, *({name: " ".join(words) for name, words in text.items()} for text in texts))
 
 
 def tokens_of(folder: Path, texts: Texts, fields: Iterable[str] = FIELDS) -> Tokens:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -18,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
+from lexical_tools import field_corpus
 
-from harness.collections.corpus import Corpus
 from harness.io.kernels import VARIABLE
 from harness.systems.lexical import postings, text, tokens, weighting
 from harness.systems.lexical.numbering import Numbering
@@ -150,7 +149,9 @@ def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
     texts = [" ".join(rng.choices("abcdefgh", range(1, 9), k=rng.randint(1, 30))) for _ in range(50)]
     for name in "tcp":
         (tmp_path / name).mkdir()
-    tokens.write(corpus_of(tmp_path, texts), ["body"], str.split, tmp_path / "t")
+    tokens.write(
+        field_corpus(tmp_path, *({"body": each, "title": ""} for each in texts)), ["body"], str.split, tmp_path / "t"
+    )
     known = tokens.Tokens.load(tmp_path / "t")
     postings.count(known, {"body": 1}, tmp_path / "c")
     counts = Counts.load(tmp_path / "c", known.ids)
@@ -161,12 +162,6 @@ def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
 
 
 # ---- tokens -----------------------------------------------------------------------------------------------------
-
-
-def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
-    path = folder / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"id": f"d{n}", "body": each}) + "\n" for n, each in enumerate(texts)))
-    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body")))
 
 
 VIEWS: list[dict[str, Any]] = [
@@ -242,11 +237,9 @@ def test_files_of_several_fields(texts: list[tuple[str, str]], some: bool) -> No
             if some:
                 patch.setattr(tokens, "_BATCH", 10)
             folder = Path(name)
-            rows = [{"id": f"d{n}", "title": a, "body": f"{b} x"} for n, (a, b) in enumerate(texts)]
-            (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            fields = (("id", "id"), ("title", "title"), ("body", "body"))
+            corpus = field_corpus(folder, *({"title": a, "body": f"{b} x"} for a, b in texts))
             (folder / "t").mkdir()
-            tokens.write(Corpus("c", "C", "CC0", folder / "c.jsonl", fields), ["body", "title"], view, folder / "t")
+            tokens.write(corpus, ["body", "title"], view, folder / "t")
             known = tokens.Tokens.load(folder / "t")
             words = [
                 [[known.words[n] for n in field.token[a:z]] for a, z in pairwise(field.start)]

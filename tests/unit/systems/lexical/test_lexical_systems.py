@@ -6,12 +6,13 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from case_tables import check_fault, faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
@@ -135,28 +136,6 @@ def test_a_sum_is_the_sum_of_its_parts(world: tuple[Corpus, Topics], tmp_path: P
     assert all(set(docs.items()) <= set(total[topic].items()) for topic, docs in free.items())
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"parts": {}}, "key 'parts' is {}, expected names and configurations of systems"),
-        ({"parts": PARTS, "weights": {"bm52": 1}}, "key 'weights' is 'bm52'; did you mean 'bm25'?"),
-        ({"parts": PARTS, "weights": {"bm25": -1}}, "key 'weights.bm25' is -1, expected a number from 0 up"),
-        ({"parts": PARTS, "depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"parts": {"x": {"_target_": f"{LEXICAL}.BM52"}}}, f"parts.x: key '_target_': {LEXICAL} has no 'BM52'"),
-        (
-            {"parts": {"x": {"_target_": f"{LEXICAL}.BM25", "k1": -1}}},
-            "parts.x: key 'k1' is -1, expected a number from 0 up",
-        ),
-        (
-            {"parts": {"x": {"_target_": "harness.systems.baselines.Shuffle"}}},
-            "parts.x: harness.systems.baselines.Shuffle has no scores that can be summed",
-        ),
-    ],
-)
-def test_faults_of_a_sum(how: dict[str, object], expected: str) -> None:
-    assert message(lambda: Sum(**how)) == expected  # type: ignore[arg-type]
-
-
 # ---- what holds of any corpus
 
 SYSTEMS: Mapping[str, Lexical | Sum] = {
@@ -259,35 +238,6 @@ def test_rare_and_frequent_words_are_left_out(tmp_path: Path) -> None:
 # ---- faults
 
 
-@pytest.mark.parametrize(
-    ("make", "how", "expected"),
-    [
-        (bm25, {"variant": "bm25++"}, "key 'variant' is 'bm25++'; did you mean 'bm25+'?"),
-        (bm25, {"k1": math.nan}, "key 'k1' is nan, expected a number from 0 up"),
-        (bm25, {"k1": "1.2"}, "key 'k1' is '1.2', expected a number from 0 up"),
-        (bm25, {"b": 1.1}, "key 'b' is 1.1, expected a number from 0 to 1"),
-        (bm25, {"delta": -0.5}, "key 'delta' is -0.5, expected a number from 0 up"),
-        (bm25, {"min_count": -1}, "key 'min_count' is -1, expected a whole number from 0 up"),
-        (bm25, {"max_share": 7}, "key 'max_share' is 7, expected a number from 0 to 1"),
-        (bm25, {"depth": 2.0}, "key 'depth' is 2.0, expected a whole number from 1 up"),
-        (bm25, {"query": {"titles": 1}}, "key 'query.titles' is unknown; did you mean 'title'?"),
-        (bm25, {"query": {"title": 0}}, "key 'query' has no field of a weight above 0"),
-        (bm25, {"document": {"body": 0.5}}, "key 'document.body' is 0.5, expected a whole number from 0 up"),
-        (bm25, {"document": ["body"]}, "key 'document' is ['body'], expected fields and weights such as "),
-        (bm25, {"view": {"name": "latx"}}, "key 'view.name' is 'latx'; did you mean 'latex'?"),
-    ],
-)
-def test_wrong_parameters(make: Callable[..., Lexical], how: dict[str, object], expected: str) -> None:
-    assert message(lambda: make(**how)).startswith(expected)
-
-
-@pytest.mark.parametrize("smart", ["", "lt", "lnx.ltcx", "qnc", "lqc", "lnq", "lnc.ltc.ltc", "lnu"])
-def test_letters_that_are_none_of_smarts(smart: str) -> None:
-    assert message(lambda: tfidf(smart)).startswith(
-        f"key 'smart' is {smart!r}, expected letters such as lnc or lnc.ltc"
-    )
-
-
 def test_what_a_system_says_of_a_corpus(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, DOCUMENTS, kept={"d1": "x"})
     system = bm25(document={"kept_": 1})
@@ -315,3 +265,8 @@ def test_damaged_tokens_in_the_store_are_made_anew(
     assert capsys.readouterr().err == (
         f"{artefact.path}: damaged: 'words.npy' differs from what was written; rebuilding it\n"
     )
+
+
+@faults("lexical")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
+from lexical_tools import PLAIN, corpus_of, found, marked, message, random_texts, topics_of
 
 from harness.cli import findings
 from harness.collections.corpora import load_corpus
@@ -29,7 +29,11 @@ from harness.systems.lexical.text import configured
 from harness.systems.lexical.tokens import Tokens
 
 MISSING = "pyterrier-pisa is not installed: pip install 'mathir-harness[pisa]'"
-needs_pisa = pytest.mark.skipif(bool(pisa_engine.missing()), reason=MISSING)
+
+
+with_pisa = marked(pytest.mark.slow, pytest.mark.skipif(bool(pisa_engine.missing()), reason=MISSING))
+
+
 Rankings = dict[str, dict[str, float]]
 
 
@@ -59,8 +63,7 @@ def agree(ours: Rankings, theirs: Rankings, k1: float) -> None:
         assert sure == pytest.approx({doc: ours[topic][doc] for doc in sure}, rel=1e-5)
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (2.5, 1.0)])
 def test_it_ranks_as_our_bm25_does(tmp_path: Path, k1: float, b: float) -> None:
     corpus = corpus_of(tmp_path, texts(400))
@@ -71,8 +74,7 @@ def test_it_ranks_as_our_bm25_does(tmp_path: Path, k1: float, b: float) -> None:
         agree(ours, found(pisa(k1=k1, b=b, depth=depth), topics, corpus, tmp_path), k1)
 
 
-@needs_pisa
-@pytest.mark.slow
+@with_pisa
 def test_all_algorithms_give_the_same_ranking(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, texts(2000))
     rng = random.Random(3)
@@ -82,8 +84,7 @@ def test_all_algorithms_give_the_same_ranking(tmp_path: Path) -> None:
         agree(ours, found(pisa(depth=20, algorithm=algorithm), topics, corpus, tmp_path), 1.2)
 
 
-@needs_pisa
-@pytest.mark.slow
+@with_pisa
 def test_topics_searched_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(tmp_path, texts(500))
     topics = topics_of(**{f"T{n}": f"w{n} w{n + 1}" for n in range(30, 50)})
@@ -103,8 +104,7 @@ def test_topics_searched_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert begun == ["search"] * 2
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_the_mini_collection_as_shipped(tmp_path: Path) -> None:
     topics = load_collection("mini-task1").topics()
     corpus = load_corpus("mini-answers")
@@ -120,8 +120,7 @@ def test_the_mini_collection_as_shipped(tmp_path: Path) -> None:
     assert any(frequent.values())
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_ties_at_the_cutoff_are_those_of_the_largest_ids(tmp_path: Path) -> None:
     """PISA returns any of them."""
     documents = {f"d{n:03}": "a b" for n in range(200)} | {"e": "a a b b", "f": "z", "g": "z y"}
@@ -132,8 +131,7 @@ def test_ties_at_the_cutoff_are_those_of_the_largest_ids(tmp_path: Path) -> None
         assert list(ranked["U"]) == ["f", "g"]
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_fields_words_and_ids_are_taken_as_they_are(tmp_path: Path) -> None:
     documents = {
         'q"#é': "$X \\frac even",
@@ -160,8 +158,7 @@ def test_fields_words_and_ids_are_taken_as_they_are(tmp_path: Path) -> None:
     assert said == "corpus c: no document has the field 'extr'; did you mean 'extra'?"
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_a_pool_and_excluded_documents(tmp_path: Path) -> None:
     class Without:
         def out(self, *_: object) -> np.ndarray:
@@ -181,8 +178,7 @@ def test_a_pool_and_excluded_documents(tmp_path: Path) -> None:
     assert {topic: list(docs) for topic, docs in run.items()} == {"T": ["d1"], "U": ["d3"]}
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_topics_without_words(tmp_path: Path) -> None:
     corpus = corpus_of(tmp_path, {"d1": "a b", "d2": "c", "d3": "d"})
     topics = Topics((Topic("T1", "a"), Topic("T2", ""), Topic("T3", "unknown"), Topic("T4", " ", "", ("b",))))
@@ -191,8 +187,7 @@ def test_topics_without_words(tmp_path: Path) -> None:
     assert said == "system pisa: no topic shares a word with the corpus"
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_an_index_is_kept_and_a_damaged_one_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,8 +241,7 @@ def test_postings_are_the_same_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
     assert lengths.tolist() == [sum(postings.get(doc, 0) for postings in held) for doc in range(60)]
 
 
-@pytest.mark.slow
-@needs_pisa
+@with_pisa
 def test_a_process_that_breaks_off_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     index = pisa_engine.Index(tmp_path / "empty", np.array([b"d1"]), {"a": 0}, 1.2, 0.75)
@@ -271,23 +265,6 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     corpus = corpus_of(tmp_path, {"d1": "a"})
     assert message(lambda: found(pisa(), topics_of(T="a"), corpus, tmp_path)) == MISSING
     assert [row[1:] for row in findings.findings() if row[0] == "system pisa-bm25"] == [MISSING.split(": ")]
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"b": 1.5}, "key 'b' is 1.5, expected a number from 0 to 1"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"threads": 0}, "key 'threads' is 0, expected a whole number from 1 up"),
-        ({"algorithm": "max_score"}, "key 'algorithm' is 'max_score'; did you mean 'maxscore'?"),
-        ({"query": {"titel": 1}}, "key 'query.titel' is unknown; did you mean 'title'?"),
-        ({"document": {"body": 0}}, "key 'document' has no field of a weight above 0"),
-        ({"view": {"name": "latexx"}}, "key 'view.name' is 'latexx'; did you mean 'latex'?"),
-    ],
-)
-def test_wrong_parameters(how: dict[str, object], expected: str) -> None:
-    assert message(lambda: Pisa(**how)) == expected  # type: ignore[arg-type]
 
 
 def test_the_shipped_configuration_has_the_tokens_and_parameters_of_bm25() -> None:

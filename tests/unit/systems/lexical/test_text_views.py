@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import string
 import unicodedata
 from collections.abc import Iterable
 
 import pytest
+from case_tables import table
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from lexical_tools import message
 
 from harness.errors import HarnessError
-from harness.formulas.text.delimiters import split_formulas
 from harness.store import code
 from harness.systems.lexical import text
 from harness.systems.lexical.symbols import ENGLISH
@@ -27,30 +28,9 @@ def shout(latex: str) -> Iterable[str]:
 # ---- words
 
 
-@pytest.mark.parametrize(
-    ("prose", "expected"),
-    [
-        ("", []),
-        ("Even, EVEN!", ["even", "even"]),
-        ("3.14 and 10-20 or 2.", ["3.14", "and", "10", "20", "or", "2"]),
-        ("x2 a_b", ["x", "2", "a", "b"]),
-        # An apostrophe inside belongs to the word; the possessive ending goes, straight or curly.
-        ("Euler's isn't O’Neil’s don''t", ["euler", "isn't", "o'neil", "don", "t"]),
-        ("Poincaré, Poincare; Hölder's", ["poincare", "poincare", "holder"]),
-        ("Řešení Ćuk ñandú łódź Straße", ["reseni", "cuk", "nandu", "lodz", "strasse"]),
-        ("é i\u0308", ["e", "i"]),
-        ("Йод ελλάδα", ["йод", "ελλάδα"]),  # the marks of other alphabets make other letters
-        ("ﬁnite 𝔽 ＡＢ １２", ["finite", "f", "ab", "12"]),
-        ("C++ and C#, x+y C#s", ["c++", "and", "c#", "x", "y", "c", "s"]),
-        ("C++11, c++0x, C++/CLI, C#8.0, a+++b", ["c++", "11", "c++", "0", "x", "c++", "cli", "c#", "8.0", "a", "b"]),
-        ("गणित में", ["गणित", "में"]),  # signs of vowels are part of the word
-        ("می\u200cشود", ["می\u200cشود"]),  # the zero-width non-joiner of Persian too
-        ("\\sqrt is a command", ["sqrt", "is", "a", "command"]),
-    ],
-)
-def test_words_of_prose(prose: str, expected: list[str]) -> None:
-    assert view("text")(prose) == expected
-    assert view("latex")(prose) == expected
+@pytest.mark.parametrize(("prose", "expected"), [("می\u200cشود", "می\u200cشود"), *table("systems/words")])
+def test_words_of_prose(prose: str, expected: str) -> None:
+    assert view("text")(prose) == view("latex")(prose) == expected.split()
 
 
 def test_folding_is_a_choice() -> None:
@@ -91,91 +71,15 @@ def test_stop_words_go_first_then_words_are_stemmed() -> None:
     assert view("text", stem="czech")("matice maticemi") == view("text", stem="czech")("matici maticích")
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("a $x$ b", [("a ", "x"), (" b", "")]),
-        ("$$x$$ $y$", [("", "x"), (" ", "y"), ("", "")]),
-        (r"\(x\) \[y\]", [("", "x"), (" ", "y"), ("", "")]),
-        (r"\begin{align*}x&=y\\z\end{align*}!", [("", r"x&=y\\z"), ("!", "")]),
-        (r"\begin{a}x\end{b} y", [(r"\begin{a}x\end{b} y", "")]),  # not the same environment
-        (r"cost \$5 and $6", [(r"cost \$5 and $6", "")]),  # an escaped dollar, and one without its pair
-        (r"$\$5$ x", [("", r"\$5"), (" x", "")]),
-        ("$x\ny$", [("", "x\ny"), ("", "")]),
-        ("", [("", "")]),
-    ],
-)
-def test_formulas_in_text(source: str, expected: list[tuple[str, str]]) -> None:
-    assert list(split_formulas(source)) == expected
-
-
 # ---- LaTeX
 
 
-@pytest.mark.parametrize(
-    ("latex", "expected"),
-    [
-        ("x^2", ["$x", "$2", "^2"]),
-        (r"\alpha_{n+1}", [r"\alpha", "$n", "_n", "$+", "$1"]),
-        (r"x_{i}^{\prime}", ["$x", "$i", "_i", r"\prime", r"^\prime"]),
-        (r"\frac{1}{10.5}", [r"\frac", "$1", "$10.5"]),
-        ("Xx", ["$X", "$x"]),
-        (r"\left( a \right)\,\! b \\ c & d", ["$(", "$a", "$)", "$b", "$c", "$d"]),
-        (r"a \leq b \leqslant c \le d", ["$a", r"\le", "$b", r"\le", "$c", r"\le", "$d"]),
-        (r"\dfrac ab \tfrac cd", [r"\frac", "$a", "$b", r"\frac", "$c", "$d"]),
-        (r"\{1\}", [r"\{", "$1", r"\}"]),
-        (r"x \text{if Even} y \operatorname{Spec} A", ["if", "Even", "Spec", "$x", "$y", "$A"]),
-        # An argument or a script without braces is one sign.
-        (r"\frac12", [r"\frac", "$1", "$2"]),
-        (r"\tfrac 12 \dfrac123", [r"\frac", "$1", "$2", r"\frac", "$1", "$2", "$3"]),
-        (r"\frac{12}{34}56", [r"\frac", "$12", "$34", "$56"]),
-        (r"\frac{1}{2}\frac\pi12", [r"\frac", "$1", "$2", r"\frac", r"\pi", "$1", "$2"]),
-        (r"\sqrt2 \sqrt12 \sqrt[3]{27}", [r"\sqrt", "$2", r"\sqrt", "$1", "$2", "$3", r"\sqrt", "$27"]),
-        (r"\binom12", [r"\binom", "$1", "$2"]),
-        ("x^12", ["$x", "$1", "^1", "$2"]),
-        ("x_12", ["$x", "$1", "_1", "$2"]),
-        ("x^{12}12", ["$x", "$12", "^12", "$12"]),
-        (r"x^\frac12", ["$x", r"\frac", r"^\frac", "$1", "$2"]),
-        # Environments, labels, lengths, colours and what is hidden set no sign.
-        (r"\begin{pmatrix} a & b \\[2pt] c \end{pmatrix}", ["$a", "$b", "$c"]),
-        (r"\begin{array}[t]{c|r@{}l}x\end{array}", ["$x"]),
-        (r"\begin{aligned}[t]x\end{aligned}\begin{alignat*}{2}y\end{alignat*}", ["$x", "$y"]),
-        (r"\hspace{3cm}x\hspace*{-.5em}\vspace{2\baselineskip}\mspace{3mu}", ["$x"]),
-        (r"\kern3pt x\mkern-3mu y \hskip 3pt plus 1fil z", ["$x", "$y", "$z"]),
-        (r"\rule[1pt]{1cm}{2pt}\\*[1 em]x \\[\jot]", ["$x"]),
-        (r"\label{eq:1}x\ref{eq:2}\eqref{a}\tag{1}\tag*{$\ast$}\tag1", ["$x"]),
-        (r"\color{red}{x}\textcolor{blue}{y}\fcolorbox{red}{blue}{z}\require{cancel}", ["$x", "$y", "$z"]),
-        (r"\phantom{abc}x\hphantom{a}", ["$x"]),
-        (r"\\ [a,b]", ["$[", "$a", "$,", "$b", "$]"]),
-        (r"\spaced{x}", [r"\spaced", "$x"]),
-        # Text within a formula may hold braces and formulas.
-        (r"\text{if $x_{1}$ {is} odd} y", ["if", "$x", "$1", "_1", "is", "odd", "$y"]),
-        # Other spellings of a sign.
-        (r"a\lt b < c \gt d", ["$a", "$<", "$b", "$<", "$c", "$>", "$d"]),
-        ("x² + y₁₂ = ½", ["$x", "$2", "^2", "$+", "$y", "$12", "_12", "$=", r"\frac", "$1", "$2"]),
-        ("^ _ ^", []),
-        ("{}", []),
-        ("", []),
-    ],
-)
-def test_tokens_of_a_formula(latex: str, expected: list[str]) -> None:
-    assert latex_tokens(latex) == expected
+@pytest.mark.parametrize(("latex", "expected"), table("systems/latex_tokens"))
+def test_tokens_of_a_formula(latex: str, expected: str) -> None:
+    assert latex_tokens(latex) == expected.split()
 
 
-@pytest.mark.parametrize(
-    ("characters", "commands"),
-    [
-        ("a≤b ⩽ ≦", r"a\le b \leqslant \leqq"),
-        ("a≥b⩾c", r"a\ge b\geqslant c"),
-        ("x∈A∪B∖C", r"x\in A\cup B\setminus C"),
-        ("f:X→Y ↦ ⇒ ⇔ ↔", r"f:X\to Y \mapsto \implies \iff \leftrightarrow"),
-        ("∑√2 ∫∂∞·×−…", r"\sum\sqrt2 \int\partial\infty\cdot\times-\dots"),
-        ("αΩε φ", r"\alpha\Omega\varepsilon \varphi"),
-        ("𝔽_q ℝ^n 𝒜 𝔤 𝑥𝐯", r"\mathbb{F}_q \mathbb R^n \mathcal{A} \mathfrak g x\mathbf{v}"),
-        ("a ∣ b ‖x‖ ⟨u⟩", r"a \mid b \|x\| \langle u\rangle"),
-        ("ｘ＝１", "x=1"),
-    ],
-)
+@pytest.mark.parametrize(("characters", "commands"), table("systems/characters"))
 def test_unicode_is_read_as_the_commands(characters: str, commands: str) -> None:
     assert latex_tokens(characters) == latex_tokens(commands)
 
@@ -203,24 +107,7 @@ def test_further_tokens_of_formulas_are_taken_as_they_are() -> None:
 # ---- declarations
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("IsOpen.image", "is open image"),
-        ("Nat.add_comm'", "nat add comm"),
-        ("HTTPServer2x", "http server 2 x"),
-        ("Continuous.comp_inv₀ x₁", "continuous comp inv x"),
-        ("Gödel naïve", "godel naive"),
-        ("a ≤ b ∣ c ∘ d", "a ≤ b ∣ c ∘ d"),
-        ("a -> b <-> c <= d != e", "a → b ↔ c ≤ d ≠ e"),
-        (r"$\mathbb{R}$ \leq \alpha \|x\|", "ℝ ≤ α ‖ x ‖"),
-        (r"\mathbb R \mathcal{F}", "ℝ ℱ"),
-        ("theorem foo (x : ℝ) : x = x := by simp, [y]; {z}", "theorem foo x ℝ x = x by simp y z"),
-        ("**Hahn-Banach** theorem", "hahn banach theorem"),
-        ("10 v2", "10 v 2"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("source", "expected"), table("systems/declarations"))
 def test_names_of_declarations(source: str, expected: str) -> None:
     assert view("declarations")(source) == expected.split()
 
@@ -322,15 +209,6 @@ def test_latex_adds_tokens_of_formulas_to_the_words(source: str) -> None:
     assert [token for token in view("latex")(source) if token[0] not in "$^_\\"] == view("text")(source)
 
 
-@given(ANY)
-def test_nothing_of_the_text_is_lost_between_prose_and_formulas(source: str) -> None:
-    parts = list(split_formulas(source))
-    assert parts[-1][1] == ""
-    assert len("".join(prose + latex for prose, latex in parts)) <= len(source)
-    if all(not latex for _, latex in parts):
-        assert parts == [(source, "")]
-
-
 @given(st.text(string.ascii_letters + " ", max_size=60))
 def test_case_is_of_no_consequence_to_words(source: str) -> None:
     for name in ("text", "latex", "msm", "whitespace"):
@@ -355,27 +233,10 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("mapping", "expected"),
-    [
-        ({"name": "latx"}, "key 'view.name' is 'latx'; did you mean 'latex'?"),
-        ({"name": None}, "key 'view.name' is None; known: declarations, latex, msm, text, whitespace"),
-        ({"name": "text", "stem": "portr"}, "stemmer 'portr' is unknown; did you mean 'porter'?"),
-        ({"name": "text", "stop": "englsh"}, "key 'stop' is 'englsh'; did you mean 'english'?"),
-        ({"name": "text", "lowr": True}, "key 'view' is 'lowr'; did you mean 'lower'?"),
-        ({"name": "text", "lower": "yes"}, "key 'view.lower' is 'yes', expected true or false"),
-        ({"formulas": "absent.function"}, "key 'view.formulas' is 'absent.function', expected the dotted name of a "),
-        ({"formulas": "string.absent"}, "key 'view.formulas' is 'string.absent', expected the dotted name of a "),
-        ({"formulas": "string.digits"}, "key 'view.formulas': string.digits is not a function"),
-        (
-            {"formulas": "operator.add"},
-            "key 'view.formulas': operator.add takes (a, b, /), expected a function of one argument, a formula's LaTeX",
-        ),
-        ({"fold": "yes"}, "key 'view.fold' is 'yes', expected true or false"),
-        ({"dollars": "money"}, "key 'view.dollars' is 'money'; known: pairs, pandoc"),
-        ("latex", "key 'view' is 'latex', expected keys and values such as {name: latex}"),
-    ],
+    table("systems/views"),
 )
-def test_faults_of_a_configuration(mapping: dict[str, object], expected: str) -> None:
-    assert message(lambda: configured(mapping)).startswith(expected)
+def test_faults_of_a_configuration(mapping: str, expected: str) -> None:
+    assert message(lambda: configured(json.loads(mapping))).startswith(expected)
 
 
 def test_a_function_of_formulas_returns_a_list() -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lexical_tools import found, message
+from lexical_tools import found, marked, message
+from structural_tools import formula_topics, posts_corpus
 
 from harness.collections.corpus import Corpus
-from harness.data.topics import Formula, Topic, Topics
 from harness.store import artefacts
 from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.structural import approach0
 from harness.systems.structural.approach0 import Approach0
 
@@ -68,59 +66,33 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == "pya0" else known(name))
 
 
-def corpus_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, documents: Mapping[str, tuple[str, ...]]) -> Corpus:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text(repr(documents))
-    corpus = Corpus("c", "C", "CC0", path)
-
-    def read(_: Corpus) -> object:
-        from harness.collections.corpus import Document
-
-        return (
-            Document(name, formulas=tuple(Formula(str(n), latex) for n, latex in enumerate(formulas)))
-            for name, formulas in documents.items()
-        )
-
-    monkeypatch.setattr(Corpus, "__iter__", read)
-    return corpus
-
-
-def topics_of(**formulas: tuple[str, ...]) -> Topics:
-    return Topics(
-        tuple(
-            Topic(name, "", formulas=tuple(Formula(str(n), latex) for n, latex in enumerate(each)))
-            for name, each in formulas.items()
-        )
-    )
+with_engine = marked(pytest.mark.slow, pytest.mark.usefixtures("engine"))
 
 
 DOCUMENTS = {"d1": ("a", "b"), "d2": ("b",), "d3": (), "d4": ("c", "bad")}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_scores_are_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
-    topics = topics_of(t1=("a", "b", "a"), t2=("c",), t3=("z",), t4=())
+@with_engine
+def test_scores_are_of_the_documents(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
+    topics = formula_topics(t1=("a", "b", "a"), t2=("c",), t3=("z",), t4=())
     assert found(Approach0(), topics, corpus, tmp_path) == {"t1": {"d1": 2.0, "d2": 1.0}, "t2": {"d4": 1.0}}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_pool_and_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
-    topics = topics_of(t1=("a", "b"))
+@with_engine
+def test_pool_and_depth(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
+    topics = formula_topics(t1=("a", "b"))
     pool = {"t1": frozenset(("d2", "d3", "elsewhere"))}
     assert found(Approach0(), topics, corpus, tmp_path, pool) == {"t1": {"d2": 1.0, "d3": 0.0}}
     assert found(Approach0(depth=1), topics, corpus, tmp_path) == {"t1": {"d1": 2.0}}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_hits_whose_score_is_not_above_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_engine
+def test_hits_whose_score_is_not_above_0(tmp_path: Path) -> None:
     documents = {"d1": ("a", "often"), "d2": ("a", "b", "often"), "d3": ("a",), "d4": ("c",)}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
-    topics = topics_of(t1=("a", "b"), t2=("c",))
+    corpus = posts_corpus(tmp_path, documents)
+    topics = formula_topics(t1=("a", "b"), t2=("c",))
     hits = {"t1": {"d3": 1.0, "d2": 0.0, "d1": -1.0}, "t2": {"d4": 1.0}}
     assert found(Approach0(), topics, corpus, tmp_path) == hits
     pool = {"t1": frozenset(("d1", "d2", "d4")), "t2": frozenset(("d1",))}
@@ -150,81 +122,68 @@ def test_hits_are_read_from_what_the_engine_prints() -> None:
     assert (above + floor).tolist() == pytest.approx([1e-05, -25, 0.5, 7, -26])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_what_cannot_be_parsed_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@with_engine
+def test_what_cannot_be_parsed_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = {**DOCUMENTS, "d5": ("segfault", "b"), "d6": ("segfault",)}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
-    run = found(Approach0(), topics_of(t1=("b", "bad"), t2=("segfault",)), corpus, tmp_path)
+    corpus = posts_corpus(tmp_path, documents)
+    run = found(Approach0(), formula_topics(t1=("b", "bad"), t2=("segfault",)), corpus, tmp_path)
     assert run == {"t1": {"d1": 1.0, "d2": 1.0, "d5": 1.0}}
     said = capsys.readouterr().err
     assert "5 distinct formulas; parsed by Approach0: 3; not: syntax error: 1, broke off: 1" in said
     assert "3 distinct formulas, 1 topics without any; parsed by Approach0: 1" in said
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_document_that_breaks_the_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, {"d0": ("breakindex",), **DOCUMENTS, "d9": ("b", "breakindex")})
-    run = found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path)
+@with_engine
+def test_document_that_breaks_the_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = posts_corpus(tmp_path, {"d0": ("breakindex",), **DOCUMENTS, "d9": ("b", "breakindex")})
+    run = found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path)
     assert run == {"t1": {"d1": 1.0, "d2": 1.0}}
     said = capsys.readouterr().err
     assert "broke off at document d0," in said
     assert "broke off at document d9," in said
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_topic_that_breaks_the_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
-    run = found(Approach0(), topics_of(t1=("breaksearch",), t2=("b",), t3=("breaksearch",)), corpus, tmp_path)
+@with_engine
+def test_topic_that_breaks_the_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
+    run = found(Approach0(), formula_topics(t1=("breaksearch",), t2=("b",), t3=("breaksearch",)), corpus, tmp_path)
     assert run == {"t2": {"d1": 1.0, "d2": 1.0}}
     assert "broke off at topic t3," in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
-    first = found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path)
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
+    first = found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path)
     monkeypatch.setattr(approach0, "build", lambda corpus, folder: pytest.fail("built again"))
-    assert found(Approach0(), topics_of(t1=("b",)), corpus, tmp_path) == first
+    assert found(Approach0(), formula_topics(t1=("b",)), corpus, tmp_path) == first
     assert [artefact.kind for artefact in artefacts.artefacts()] == ["approach0-index"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
+@with_engine
 def test_posts_are_kept_as_context(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text('{"id": "f2", "latex": "b", "post": "p1"}\n{"id": "f1", "latex": "a", "post": "p2"}\n')
     corpus = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")), ("post",))
-    run = Approach0()(Request(topics_of(t=("a",), u=("b", "a")), corpus, tmp_path))
+    run = Approach0()(Request(formula_topics(t=("a",), u=("b", "a")), corpus, tmp_path))
     assert run.context is not None
     got = zip(run.topic.tolist(), run.doc.tolist(), run.context.tolist(), strict=True)
     assert set(got) == {(0, b"f1", b"p2"), (1, b"f1", b"p2"), (1, b"f2", b"p1")}
     without = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")))
-    assert Approach0()(Request(topics_of(t=("a",)), without, tmp_path)).context is None
+    assert Approach0()(Request(formula_topics(t=("a",)), without, tmp_path)).context is None
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_marks_of_formulas_in_a_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
-    assert found(Approach0(), topics_of(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
+@with_engine
+def test_marks_of_formulas_in_a_formula(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
+    assert found(Approach0(), formula_topics(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("engine")
-def test_corpus_without_formulas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = corpus_of(monkeypatch, tmp_path, {"d1": (), "d2": ("bad",)})
-    said = message(lambda: Approach0()(Request(topics_of(t=("a",)), corpus, tmp_path)))
-    assert said == "corpus c: has no formula that Approach0 can read, which reads LaTeX"
+@with_engine
+def test_corpus_without_formulas(tmp_path: Path) -> None:
+    corpus = posts_corpus(tmp_path, {"d1": (), "d2": ("bad",)})
+    said = message(lambda: Approach0()(Request(formula_topics(t=("a",)), corpus, tmp_path)))
+    assert said == "corpus posts: has no formula that Approach0 can read, which reads LaTeX"
 
 
 def test_engine_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,52 +202,46 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lacking(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    corpus = corpus_of(monkeypatch, tmp_path, DOCUMENTS)
+    corpus = posts_corpus(tmp_path, DOCUMENTS)
     monkeypatch.setattr(metadata, "version", lacking)
-    said = message(lambda: Approach0()(Request(topics_of(t=("a",)), corpus, tmp_path)))
+    said = message(lambda: Approach0()(Request(formula_topics(t=("a",)), corpus, tmp_path)))
     assert said == "pya0 is not installed: pip install 'mathir-harness[approach0]'"
 
 
-def test_parameters() -> None:
-    assert message(lambda: Approach0(depth=0)).startswith("key 'depth' is 0")
-    assert isinstance(load_system("approach0").system, Approach0)
+LACKING = importlib.util.find_spec("pya0") is None
 
 
-needs_pya0 = pytest.mark.skipif(
-    importlib.util.find_spec("pya0") is None, reason="pya0 is not installed: pip install 'mathir-harness[approach0]'"
-)
+WHY = "pya0 is not installed: pip install 'mathir-harness[approach0]'"
+real_engine = marked(pytest.mark.slow, pytest.mark.skipif(LACKING, reason=WHY))
 
 
-@pytest.mark.slow
-@needs_pya0
-def test_real_engine_finds_each_formula_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@real_engine
+def test_real_engine_finds_each_formula_first(tmp_path: Path) -> None:
     latex = [r"\frac{a}{b}+x^2", r"\int_0^1 f(x) dx", r"\sqrt{y^2+1}", r"\sum_{n=1}^\infty \frac{1}{n^2}", "e^{i t}"]
-    corpus = corpus_of(monkeypatch, tmp_path, {f"d{n}": (each,) for n, each in enumerate(latex)})
-    topics = topics_of(**{f"t{n}": (each,) for n, each in enumerate(latex)}, broken=(r"\foo{{",))
+    corpus = posts_corpus(tmp_path, {f"d{n}": (each,) for n, each in enumerate(latex)})
+    topics = formula_topics(**{f"t{n}": (each,) for n, each in enumerate(latex)}, broken=(r"\foo{{",))
     run = found(Approach0(), topics, corpus, tmp_path)
     assert {topic: max(docs, key=lambda name: docs[name]) for topic, docs in run.items()} == {
         f"t{n}": f"d{n}" for n in range(len(latex))
     }
 
 
-@pytest.mark.slow
-@needs_pya0
-def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@real_engine
+def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path) -> None:
     documents = {"both": (r"\sqrt{y^2+1}", "e^{i t}"), "one": ("e^{i t}",), "none": ()}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
-    run = found(Approach0(), topics_of(t=(r"\sqrt{y^2+1}", "e^{i t}")), corpus, tmp_path)
+    corpus = posts_corpus(tmp_path, documents)
+    run = found(Approach0(), formula_topics(t=(r"\sqrt{y^2+1}", "e^{i t}")), corpus, tmp_path)
     assert list(run["t"]) == ["both", "one"]
     assert np.all(np.diff(list(run["t"].values())) < 0)
 
 
-@pytest.mark.slow
-@needs_pya0
-def test_real_engine_returns_all_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@real_engine
+def test_real_engine_returns_all_hits(tmp_path: Path) -> None:
     """Of which many have negative scores, since most documents have the paths of x."""
     documents = {"d1": ("x^2",), "d2": (r"\frac{a}{b}",), "d3": ("x", "x+y"), "none": ()}
     documents |= {f"d{n}": ("x",) for n in range(4, 10)}
-    corpus = corpus_of(monkeypatch, tmp_path, documents)
-    topics = topics_of(t=("x", "x^2"))
+    corpus = posts_corpus(tmp_path, documents)
+    topics = formula_topics(t=("x", "x^2"))
     run = found(Approach0(), topics, corpus, tmp_path)["t"]
     assert set(run) == set(documents) - {"none"}
     assert sum(score < 0 for score in run.values()) == 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,17 +9,15 @@ from typing import Any
 
 import pytest
 from lexical_tools import corpus_of, message, topics_of
-from structural_tools import encode
+from structural_tools import encode, formula_topics, posts_corpus
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import parse, show
 from harness.store import artefacts, shards
 from harness.systems.base import Request, System
-from harness.systems.build import load_system
 from harness.systems.structural import formulas
 from harness.systems.structural import tokens as formula_tokens
 from harness.systems.structural.l2l import L2L
@@ -55,30 +52,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return given
 
 
-def posts_of(folder: Path, posts: Mapping[str, Sequence[str]] = POSTS) -> Corpus:
-    path = folder / "posts.jsonl"
-    rows = [
-        {"id": name, "formulas": [{"id": f"{name}.{n}", "latex": latex} for n, latex in enumerate(texts)]}
-        for name, texts in posts.items()
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
-
-
-def topics_with(**latex: Sequence[str]) -> Topics:
-    return Topics(
-        tuple(
-            Topic(name, name, formulas=tuple(Formula(f"q{n}", each) for n, each in enumerate(texts)))
-            for name, texts in latex.items()
-        )
-    )
-
-
 @pytest.mark.parametrize("kind", formulas.KINDS)
 def test_a_corpus_is_read_by_latexml(
     kind: str, calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    corpus = posts_of(tmp_path)
+    corpus = posts_corpus(tmp_path, POSTS)
     for _ in range(2):  # the second time from the store
         known = formulas.read(corpus, kind, "latexml")
         assert [show(tree) for tree in known.trees] == ["[V!x']", "[V!y']", "[V!z']"]
@@ -94,10 +72,10 @@ def test_a_corpus_is_read_by_latexml(
 def test_latexml_is_given_formulas_in_groups_and_each_once(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = encode(posts_of(tmp_path), "opt", "latexml")
+    whole = encode(posts_corpus(tmp_path, POSTS), "opt", "latexml")
     calls.clear()
     monkeypatch.setattr(formulas, "AHEAD", 2)
-    parts = encode(posts_of(tmp_path), "opt", "latexml")
+    parts = encode(posts_corpus(tmp_path, POSTS), "opt", "latexml")
     assert calls == [["x", "y"], ["z", "bad"]]
     assert (parts.ids.tolist(), parts.start.tolist()) == (whole.ids.tolist(), whole.start.tolist())
     assert (parts.tree.tolist(), list(parts.trees), parts.counts) == (
@@ -111,7 +89,7 @@ def test_interrupted_conversion_by_latexml_resumes(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(formulas, "AHEAD", 2)
-    corpus, convert = posts_of(tmp_path), latexml.convert
+    corpus, convert = posts_corpus(tmp_path, POSTS), latexml.convert
 
     def stops(latex: Sequence[str], *, workers: int) -> list[Markup]:
         if calls:
@@ -134,7 +112,7 @@ def test_an_engine_converts_formulas_to_the_same_files(
 ) -> None:
     """Also formulas with errors, labels that need escapes, and formulas that return in later groups."""
     texts = ["x^2", "\\frac{a}{b", "", "a<b & c", '\\text{a "b", [c]}', "x^2", "\\sqrt{x}+é", "x^2"]
-    corpus = posts_of(tmp_path, {f"p{n}": [*texts[n % 5 :], f"x_{{{n}}}"] for n in range(20)})
+    corpus = posts_corpus(tmp_path, {f"p{n}": [*texts[n % 5 :], f"x_{{{n}}}"] for n in range(20)})
     made = []
     for engine in (None, shards.here):
         monkeypatch.setattr(formulas, "AHEAD", 3)
@@ -153,7 +131,9 @@ def formulas_in(corpus: Corpus, kind: str, engine: shards.Engine | None) -> Path
 
 
 def test_topics_are_read_at_once(calls: Calls, tmp_path: Path) -> None:
-    asked = formulas.queries(topics_with(A=["x", "y"], B=["x", "bad"], C=[]), posts_of(tmp_path), "opt", "latexml")
+    asked = formulas.queries(
+        formula_topics(A=["x", "y"], B=["x", "bad"], C=[]), posts_corpus(tmp_path, POSTS), "opt", "latexml"
+    )
     assert asked == {"A": (parse("[V!x']"), parse("[V!y']")), "B": (parse("[V!x']"),), "C": ()}
     assert calls == [["x", "y", "bad"]]
 
@@ -165,7 +145,7 @@ def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:
 
 
 def test_artefacts_are_kept_by_route(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = posts_of(tmp_path)
+    corpus = posts_corpus(tmp_path, POSTS)
     own, other = formulas.spec(corpus, "opt"), formulas.spec(corpus, "opt", "latexml")
     assert set(own) == {"corpus", "digest", "columns", "kind", "code"}  # our own parsers are in the code
     assert other == {**own, "route": "LaTeXML 0.8.7"}
@@ -179,7 +159,7 @@ def test_structural_systems_rank_by_the_trees_of_their_route(
     system: Callable[..., System], calls: Calls, tmp_path: Path
 ) -> None:
     # To our parsers these are the same formula.
-    corpus, topics = posts_of(tmp_path, {"one": ["{x}"], "two": ["x"]}), topics_with(T=["x"])
+    corpus, topics = posts_corpus(tmp_path, {"one": ["{x}"], "two": ["x"]}), formula_topics(T=["x"])
     own = system()(Request(topics, corpus, tmp_path)).to_dict()
     assert own["T"]["one"] == own["T"]["two"] > 0
     assert calls == []
@@ -189,25 +169,13 @@ def test_structural_systems_rank_by_the_trees_of_their_route(
 
 
 @pytest.mark.parametrize("system", [*STRUCTURAL, FormulaBM25])
-def test_an_unknown_route_is_answered_with_the_known(system: Callable[..., System]) -> None:
-    assert message(lambda: system(route="latexmll")).startswith("key 'route' is 'latexmll'; ")
-    assert "latexml" in message(lambda: system(route="latexmll")).partition(";")[2]
-    assert message(lambda: system(route=None)).startswith("key 'route' is None")
-
-
-@pytest.mark.parametrize("name", ["tree", "structural", "tangent", "l2l", "bm25-formulas"])
-def test_the_shipped_route_is_our_own(name: str) -> None:
-    assert load_system(name).system.route == "own"  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("system", [*STRUCTURAL, FormulaBM25])
 def test_without_latexml_one_line_says_how_to_install_it(
     system: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     view = {"view": VIEW, "document": {"body": 1}} if system is FormulaBM25 else {}
-    corpus = corpus_of(tmp_path, {"d": "$x$"}) if view else posts_of(tmp_path)
-    request = Request(topics_of(T="$x$") if view else topics_with(T=["x"]), corpus, tmp_path)
+    corpus = corpus_of(tmp_path, {"d": "$x$"}) if view else posts_corpus(tmp_path, POSTS)
+    request = Request(topics_of(T="$x$") if view else formula_topics(T=["x"]), corpus, tmp_path)
     assert message(lambda: system(route="latexml", **view)(request)) == MISSING
     # Our own parsers do without.
     assert set(system(**view)(request).to_dict()) == {"T"}

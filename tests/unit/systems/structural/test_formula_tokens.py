@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 from hypothesis_tools import examples
 from lexical_tools import corpus_of, found, message, topics_of
 
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
+from harness.errors import HarnessError
+from harness.formulas.slt import read as layout
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.lexical import text
 from harness.systems.lexical.system import BM25
+from harness.systems.structural import formulas
 from harness.systems.structural.tokens import (
     FormulaBM25,
     operator_paths,
@@ -25,6 +30,7 @@ from harness.systems.structural.tokens import (
     symbol_pairs,
     wide_symbol_pairs,
 )
+from harness.systems.structural.words import KINDS, TreeBM25, words
 
 FUNCTIONS = (symbol_pairs, wide_symbol_pairs, operator_paths, pairs_and_paths)
 VIEW = {"name": "latex", "formulas": "harness.systems.structural.tokens.symbol_pairs"}
@@ -138,7 +144,6 @@ def test_alpha_weighs_formulas_against_words(tmp_path: Path) -> None:
 
 
 def test_errors_are_one_line() -> None:
-    assert message(lambda: FormulaBM25(alpha=2)).startswith("key 'alpha' is 2, expected a number from 0 to 1")
     assert message(lambda: FormulaBM25(view={"formulas": "harness.systems.structural.tokens.none"})).startswith(
         "key 'view.formulas' is"
     )
@@ -157,3 +162,41 @@ def test_a_corpus_without_formulas_in_its_text_is_said(
     corpus, topics = corpus_of(tmp_path, {"d": body, "e": "words"}), topics_of(A="dollars with $x^2$")
     load_system("bm25-formulas")(Request(topics, corpus, tmp_path / "workspace"))
     assert ("corpus c: no document contains a formula" in capsys.readouterr().err) is said
+
+
+# ---- BM25 over pieces of trees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pieces", KINDS)
+def test_every_formula_that_shares_a_piece_with_the_query_is_found_and_no_other(tmp_path: Path, pieces: str) -> None:
+    corpus, kind = load_corpus("mini-formulas"), KINDS[pieces]
+    topics = load_collection("mini-task2").topics()
+    run = TreeBM25(pieces)(Request(topics, corpus, tmp_path)).to_dict()
+    known, asked = formulas.read(corpus, kind), formulas.queries(topics, corpus, kind)
+    texts = [set(words(tree, kind).split()) for tree in known.trees]
+    places = list(zip(known.ids.tolist(), known.tree.tolist(), strict=True))
+    assert len(run) == len(asked) == 28
+    for topic, docs in run.items():
+        wanted = {word for tree in asked[topic] for word in words(tree, kind).split()}
+        assert set(docs) == {doc.decode() for doc, at in places if at >= 0 and wanted & texts[at]}
+
+
+def test_words_of_a_tree() -> None:
+    """x to the square, then plus, then 1: pairs of neighbours and of symbols two edges apart, and the ends of lines."""
+    tree = layout.read_latex("x^2+1").tree
+    found = words(tree, "slt").split()
+    assert len(found) == len(set(found))
+    assert any(word.startswith("V!x|N!2|") for word in found)
+    assert any(word.startswith("V!x|N!1|") for word in found)  # two edges apart
+
+
+def test_no_other_pieces() -> None:
+    with pytest.raises(HarnessError, match="did you mean 'symbol_pairs'"):
+        TreeBM25("symbol_pair")
+
+
+def test_a_corpus_of_posts_is_refused(tmp_path: Path) -> None:
+    topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
+    with pytest.raises(HarnessError, match="expected a corpus of formulas; mini-answers has a document with none or"):
+        TreeBM25()(Request(topics, corpus, tmp_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import combinations
 from pathlib import Path
 
@@ -13,14 +13,13 @@ import pytest
 from formula_tools import random_trees, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lexical_tools import found, message
-from test_tangent import LATEX, asking, dice, formula_corpus, operator_trees, read, shuffled
+from lexical_tools import found
+from structural_tools import formula_corpus, formula_topics
+from test_tangent import LATEX, dice, operator_trees, read, shuffled
 
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree, parse
-from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.structural.l2l import L2L, leaf_paths, sequences
 from harness.systems.structural.tangent import Dice, Features, nodes
 
@@ -29,7 +28,7 @@ EVERY = 10**9
 
 @pytest.fixture
 def latex_corpus(tmp_path: Path) -> Corpus:
-    return formula_corpus(tmp_path)
+    return formula_corpus(tmp_path, LATEX)
 
 
 def paths(tree: Tree, arm: int | None = None) -> list[Hashable]:
@@ -149,12 +148,12 @@ def test_similarities_are_symmetric_and_1_for_the_formula_itself(part: str) -> N
 def test_names_of_variables_on_paths(latex_corpus: Corpus, tmp_path: Path) -> None:
     """Without names the formula in other letters has the same paths; with them it has not."""
     for names, best in ((False, {"a", "b"}), (True, {"b"})):
-        run = found(L2L(weights={"paths": 1}, names=names), asking(A=[LATEX["b"]]), latex_corpus, tmp_path)["A"]
+        run = found(L2L(weights={"paths": 1}, names=names), formula_topics(A=[LATEX["b"]]), latex_corpus, tmp_path)["A"]
         assert {doc for doc, score in run.items() if score == 1} == best
 
 
 def test_a_run(latex_corpus: Corpus, tmp_path: Path) -> None:
-    topics = asking(**{f"T{name}": [latex] for name, latex in LATEX.items()})
+    topics = formula_topics(**{f"T{name}": [latex] for name, latex in LATEX.items()})
     run = found(L2L(), topics, latex_corpus, tmp_path)
     assert {topic[1:] for topic in run} == set(LATEX)
     for topic, docs in run.items():
@@ -166,45 +165,9 @@ def test_a_run(latex_corpus: Corpus, tmp_path: Path) -> None:
 
 
 def test_the_score_is_the_mean_of_the_similarities(latex_corpus: Corpus, tmp_path: Path) -> None:
-    topics = asking(A=[LATEX["e"]])
+    topics = formula_topics(A=[LATEX["e"]])
     alone = [
         found(L2L(weights={part: 2}), topics, latex_corpus, tmp_path)["A"] for part in ("paths", "sequence", "symbols")
     ]
     for doc, score in found(L2L(), topics, latex_corpus, tmp_path)["A"].items():
         assert score == pytest.approx(sum(run.get(doc, 0) for run in alone) / 3, abs=1e-6)
-
-
-def test_topics_without_a_match_have_no_answer(latex_corpus: Corpus, tmp_path: Path) -> None:
-    topics = asking(A=[LATEX["a"]], B=["77"], C=[], D=[LATEX["a"], "77"])
-    run = found(L2L(), topics, latex_corpus, tmp_path)
-    assert set(run) == {"A", "D"}
-    # What nothing has counts in the query's length, more in some similarities than in others.
-    assert set(run["A"]) == set(run["D"])
-    assert next(iter(run["D"])) == "a"
-    assert 0.5 < run["D"]["a"] < 1
-
-
-def test_the_pool_alone_is_ranked(latex_corpus: Corpus, tmp_path: Path) -> None:
-    run = found(L2L(), asking(A=[LATEX["a"]]), latex_corpus, tmp_path, {"A": frozenset({"b", "f", "unknown"})})
-    assert list(run["A"]) == ["b", "f"]
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: L2L(weights={"path": 1}), "key 'weights' is 'path'"),
-        (lambda: L2L(weights={"paths": -1}), "key 'weights.paths' is -1"),
-        (lambda: L2L(weights={"paths": 0}), "key 'weights': expected one above 0"),
-        (lambda: L2L(weights={}), "key 'weights' is {}, expected weights such as"),
-        (lambda: L2L(most=0), "key 'most' is 0"),
-        (lambda: L2L(run=0), "key 'run' is 0"),
-        (lambda: L2L(aggregate="mean"), "key 'aggregate' is 'mean'"),
-        (lambda: L2L()(Request(asking(A=["x"]), None, Path())), "system l2l: needs a corpus"),
-    ],
-)
-def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
-    assert message(make).startswith(said)
-
-
-def test_the_shipped_configuration() -> None:
-    assert load_system("l2l").system == L2L()

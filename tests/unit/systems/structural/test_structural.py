@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import message
 from structural_reference import plain_score, plain_short
-from structural_tools import encode, indexed
+from structural_tools import encode, formula_topics, indexed, posts_corpus
 
 from harness.collections.corpora import load_corpus, reader
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import tangent
 from harness.data import topic_files
-from harness.data.topics import Formula, Topic, Topics
+from harness.data.topics import Formula
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import Counts
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, place, sizes
@@ -250,33 +250,14 @@ def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]
 POSTS: Mapping[str, Sequence[str]] = {"p1": ["x+y", "x+y", r"\frac{a}{b}"], "p2": [], "p3": ["y+x", "}"]}
 
 
-def posts_of(folder: Path, posts: Mapping[str, Sequence[str]] = POSTS) -> Corpus:
-    path = folder / "posts.jsonl"
-    rows = [
-        {"id": name, "formulas": [{"id": f"{name}.{n}", "latex": latex} for n, latex in enumerate(texts)]}
-        for name, texts in posts.items()
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
-
-
-def topics_with(**latex: Sequence[str]) -> Topics:
-    return Topics(
-        tuple(
-            Topic(name, name, formulas=tuple(Formula(f"q{n}", text) for n, text in enumerate(texts)))
-            for name, texts in latex.items()
-        )
-    )
-
-
 def test_topics_that_share_no_formula_are_refused(tmp_path: Path) -> None:
-    request = Request(topics_with(A=["7"], B=[]), posts_of(tmp_path), tmp_path / "workspace")
+    request = Request(formula_topics(A=["7"], B=[]), posts_corpus(tmp_path, POSTS), tmp_path / "workspace")
     said = message(lambda: load_system("tree").system(request))
     assert said == "system tree: no topic shares a part of a formula with the corpus"
 
 
 def test_formulas_of_a_corpus_are_kept_once_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    corpus = posts_of(tmp_path)
+    corpus = posts_corpus(tmp_path, POSTS)
     for _ in range(2):  # the second time from the store
         known = formulas.read(corpus, "opt")
         assert known.ids.tolist() == [b"p1", b"p2", b"p3"]
@@ -294,10 +275,10 @@ def test_formulas_of_a_corpus_are_kept_once_and_counted(tmp_path: Path, capsys: 
 
 
 def test_a_corpus_without_formulas_is_refused(tmp_path: Path) -> None:
-    told = message(lambda: formulas.read(posts_of(tmp_path, {"p": [], "q": []}), "opt"))
+    told = message(lambda: formulas.read(posts_corpus(tmp_path, {"p": [], "q": []}), "opt"))
     assert told.startswith("the corpus has no formulas: formulas in its texts do not count; name the column of ")
     assert "fields: {COLUMN: formulas}" in told
-    assert "key 'kind' is 'mathml'" in message(lambda: formulas.read(posts_of(tmp_path), "mathml"))
+    assert "key 'kind' is 'mathml'" in message(lambda: formulas.read(posts_corpus(tmp_path, POSTS), "mathml"))
 
 
 WIDE = "(" + ",".join(map(str, range(300))) + ")"
@@ -321,11 +302,11 @@ def test_a_formula_that_cannot_be_stored_does_not_stop_the_others(
             assert (known.tree.tolist(), known.counts) == ([0, -1], Counts(1, {reason: 1}))
         else:
             assert known.tree.tolist() == [0, 1]
-        asked = formulas.queries(topics_with(T=[latex]), posts_of(tmp_path), kind)["T"]
+        asked = formulas.queries(formula_topics(T=[latex]), posts_corpus(tmp_path, POSTS), kind)["T"]
         assert len(asked) == (not reason)
     for name in ("tree", "tangent", "l2l"):
         run = load_system(name)(
-            Request(topics_with(T=["\\alpha", latex]), posts_of(tmp_path, {"p": ["\\alpha", latex]}), tmp_path)
+            Request(formula_topics(T=["\\alpha", latex]), posts_corpus(tmp_path, {"p": ["\\alpha", latex]}), tmp_path)
         )
         assert run.doc.tolist() == [b"p"]
 
@@ -348,7 +329,7 @@ def test_topics_ask_with_the_trees_of_the_corpus_or_their_latex(tmp_path: Path) 
         (tmp_path / name).write_text(f"Q\tT1\nE\t{tree}\nR\t7\t0\t{tree}\t[1.0]\nQ\tT2\n")
     corpus = Corpus("t", "T", "none", (tmp_path / "opt", tmp_path / "slt"), reader=reader("tangent"))
     assert tangent.queries(tmp_path / "opt") == {"T1": "[U!plus,0[V!a],1[V!b]]"}
-    asked = formulas.queries(topics_with(T1=["x"], T2=["x", "x", "}", "2"]), corpus, "opt")
+    asked = formulas.queries(formula_topics(T1=["x"], T2=["x", "x", "}", "2"]), corpus, "opt")
     assert asked["T1"] == (parse("[U!plus,0[V!a],1[V!b]]"),)
     assert [tree.labels for tree in asked["T2"]] == [("V!𝑥",), ("N!2",)]
 
@@ -366,7 +347,7 @@ def test_the_formula_of_a_task_2_topic_is_the_one_that_is_asked_for() -> None:
 
 
 def test_posts_count_with_their_best_formula_or_the_sum(tmp_path: Path) -> None:
-    corpus, topics = posts_of(tmp_path), topics_with(T=["x+y"], U=["x+y", r"\frac{a}{b}"])
+    corpus, topics = posts_corpus(tmp_path, POSTS), formula_topics(T=["x+y"], U=["x+y", r"\frac{a}{b}"])
     asked = Request(topics, corpus, tmp_path)
     best, total = (replace(Structural(), aggregate=how)(asked).to_dict() for how in ("best", "sum"))
     assert best["T"] == {"p1": 1.0, "p3": 1.0}
@@ -389,15 +370,9 @@ def test_a_run_keeps_the_posts_of_formulas(tmp_path: Path) -> None:
     rows = [{"id": "f1", "latex": "x^2", "post": "p9"}, {"id": "f2", "latex": "x^3", "post": "p8"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")), keep=("post",))
-    run = Structural()(Request(topics_with(T=["x^3"]), corpus, tmp_path))
+    run = Structural()(Request(formula_topics(T=["x^3"]), corpus, tmp_path))
     assert run.context is not None
     assert list(zip(run.doc.tolist(), run.context.tolist(), strict=True)) == [(b"f2", b"p8"), (b"f1", b"p9")]
-
-
-def test_pools_hold_what_is_ranked(tmp_path: Path) -> None:
-    pool = {"T": frozenset({"p2", "p3"})}
-    run = Structural()(Request(topics_with(T=["x+y"]), posts_of(tmp_path), tmp_path, pool=pool))
-    assert run.to_dict() == {"T": {"p3": 1.0, "p2": 0.0}}
 
 
 @pytest.mark.slow
@@ -405,7 +380,7 @@ def test_pools_hold_what_is_ranked(tmp_path: Path) -> None:
 def test_the_configured_systems_find_the_formulas_of_the_mini_collection(name: str, tmp_path: Path) -> None:
     corpus = load_corpus("mini-formulas")
     asked = {document.id: document.formulas[0].latex for document in islice(corpus, 0, None, 12)}
-    topics = topics_with(**{key: [latex] for key, latex in asked.items()})
+    topics = formula_topics(**{key: [latex] for key, latex in asked.items()})
     run = load_system(name)(Request(topics, corpus, tmp_path))
     best: dict[str, set[str]] = {
         topic: {doc for doc, score in docs.items() if score == max(docs.values())}
@@ -415,16 +390,3 @@ def test_the_configured_systems_find_the_formulas_of_the_mini_collection(name: s
     assert all(topic in docs for topic, docs in best.items())
     again = load_system(name)(Request(topics, corpus, tmp_path))
     assert again.to_dict() == run.to_dict()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"height": -1}, "key 'height' is -1, expected a whole number from 0 up"),
-        ({"candidates": 0}, "key 'candidates' is 0, expected a whole number from 1 up"),
-        ({"share": 1.5}, "key 'share' is 1.5, expected a number from 0 to 1"),
-        ({"aggregate": "mean"}, "key 'aggregate' is 'mean'; known: best, sum"),
-    ],
-)
-def test_parameters_are_checked(wrong: Mapping[str, object], told: str) -> None:
-    assert message(lambda: Structural(**wrong)) == told  # type: ignore[arg-type]

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import table
 from formula_tools import random_trees, trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
-from lexical_tools import found, message
-from structural_tools import encode
+from lexical_tools import found
+from structural_tools import encode, formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
 from harness.formulas.trees.tuples import tuples
-from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.structural import formulas, tangent
 from harness.systems.structural.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
 
@@ -141,32 +138,10 @@ def test_unknown_features_count_in_the_length_of_the_query() -> None:
 # ---- largest common subtree -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "credit", "paired"),
-    [
-        ("[V!x]", "[V!x]", 0, 1),
-        ("[V!x]", "[V!y]", 0, 0),
-        ("[V!x]", "[V!y]", 0.5, 0.5),
-        ("[V!x]", "[N!2]", 0.5, 0),
-        ("[O!minus,0[V!x],1[N!2]]", "[O!minus,0[N!2],1[V!x]]", 0, 1),
-        ("[U!plus,0[V!x],1[N!2]]", "[U!plus,0[N!2],1[V!x]]", 0, 3),
-        # Each argument is paired once.
-        ("[U!plus,0[V!x],1[V!x]]", "[U!plus,0[V!x],1[V!y]]", 0, 2),
-        # A part of the tree, not at its root.
-        ("[U!plus,0[V!x],1[N!2]]", "[O!minus,0[U!plus,0[V!x],1[N!2]],1[V!y]]", 0, 3),
-        # The parts at x and at 2 are not connected: = is not paired.
-        ("[U!eq,0[V!x],1[N!2]]", "[U!lt,0[V!x],1[N!2]]", 0, 1),
-        # x for a both times; a cannot stand for y too, nor y for another than the first.
-        ("[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!x]]", "[U!plus,0[O!SUP,0[V!a],1[N!2]],1[V!a]]", 0.5, 4),
-        ("[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!y]]", "[U!plus,0[O!SUP,0[V!a],1[N!2]],1[V!a]]", 0.5, 3.5),
-        ("[O!minus,0[V!x],1[V!y]]", "[O!minus,0[V!y],1[V!y]]", 0.5, 2),
-        ("[O!minus,0[V!x],1[V!y]]", "[O!minus,0[V!y],1[V!x]]", 0.5, 2),
-        # The larger argument takes its partner first.
-        ("[U!plus,0[V!x],1[O!SUP,0[V!x],1[N!2]]]", "[U!plus,0[O!SUP,0[V!x],1[N!2]],1[V!x]]", 0, 5),
-    ],
-)
-def test_common_subtree_by_hand(one: str, other: str, credit: float, paired: float) -> None:
-    assert shared(one, other, credit) == pytest.approx(2 * paired / (len(parse(one)) + len(parse(other))))
+@pytest.mark.parametrize(("one", "other", "credit", "paired"), table("systems/subtrees"))
+def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) -> None:
+    share = 2 * float(paired) / (len(parse(one)) + len(parse(other)))
+    assert shared(one, other, float(credit)) == pytest.approx(share)
 
 
 def largest(one: Tree, other: Tree) -> int:
@@ -286,56 +261,25 @@ LATEX = {
 }
 
 
-def formula_corpus(folder: Path) -> Corpus:
-    """A corpus whose documents are formulas."""
-    path = folder / "formulas.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "latex": latex}) + "\n" for name, latex in LATEX.items()))
-    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
-
-
 @pytest.fixture
 def latex_corpus(tmp_path: Path) -> Corpus:
-    return formula_corpus(tmp_path)
-
-
-def asking(**topics: Sequence[str]) -> Topics:
-    """Topics by id that ask with formulas."""
-    return Topics(
-        tuple(
-            Topic(name, "", formulas=tuple(Formula(f"q{n}", latex) for n, latex in enumerate(some)))
-            for name, some in topics.items()
-        )
-    )
+    return formula_corpus(tmp_path, LATEX)
 
 
 @pytest.mark.parametrize("representation", ["opt", "slt", "both"])
 def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str) -> None:
     system = Tangent(representation=representation)
-    run = found(system, asking(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path)
+    run = found(system, formula_topics(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path)
     assert list(run["A"])[:3] == ["a", "e", "b"] or list(run["A"])[:3] == ["a", "b", "e"]
     assert run["A"]["a"] == pytest.approx(1)
     assert next(iter(run["B"])) == "c"
-    assert found(system, asking(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path) == run
-
-
-def test_topics_without_a_match_have_no_answer(latex_corpus: Corpus, tmp_path: Path) -> None:
-    topics = asking(A=[LATEX["a"]], B=["77"], C=[], D=[LATEX["a"], "77"])
-    run = found(Tangent(), topics, latex_corpus, tmp_path)
-    assert set(run) == {"A", "D"}
-    assert list(run["A"]) == list(run["D"])
-    assert 0.5 < run["D"]["a"] < 1
-
-
-def test_the_pool_alone_is_ranked(latex_corpus: Corpus, tmp_path: Path) -> None:
-    pool = {"A": frozenset({"b", "c", "unknown"})}
-    run = found(Tangent(), asking(A=[LATEX["a"]]), latex_corpus, tmp_path, pool)
-    assert list(run["A"]) == ["b", "c"]
+    assert found(system, formula_topics(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path) == run
 
 
 def test_formulas_of_a_topic_count_by_their_tuples(latex_corpus: Corpus, tmp_path: Path) -> None:
     """A topic of two formulas: each document the sum of what they give alone, the longer one counting more."""
     system = Tangent(representation="opt")
-    topics = asking(A=[LATEX["a"]], B=[LATEX["d"]], C=[LATEX["a"], LATEX["d"]])
+    topics = formula_topics(A=[LATEX["a"]], B=[LATEX["d"]], C=[LATEX["a"], LATEX["d"]])
     run = found(system, topics, latex_corpus, tmp_path)
     share = (run["C"]["a"] - run["B"]["a"]) / (1 - run["B"]["a"])
     assert 0.5 < share < 1
@@ -346,32 +290,11 @@ def test_formulas_of_a_topic_count_by_their_tuples(latex_corpus: Corpus, tmp_pat
 
 def test_few_candidates_are_aligned(latex_corpus: Corpus, tmp_path: Path) -> None:
     parts = [
-        found(Tangent("opt", candidates=n, weights=weights), asking(A=[LATEX["b"]]), latex_corpus, tmp_path)["A"]
+        found(Tangent("opt", candidates=n, weights=weights), formula_topics(A=[LATEX["b"]]), latex_corpus, tmp_path)[
+            "A"
+        ]
         for n, weights in ((6, {"tuples": 1, "subtree": 1}), (1, {"tuples": 1, "subtree": 1}), (1, {"tuples": 1}))
     ]
     assert parts[1]["b"] == parts[0]["b"] == pytest.approx(1)
     assert parts[1]["a"] == pytest.approx(parts[2]["a"] / 2)
     assert parts[0]["a"] > parts[1]["a"]
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: Tangent(representation="both trees"), "key 'representation' is 'both trees'"),
-        (lambda: Tangent(window=0), "key 'window' is 0, expected a whole number from 1 up"),
-        (lambda: Tangent(weights={"subtree": 1}), "key 'weights': expected 'tuples' or 'variables' above 0"),
-        (lambda: Tangent(weights={"tuple": 1}), "key 'weights' is 'tuple'"),
-        (lambda: Tangent(weights={"tuples": -1}), "key 'weights.tuples' is -1"),
-        (lambda: Tangent(weights=3), "key 'weights' is 3, expected parts and weights"),  # type: ignore[arg-type]
-        (lambda: Tangent(credit=1), "key 'credit' is 1, expected a number from 0 to 0.99"),
-        (lambda: Tangent(candidates=0), "key 'candidates' is 0"),
-        (lambda: Tangent(aggregate="mean"), "key 'aggregate' is 'mean'"),
-        (lambda: Tangent()(Request(asking(A=["x"]), None, Path())), "system tangent: needs a corpus"),
-    ],
-)
-def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
-    assert message(make).startswith(said)
-
-
-def test_the_shipped_configuration() -> None:
-    assert load_system("tangent").system == Tangent()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lexical_tools import found, message
-from structural_tools import encode
+from case_tables import table
+from lexical_tools import found
+from structural_tools import encode, formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree, children, parse
-from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.structural.alignments import fits, similarities
 from harness.systems.structural.tangent import Dice, nodes, pairs
 from harness.systems.structural.tangent_s import TangentS, learn
@@ -30,44 +28,9 @@ def values(query: str, candidate: str, kind: str) -> list[float]:
     return out
 
 
-@pytest.mark.parametrize(
-    ("kind", "query", "candidate", "expected"),
-    [
-        # Another variable and another number are paired but not equal.
-        ("slt", "[V!x,a[N!2]]", "[V!y,a[N!3]]", (1, 1, 0)),
-        # A larger candidate has a lower precision only.
-        ("slt", "[V!x,a[N!2]]", "[V!x[+[V!x,a[N!2]]]]", (1, 1 / 2, 1)),
-        # A hole: x and y are paired, the operators are not; two of three nodes, half an edge of two.
-        ("slt", "[V!x[+[V!y]]]", "[V!x[-[V!y]]]", (4 / 11, 2 / 3, 2 / 3)),
-        # No alignment begins at two operators; one of three nodes.
-        ("opt", "[U!plus,0[V!a],1[V!b]]", "[O!minus,0[V!a],1[V!b]]", (2 / 7, 1 / 3, 1 / 3)),
-        # Arguments in another order; first those of the same number.
-        ("opt", "[U!plus,0[V!a],1[N!1]]", "[U!plus,0[N!5],1[V!b]]", (1, 1, 1 / 3)),
-        ("opt", "[U!plus,0[N!1],1[N!2]]", "[U!plus,0[N!2],1[N!1]]", (1, 1, 1)),
-        ("opt", "[O!minus,0[N!1],1[N!2]]", "[O!minus,0[N!2],1[N!1]]", (1, 1, 1 / 3)),
-        # A variable is unified with one other only, preferably with itself: two of three nodes, one of two edges.
-        ("opt", "[U!plus,0[V!x],1[V!x]]", "[U!plus,0[V!y],1[V!x]]", (4 / 7, 2 / 3, 2 / 3)),
-        ("opt", "[U!eq,0[V!x],1[V!x],2[V!x]]", "[U!eq,0[V!x],1[V!y],2[V!y]]", (12 / 17, 3 / 4, 1 / 4)),
-        # Names of one character are no functions; the number 2x is none.
-        ("slt", "[V!x]", "[V!sin]", (0, 0, 0)),
-        ("slt", "[V!cos]", "[V!sin]", (1, 1, 0)),
-        ("slt", "[N!2]", "[N!2x]", (0, 0, 0)),
-        ("slt", "[V!x]", "[V!y[+[V!x]]]", (1, 1 / 3, 1)),
-        # Matrices of one row or column are lists, others are paired by row and column.
-        ("slt", "[M!()2x1,w[V!a,e[N!1]]]", "[M!()1x2,w[V!b,e[N!1]]]", (1, 1, 1 / 3)),
-        (
-            "slt",
-            "[M!()2x2,w[V!a,e[V!b,e[V!c,e[V!d]]]]]",
-            "[M!()2x3,w[V!a,e[V!b,e[N!0,e[V!c,e[V!d,e[N!1]]]]]]]",
-            (1, 5 / 7, 4 / 5),
-        ),
-        # Groups of different kinds are paired, their elements are not.
-        ("opt", "[M!L-1,0[N!1]]", "[M!D-(),0[N!1]]", (1 / 2, 1 / 2, 1 / 2)),
-        ("opt", "[M!L-1,0[N!1]]", "[M!L-2,0[N!1],1[N!2]]", (1, 2 / 3, 1 / 2)),
-    ],
-)
-def test_values_by_hand(kind: str, query: str, candidate: str, expected: Values) -> None:
-    assert values(query, candidate, kind) == pytest.approx(expected)
+@pytest.mark.parametrize(("kind", "query", "candidate", "expected"), table("systems/alignments"))
+def test_values_by_hand(kind: str, query: str, candidate: str, expected: str) -> None:
+    assert values(query, candidate, kind) == pytest.approx([float(Fraction(each)) for each in expected.split()])
 
 
 def plain(query: Tree, candidate: Tree, kind: str) -> Values:
@@ -172,11 +135,7 @@ def features(system: TangentS) -> dict[str, list[float]]:
 
 def test_a_candidate_of_one_kind_has_the_values_of_both() -> None:
     some = features(TangentS(candidates=1))
-    assert some == {
-        "same": [1, 1, 1, 1, 1, 1],
-        "layout": [1, 1, 1, 0, 0, 0],
-        "operator": [0, 0, 0, 1, 1, 1],
-    }
+    assert some == {"same": [1, 1, 1, 1, 1, 1], "layout": [1, 1, 1, 0, 0, 0], "operator": [0, 0, 0, 1, 1, 1]}
     all_ = features(TangentS())
     assert all_["other"] == pytest.approx([1, 1, 1 / 2, 1, 1, 2 / 3])
     assert all_["longer"] == pytest.approx([1, 1 / 2, 1, 1, 3 / 5, 1])
@@ -204,18 +163,9 @@ def test_weights_are_learned_by_linear_regression() -> None:
 LATEX = {"same": "x^2+1", "other": "y^2+3", "longer": "x^2+1=0", "function": "f(x)", "damaged": "\\frac"}
 
 
-def asking(**topics: Sequence[str]) -> Topics:
-    def formulas(some: Sequence[str]) -> tuple[Formula, ...]:
-        return tuple(Formula(f"q{n}", latex) for n, latex in enumerate(some))
-
-    return Topics(tuple(Topic(name, "", formulas=formulas(some)) for name, some in topics.items()))
-
-
 @pytest.fixture
 def latex_corpus(tmp_path: Path) -> Corpus:
-    path = tmp_path / "formulas.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "latex": latex}) + "\n" for name, latex in LATEX.items()))
-    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
+    return formula_corpus(tmp_path, LATEX)
 
 
 @pytest.mark.parametrize(
@@ -224,43 +174,10 @@ def latex_corpus(tmp_path: Path) -> Corpus:
 )
 def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str, expected: list[str]) -> None:
     """A topic of two formulas has the mean of what they give alone; the published weights favour larger candidates."""
-    topics = asking(A=[LATEX["same"]], B=[LATEX["function"]], C=["77"], D=[LATEX["same"], LATEX["function"]])
+    topics = formula_topics(A=[LATEX["same"]], B=[LATEX["function"]], C=["77"], D=[LATEX["same"], LATEX["function"]])
     run = found(TangentS(representation), topics, latex_corpus, tmp_path)
     assert list(run["A"]) == expected
     assert next(iter(run["B"])) == "function"
     assert "C" not in run
     for doc, score in run["D"].items():
         assert score == pytest.approx((run["A"].get(doc, 0) + run["B"].get(doc, 0)) / 2)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: TangentS("trees"), "key 'representation' is 'trees'"),
-        (
-            lambda: TangentS(weights={"slt": [1, 1, 1]}),
-            "key 'weights' is {'slt': [1, 1, 1]}, expected kinds and weights",
-        ),
-        (
-            lambda: TangentS(weights={"slt": [1, 1], "opt": [1, 1, 1]}),
-            "key 'weights.slt' is [1, 1], expected weights of",
-        ),
-        (
-            lambda: TangentS(weights={"slt": [1, "a", 1], "opt": [1, 1, 1]}),  # type: ignore[list-item]
-            "key 'weights.slt: precision' is 'a'",
-        ),
-        (lambda: TangentS(weights={"slt": [0, 0, 0], "opt": [0, 0, 0]}), "key 'weights': expected one other than 0"),
-        (lambda: TangentS(window=0), "key 'window' is 0"),
-        (lambda: TangentS(candidates=0), "key 'candidates' is 0"),
-        (lambda: TangentS()(Request(asking(A=["x"]), None, Path())), "system tangent-s: needs a corpus"),
-    ],
-)
-def test_errors_are_one_line(make: Callable[[], object], said: str) -> None:
-    assert message(make).startswith(said)
-
-
-def test_the_shipped_configuration() -> None:
-    shipped = load_system("tangent-s").system
-    assert isinstance(shipped, TangentS)
-    assert {kind: tuple(each) for kind, each in shipped.weights.items()} == TangentS().weights
-    assert TangentS(**{**vars(shipped), "weights": TangentS().weights}) == TangentS()

@@ -1,13 +1,17 @@
-"""Where formulas stand: each rule by hand, and a slow scanner that follows the rules literally as the reference."""
+"""Where formulas stand, by hand and against a slow scanner that reads the rules literally; characters as commands."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.formulas.opt import read as operators
+from harness.formulas.slt import read as layout
+from harness.formulas.text.characters import OPERATORS, VARIABLES, normalise_latex
 from harness.formulas.text.delimiters import Span, lone_dollars, spans, split_formulas
 
 PIECES = [
@@ -23,71 +27,10 @@ def cut(text: str) -> list[tuple[str, str]]:
     return [(span.kind, span.latex) for span in spans(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", []),
-        ("no formula {here}", []),
-        ("a $x$ b", [("inline", "x")]),
-        ("$$x$$", [("display", "x")]),
-        (r"\(x\) and \[y\]", [("round", "x"), ("square", "y")]),
-        (r"\begin{align*}x&=y\\z\end{align*}!", [("environment", r"x&=y\\z")]),
-        ("$x\ny$", [("inline", "x\ny")]),
-        # What stands within a formula begins none; the leftmost one wins.
-        (r"$a \(b$ c\)", [("inline", r"a \(b")]),
-        (r"\(a $b\) c$", [("round", "a $b")]),
-        (r"$$\begin{a}x$$\end{a}", [("display", r"\begin{a}x")]),
-        (r"\begin{a}x $y$\end{a}", [("environment", "x $y$")]),
-        # Dollars next to each other.
-        ("$x$$y$", [("inline", "x"), ("inline", "y")]),
-        ("$x$$$y$$", [("inline", "x"), ("display", "y")]),
-        ("$$x$ y$$", [("display", "x$ y")]),
-        ("$$$x$$", [("display", "$x")]),
-        # Escaped.
-        (r"\$5 and $6", []),
-        (r"$\$5$", [("inline", r"\$5")]),
-        (r"\$$x$", [("inline", "x")]),
-        (r"$a \\$ b", [("inline", r"a \\")]),  # a line break, then the end
-        (r"\\(a\\)", []),
-        (r"\\\(a\\\)", [("round", r"a\\")]),
-        (r"\\begin{a}x\end{a}", []),
-        (r"\[ a \\[2pt] b \]", [("square", r" a \\[2pt] b ")]),
-        ("$x\\", []),
-        # Not closed: text, and the search goes on after it.
-        (r"\( a $x$", [("inline", "x")]),
-        (r"\[ a \(x\)", [("round", "x")]),
-        (r"\begin{a} $x$", [("inline", "x")]),
-        (r"\begin{a}x\end{b} $y$", [("inline", "y")]),
-        (r"\begin{a}x\end{a*}", []),
-        ("$$x$ y", []),
-        ("$$x and $y$", [("inline", "y")]),
-        (r"\) \] \end{a} $", []),
-        # Nested environments, of one name and of others.
-        (r"\begin{a}1\begin{a}2\end{a}3\end{a}4\end{a}", [("environment", r"1\begin{a}2\end{a}3")]),
-        (r"\begin{a}\begin{b}x\end{b}\end{a}", [("environment", r"\begin{b}x\end{b}")]),
-        (r"\begin{a}1\begin{a}2\end{a}", [("environment", "2")]),
-        # Text within a formula.
-        (r"$x \text{ if $n$ is odd}$ or", [("inline", r"x \text{ if $n$ is odd}")]),
-        (r"$$x \mbox{ if $n$ {or $m$}}$$", [("display", r"x \mbox{ if $n$ {or $m$}}")]),
-        (r"\(x \text{ if \(n\) is odd}\)", [("round", r"x \text{ if \(n\) is odd}")]),
-        (r"$\text{a \textbf{b $c$}}$", [("inline", r"\text{a \textbf{b $c$}}")]),
-        (r"in \text{prose $x$}", [("inline", "x")]),
-        # A dollar without its pair in there, braces that are no text's, braces that are not closed.
-        (r"$\text{cost $5}$", [("inline", r"\text{cost ")]),
-        (r"$x_{a$ b}$", [("inline", "x_{a")]),
-        (r"$\frac{$x$}$", [("inline", r"\frac{"), ("inline", "}")]),
-        (r"$\text{if x$ or $y$", [("inline", r"\text{if x"), ("inline", "y")]),
-        (r"$\text{if x$ or $y$ and $z$ }", [("inline", r"\text{if x"), ("inline", "y"), ("inline", "z")]),
-        # Nothing between.
-        (r"\(\) \[\] $$", []),
-        ("$$$$", []),
-        ("$$$$ and $x$", [("inline", "x")]),
-        ("$ $", [("inline", " ")]),
-        (r"\begin{a}\end{a}", []),
-    ],
-)
-def test_formulas_by_hand(text: str, expected: list[tuple[str, str]]) -> None:
-    assert cut(text) == expected
+@pytest.mark.parametrize("row", [("$x\ny$", "inline", "x\ny"), *table("formulas/delimiters")])
+def test_formulas_by_hand(row: tuple[str, ...]) -> None:
+    text, *expected = row
+    assert [part for formula in cut(text) for part in formula] == expected
 
 
 def test_a_span_says_where() -> None:
@@ -188,41 +131,23 @@ def test_the_same_as_pandocs_rule_read_literally(text: str) -> None:
     assert sum(span.kind in ("inline", "display") for span in found) + lone_dollars(text, "pandoc") <= text.count("$")
 
 
-@pytest.mark.parametrize(
-    ("text", "formulas", "lone"),
-    [
-        ("A ticket costs $5 and the payoff is $10 today.", [], 2),
-        ("US$5 to US$10", [], 2),
-        (r"Price \$5 and \$10", [], 0),
-        ("$5-$10", [], 2),
-        ("$20,000 and $30,000", [], 2),
-        ("$x$5", [], 2),
-        ("costs $5.", [], 1),
-        ("$ 5 $", [], 2),
-        ("$x $ and $ y$", [], 4),
-        ("$x$", ["x"], 0),
-        ("($x$), $y$.", ["x", "y"], 0),
-        ("$20 for $x$ and $y$, or $30", ["x", "y"], 2),
-        ("$a\nb$", ["a\nb"], 0),
-        # No formula in dollars goes over a blank line, whatever ends the lines.
-        ("The stake is $5.\n\nLet $X$ be", ["X"], 1),
-        ("The stake is $5.\r\n \t\r\nLet$ $X$", ["X"], 2),
-        ("$a\r\rb$ $a\r\nb$", ["a\r\nb"], 2),
-        ("$$a\n\nb$$ $x$", ["x"], 4),
-        ("$$ a\nb $$", [" a\nb "], 0),
-        # The next dollar closes a formula, or nothing does.
-        ("$x $y$", ["y"], 1),
-        ("$$x$", ["x"], 1),
-        ("$$ $5", [], 3),
-        # Other delimiters need no rule.
-        (r"$5 \( 6 \) or \[7\]8, $9", [" 6 ", "7"], 2),
-        (r"$x \text{ if $n$ is odd}$, $5", [r"x \text{ if $n$ is odd}"], 1),
-    ],
-)
-def test_amounts_of_money_are_text_by_pandocs_rule(text: str, formulas: list[str], lone: int) -> None:
+# No formula in dollars goes over a blank line, whatever ends the lines.
+LINES = [
+    ("$a\nb$", "0", "a\nb"),
+    ("The stake is $5.\n\nLet $X$ be", "1", "X"),
+    ("The stake is $5.\r\n \t\r\nLet$ $X$", "2", "X"),
+    ("$a\r\rb$ $a\r\nb$", "2", "a\r\nb"),
+    ("$$a\n\nb$$ $x$", "4", "x"),
+    ("$$ a\nb $$", "0", " a\nb "),
+]
+
+
+@pytest.mark.parametrize("row", [*table("formulas/money"), *LINES])
+def test_amounts_of_money_are_text_by_pandocs_rule(row: tuple[str, ...]) -> None:
     """Each value is that of pandoc 3 (`-f markdown_strict+tex_math_dollars`), where it knows the delimiters."""
+    text, lone, *formulas = row
     assert [span.latex for span in spans(text, "pandoc")] == formulas
-    assert lone_dollars(text, "pandoc") == lone
+    assert lone_dollars(text, "pandoc") == int(lone)
 
 
 @given(TEXTS | st.text())
@@ -283,3 +208,35 @@ def test_long_runs_of_dollars_and_nested_texts() -> None:
     nested = r"\text{" * 30_000 + "$y$" + "}" * 30_000
     assert cut(f"${nested}$") == [("inline", nested)]
     assert cut(rf"\( {nested} $z$") == [("inline", "y"), ("inline", "z")]
+
+
+# ---- characters as their commands
+
+
+PARSERS = (operators.read_latex, layout.read_latex)
+
+
+@pytest.mark.parametrize(("typed", "latex"), table("formulas/characters"))
+def test_characters_are_read_as_their_commands(typed: str, latex: str) -> None:
+    for parse in PARSERS:
+        assert parse(typed) == parse(latex)
+        assert parse(typed).reason == ""
+
+
+def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
+    first = {text: command for command, text in reversed((VARIABLES | OPERATORS).items()) if len(text) == 1}
+    characters = {character: command for character, command in first.items() if not character.isascii()}
+    assert len(characters) > 200
+    for parse in PARSERS:
+        differ = [char for char, command in characters.items() if parse(f"a {char} b") != parse(rf"a {command} b")]
+        assert set(differ) <= {"⊥", "′", "√", "°"}  # the relation, not the constant; a script; `\\sqrt`; `^\\circ`
+        assert [char for char in characters if parse(f"a {char} b").reason.startswith("unknown")] == []
+
+
+@pytest.mark.parametrize(
+    ("latex", "wanted"),
+    table("formulas/normalised"),
+)
+def test_normalised(latex: str, wanted: str) -> None:
+    assert normalise_latex(latex) == wanted
+    assert normalise_latex(wanted) == wanted
