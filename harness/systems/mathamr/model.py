@@ -325,9 +325,9 @@ def _enough(train: Pairs, held: Pairs) -> None:
 
 def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
     """Renumbers pairs by their position in a pack; drops pairs whose graphs were refused."""
-    number = np.array([pack.number(name) if name in pack else -1 for name in ids])
-    known = np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0))
-    kept = pairs.take(known)
+    known = {name: number for number, name in enumerate(pack.ids)}
+    number = np.array([known.get(name, -1) for name in ids])
+    kept = pairs.take(np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0)))
     return replace(kept, query=number[kept.query], document=number[kept.document])
 
 

@@ -65,6 +65,8 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert not checkpoint.whole(tmp_path / "x.pt")
     with pytest.raises(HarnessError, match=r"x\.pt: not a checkpoint, or damaged: its checksum does not fit"):
         checkpoint.read(tmp_path / "x.pt")
+    with pytest.raises(HarnessError, match="no such checkpoint"):
+        checkpoint.read(tmp_path / "none.pt")
 
 
 FULL = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from mathamr_world import (
     Place,
     kept,
     one_line,
-    parser,
     place,
     row,
     rows,
@@ -28,11 +26,6 @@ from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
 from harness.systems.build import build_system
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
-from harness.systems.mathamr.graphs import data, parsers
-from harness.systems.mathamr.graphs.build import read_graphs
-from harness.systems.mathamr.graphs.graph import Graph, restrict
-from harness.systems.mathamr.training import checkpoint
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
@@ -108,14 +101,6 @@ def refused(place: Place, asked: Topics = ASKED, corpus: Corpus | None = None, *
     return message(error)
 
 
-def test_a_parser_that_is_not_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(name: str) -> data.Parser:
-        raise HarnessError(f"key 'parser' is {name!r}; did you mean 'dependency'?")
-
-    monkeypatch.setattr(parsers, "load", unknown)
-    assert refused(place, parser="dependence") == "key 'parser' is 'dependence'; did you mean 'dependency'?"
-
-
 def test_no_gpu_is_one_line_before_any_work(place: Place) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
@@ -173,43 +158,6 @@ def test_a_corpus_without_any_graph_is_one_line(place: Place) -> None:
 
 def test_topics_without_any_graph_are_one_line(place: Place) -> None:
     assert refused(place, asked=topics("", "")) == "system tiny: no document was found for any topic"
-
-
-def test_a_checkpoint_of_another_vocabulary_is_one_line(place: Place) -> None:
-    place.run()
-    (folder,) = kept("mathamr-model")
-    other = Vocabulary.learn((restrict(graph, "none") for _, graph in _graphs(place)), 200)
-    with pytest.raises(HarnessError) as caught:
-        checkpoint.load_model(folder / "best.pt", {"vocabulary": other.digest})
-    assert str(caught.value).startswith(f"{folder / 'best.pt'}: the checkpoint belongs to another vocabulary (")
-
-
-def _graphs(place: Place) -> Iterator[tuple[str, Graph]]:
-    return read_graphs(data.graphs(place.corpus, "answers", parser(place.words)))
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "damage"),
-    [
-        ("mathamr-model", "best.pt", lambda data: data[:100]),
-        ("mathamr-model", "best.pt", lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]),
-        ("mathamr-model", "vocabulary.json", lambda data: data[:50]),
-        ("mathamr-vectors", "values.npy", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
-    ],
-)
-def test_a_damaged_model_is_trained_anew_with_one_line(
-    place: Place, kind: str, name: str, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = place.run().to_dict()
-    (folder,) = kept(kind)
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(damage(whole))
-    capsys.readouterr()
-    assert place.run().to_dict() == before
-    assert one_line(
-        capsys.readouterr().err, f"{folder}: damaged: '{name}' differs from what was written; rebuilding it"
-    )
-    assert (folder / name).read_bytes() == whole
 
 
 @pytest.mark.slow

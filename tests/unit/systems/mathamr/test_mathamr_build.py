@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.store import artefacts
@@ -63,11 +59,6 @@ def _made(
     """Builds graphs; shards are known by the parser alone."""
     folder.mkdir(exist_ok=True)
     return build.build_graphs(posts, parse, folder, f"graphs/{parse}", workers, batch)[0]
-
-
-def _shards() -> dict[Path, int]:
-    """Returns the shards in the store, and when each was made."""
-    return {path: path.stat().st_mtime_ns for path in artefacts.store_root().glob("graphs-shard/[!.]*/shard")}
 
 
 def test_graphs_in_the_order_of_the_posts(tmp_path: Path) -> None:
@@ -121,39 +112,12 @@ def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None
     assert (tmp_path / "one" / "graphs.jsonl").read_bytes() == (tmp_path / "again" / "graphs.jsonl").read_bytes()
 
 
-_SCRIPT = """
-from pathlib import Path
-from test_mathamr_build import POSTS, Words, _made
-if __name__ == "__main__":
-    _made(Path({folder!r}), parse=Words(slow=0.02), batch=2)
-"""
-
-
-@pytest.mark.slow
-def test_killed_and_taken_up_again(tmp_path: Path) -> None:
-    """SIGKILL in the middle; finished shards are not made again, and the bytes are those of an undisturbed run."""
-    folder = tmp_path / "killed"
-    with subprocess.Popen([sys.executable, "-c", _SCRIPT.format(folder=str(folder))], env=same_paths()) as process:
-        until = time.monotonic() + 60
-        while len(_shards()) < 3 and time.monotonic() < until and process.poll() is None:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    done = _shards()
-    assert 3 <= len(done) < 13
-    _made(folder, parse=Words(slow=0.02), batch=2)
-    assert _shards().items() > done.items()
-    shutil.rmtree(artefacts.store_root())
-    _made(tmp_path / "whole", parse=Words(slow=0.02), batch=2)
-    assert (folder / "graphs.jsonl").read_bytes() == (tmp_path / "whole" / "graphs.jsonl").read_bytes()
-
-
 @pytest.mark.slow
 def test_a_parser_that_cannot_work_fails_no_post(tmp_path: Path) -> None:
     for workers in (1, 2):
         with pytest.raises(HarnessError, match=r"^the model is missing$"):
             _made(tmp_path, parse=Missing(), workers=workers)
-    assert list(tmp_path.iterdir()) == [] == list(_shards())
+    assert list(tmp_path.iterdir()) == [] == list(artefacts.store_root().glob("graphs-shard/*"))
     with pytest.raises(HarnessError, match="workers and batch are 0 and 4"):
         _made(tmp_path, workers=0)
 

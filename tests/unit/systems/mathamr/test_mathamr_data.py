@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from mathamr_tools import message
 from mathamr_world import Conf, Words, World, parser, row, rows, topics, world
@@ -13,7 +12,6 @@ from harness.collections.corpus import Corpus, Document
 from harness.collections.judged import Judged, judged
 from harness.errors import HarnessError
 from harness.store import artefacts
-from harness.systems.dense.maxsim import stack
 from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.data import PairGraphs
@@ -251,10 +249,3 @@ def test_topics_without_a_graph_are_named(capsys: pytest.CaptureFixture[str]) ->
     found = data.graphs_of([question(topic) for topic in asked], parser(Words()))
     assert {name: graph.labels for name, graph in found.items()} == {"T1": ("one", "two"), "T3": ("three",)}
     assert capsys.readouterr().err == "T2: no graph: no text: the post has no text\n"
-
-
-def test_rows_of_names() -> None:
-    vectors = stack((name, np.eye(2, dtype=np.float32), 0) for name in ("b", "a", "ccc", "é"))
-    assert vectors.rows(frozenset({"é", "b", "longer than all", ""})).tolist() == [0, 3]
-    assert vectors.rows(frozenset()).tolist() == []
-    assert vectors.rows(frozenset()).dtype == np.int64

@@ -68,14 +68,6 @@ def test_all_similarities_negative() -> None:
     assert float(score) == pytest.approx(-0.6)
 
 
-def test_a_post_s_maxsim_with_itself_is_1() -> None:
-    q, mask = vectors(1, 3, 7, 2)
-    scores = loss.maxsim(q.float(), mask, q.float(), mask)
-    torch.testing.assert_close(scores.diagonal(), torch.ones(4), atol=1e-6, rtol=0)
-    raw = loss.maxsim(q, mask, q, mask, normalise=False)
-    torch.testing.assert_close(raw.diagonal(), torch.tensor([1.0, 3, 7, 2], dtype=torch.float64), atol=1e-6, rtol=0)
-
-
 def test_posts_without_vectors_have_finite_scores_and_gradients() -> None:
     q, mask = vectors(2, 3)
     q.requires_grad_()

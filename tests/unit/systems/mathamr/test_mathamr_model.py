@@ -9,7 +9,7 @@ import pytest
 from encoder_tools import SMALL, encoded
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.encoder.batch import Batch, augment, collate
+from harness.systems.mathamr.encoder.batch import Batch, collate
 from harness.systems.mathamr.encoder.settings import INITS, Settings
 
 if TYPE_CHECKING:
@@ -170,12 +170,6 @@ def test_edge_vectors_change_what_is_sent() -> None:
     assert float((before - plain(one)).detach().abs().max()) > 1e-3
 
 
-def test_the_same_seed_gives_the_same_bytes() -> None:
-    one = batch(4)
-    first, second = model(), model()
-    assert first(one).detach().numpy().tobytes() == second(one).detach().numpy().tobytes()
-
-
 def test_temperature_stays_in_its_range_and_can_leave_its_end() -> None:
     encoder = model()
     assert float(encoder.temperature().detach()) == pytest.approx(0.05)
@@ -219,31 +213,3 @@ def test_untrained_loss_is_that_of_chance() -> None:
     for beta in (1.0, 0.0):
         value = loss.objective(encoder(one), one, 32, encoder.temperature(), beta)
         assert float(value.detach()) == pytest.approx(math.log(32), abs=0.02)
-
-
-@pytest.mark.slow
-def test_eight_pairs_are_learned_by_heart() -> None:
-    torch.manual_seed(1)
-    settings = Settings(nodes=500, relations=40)
-    one = collate([encoded(n, 20 + n, settings) for n in range(16)], settings)
-    encoder = Encoder(settings)
-    optimizer = torch.optim.AdamW(parameter_groups(encoder, 1e-3), lr=5e-3)
-    first = float(loss.objective(encoder(one), one, 8, encoder.temperature()).detach())
-    for _ in range(40):
-        optimizer.zero_grad()
-        torch.autograd.backward(loss.objective(encoder(one), one, 8, encoder.temperature()))
-        optimizer.step()
-    with torch.no_grad():
-        last = float(loss.objective(encoder(one), one, 8, encoder.temperature()))
-    assert first > 1
-    assert last < 0.01
-
-
-def test_augmented_batches_train_as_well() -> None:
-    one = batch(6)
-    other = augment(one, 0.3, 0.9, torch.Generator().manual_seed(0))
-    encoder = model()
-    value = loss.objective(encoder(other), other, 3, encoder.temperature())
-    torch.autograd.backward(value)
-    assert bool(value.isfinite())
-    assert len(other.source) < len(one.source)

@@ -83,13 +83,6 @@ def test_initial_values_are_equal_and_weights_can_be_exchanged() -> None:
     model().load_state_dict(theirs.state_dict())
 
 
-def test_the_check_tells_another_model() -> None:
-    data = batch("hierarchy")
-    with torch.no_grad():
-        different = model(convolution="pyg", edge_vectors=True)(data) - model()(data)
-    assert float(different.abs().max()) > 1e-3
-
-
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(HarnessError, match=r"^key 'model.convolution' is 'dgl'; known: own, pyg$"):
         Settings(convolution="dgl")

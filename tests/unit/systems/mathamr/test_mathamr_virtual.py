@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -227,9 +226,3 @@ def test_options_that_are_unknown_or_do_not_go_together(structure: str, auxiliar
     with pytest.raises(HarnessError, match=reason) as error:
         encode(POST, VOCABULARY, structure, auxiliary)
     message(error)
-
-
-def test_the_same_post_gives_the_same_arrays() -> None:
-    first, second = (encode(POST, Vocabulary.learn([POST], size=500), auxiliary="full") for _ in range(2))
-    assert np.array_equal(first.nodes, second.nodes)
-    assert np.array_equal(first.relation, second.relation)

@@ -118,16 +118,6 @@ def test_the_rarest_beyond_the_size_are_unknown_and_ties_go_by_name() -> None:
     assert Vocabulary.learn(training, size=6).node("7", TEXT) == UNKNUM_INT  # cut off, but a number still
 
 
-@pytest.mark.slow
-def test_the_size_is_that_of_the_embedding_whatever_was_seen() -> None:
-    training = [text_graph(tuple(f"w-{number:05d}-01" for number in range(30_000)))]
-    full = Vocabulary.learn(training, size=20_000)
-    assert (full.size, len(full.nodes)) == (20_000, 20_000)
-    few = Vocabulary.learn([POST])
-    assert few.size == 20_000
-    assert len(few.nodes) < 50
-
-
 def test_relations_by_frequency_then_name_with_the_virtual_ones_last() -> None:
     vocabulary = Vocabulary.learn([POST])
     assert vocabulary.relations == (
