@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from bench.table import machine, show
 from harness.systems.dense.ann import faiss_index
-from harness.systems.dense.maxsim import Floats32, Rows, Vectors, quantised, scores_many
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, scores_many
 from harness.systems.dense.ragged import blocks, padded
 from harness.systems.dense.search import STRATEGIES, Query, recall, search
 
@@ -127,21 +127,21 @@ def einsum(vectors: Vectors) -> Answer:
     return answer
 
 
-def engine(vectors: Vectors, workers: int = 1, batch: int = QUERIES) -> Answer:
+def engine(vectors: Vectors, batch: int = QUERIES) -> Answer:
     """The engine."""
 
     def answer(queries: Sequence[Query]) -> list[Scores]:
         parts = [queries[n : n + batch] for n in range(0, len(queries), batch)]
-        return [row for part in parts for row in scores_many([q.values for q in part], vectors, workers=workers)]
+        return [row for part in parts for row in scores_many([q.values for q in part], vectors)]
 
     return answer
 
 
-def on_torch(vectors: Vectors, precision: str = "float32") -> Answer:
+def on_torch(vectors: Vectors) -> Answer:
     """The engine in PyTorch, on the CPU."""
     from harness.systems.dense import maxsim_torch
 
-    held = maxsim_torch.resident(vectors, "cpu", precision, group=1 << 12)
+    held = maxsim_torch.resident(vectors, "cpu", group=1 << 12)
 
     def answer(queries: Sequence[Query]) -> list[Scores]:
         return list(maxsim_torch.scores([query.values for query in queries], held).numpy())
@@ -181,11 +181,8 @@ SIDES = (
     Side("padded einsum, PyTorch", einsum, ASKED),
     Side("engine, one query at a time", lambda v: engine(v, batch=1)),
     Side("engine, 64 queries", engine),
-    Side("engine, 64 queries, 2 workers", lambda v: engine(v, workers=2)),
-    Side("engine, 64 queries, kept in float16", lambda v: engine(quantised(v, "float16"))),
-    Side("engine, 64 queries, kept in int8", lambda v: engine(quantised(v, "int8"))),
+    Side("engine, 64 queries, kept in float16", lambda v: engine(replace(v, values=v.values.astype(np.float16)))),
     Side("engine in PyTorch, 64 queries", on_torch),
-    Side("engine in PyTorch, 64 queries, int8", lambda v: on_torch(v, "int8")),
     Side("strategy colbert, exact, first 10", lambda v: strategy(v, "colbert")),
     Side("strategy colbert, exact, first 1,000", lambda v: strategy(v, "colbert", k=1000)),
     Side("strategy rerank, 5,000 candidates", lambda v: strategy(v, "rerank", depth=5000)),
@@ -287,7 +284,7 @@ def device_table(name: str, vectors: int) -> Iterator[tuple[str, ...]]:
         yield (row.precision, f"{row.vectors:,}", *rates, row.error, row.shared)
 
 
-def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterator[OnDevice]:
+def on_device(name: str, vectors: int) -> Iterator[OnDevice]:
     """Exact MaxSim over vectors made on the device, group by group from a seed each; the first 1,000 of each query."""
     import torch
 
@@ -317,30 +314,27 @@ def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterat
             exact[row, rows] = products.view(-1, len(rows), LENGTH).amax(0).sum(1).cpu().numpy()
     ids = np.array([b"%d" % n for n in range(len(lengths))])
     place = np.argsort(np.argsort(ids, kind="stable"))
-    for precision in precisions or maxsim_torch.DTYPES:
-        held = tuple(
-            maxsim_torch.pack(torch.from_numpy(rows).to(device), values(number), precision)
-            for number, rows in enumerate(groups)
-        )
-        computed = maxsim_torch.computed_in(device, precision)
-        resident = maxsim_torch.Resident(place, DIMENSIONS, held, device, computed)
+    held = tuple(
+        maxsim_torch.Group(torch.from_numpy(rows).to(device), values(number)) for number, rows in enumerate(groups)
+    )
+    resident = maxsim_torch.Resident(place, DIMENSIONS, held, device)
 
-        def alone(resident: maxsim_torch.Resident = resident) -> None:
-            for begin in range(0, len(asked), QUERIES):
-                maxsim_torch.scores(asked[begin : begin + QUERIES], resident)
-            if device.type == "cuda":
-                torch.cuda.synchronize()
+    def alone() -> None:
+        for begin in range(0, len(asked), QUERIES):
+            maxsim_torch.scores(asked[begin : begin + QUERIES], resident)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
 
-        def best(resident: maxsim_torch.Resident = resident) -> None:
-            for begin in range(0, len(asked), QUERIES):
-                for part in torch.topk(maxsim_torch.scores(asked[begin : begin + QUERIES], resident), 1000, dim=1):
-                    part.cpu()
+    def best() -> None:
+        for begin in range(0, len(asked), QUERIES):
+            for part in torch.topk(maxsim_torch.scores(asked[begin : begin + QUERIES], resident), 1000, dim=1):
+                part.cpu()
 
-        searched, _ = timed(best)
-        scored, _ = timed(alone)
-        rates = len(asked) / searched, len(asked) / scored
-        found = maxsim_torch.scores(asked[:ASKED], resident).cpu().numpy()
-        yield OnDevice(precision, int(lengths.sum()), *rates, *agreement(list(found), list(exact)))
+    searched, _ = timed(best)
+    scored, _ = timed(alone)
+    rates = len(asked) / searched, len(asked) / scored
+    found = maxsim_torch.scores(asked[:ASKED], resident).cpu().numpy()
+    yield OnDevice("float32", int(lengths.sum()), *rates, *agreement(list(found), list(exact)))
 
 
 # ---- output -----------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ vectors (Khattab and Zaharia 2020; MathAMR+, 3.5 and equations 3.4 and 3.7). Doc
 vectors: they are sorted by it, and blocks of similar documents are padded with copies of each document's last vector,
 so that a block takes one matrix product and one maximum. A copy never changes a maximum, so no masking is needed.
 
-NumPy's matrix product may use threads of its own; set `OPENBLAS_NUM_THREADS=1` if `workers` is above 1.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +22,6 @@ import numpy.typing as npt
 
 from harness.data.columns import Ids
 from harness.errors import HarnessError
-from harness.io.checks import choice
 from harness.io.kernels import kernel
 from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans
 from harness.systems.ranking import places
@@ -32,8 +29,8 @@ from harness.systems.ranking import places
 Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.floating[Any]]
-PRECISIONS = ("float32", "float16", "int8")
-PRODUCT = 1 << 20  # inner products that a worker holds at a time: 4 MiB, about the size of a core's cache
+PRECISIONS = ("float32", "float16")
+PRODUCT = 1 << 20  # inner products held at a time: 4 MiB, about the size of a core's cache
 WIDTH = 512  # query vectors of one matrix product
 
 
@@ -45,9 +42,8 @@ class Vectors:
     ----------
     ids : bytes, shape (documents,). Distinct.
     start : int64, shape (documents + 1,). Where each document's vectors begin in `values`, and their end.
-    values : float32, float16 or int8, shape (vectors, dimensions).
+    values : float32 or float16, shape (vectors, dimensions).
     document : int64, shape (documents,). The row in `values` of the vector for the whole document; -1 if it has none.
-    scale : float32, shape (vectors,), with int8 only. Factor of each row of `values`.
     context : bytes, shape (documents,), or None. The post of each formula if the documents are formulas (Task 2).
     """
 
@@ -55,7 +51,6 @@ class Vectors:
     start: Rows
     values: npt.NDArray[Any]
     document: Rows
-    scale: Floats32 | None = None
     context: Ids | None = None
 
     def __len__(self) -> int:
@@ -89,7 +84,7 @@ class Vectors:
             if not widen(values, len(values), self.dimensions, np.ascontiguousarray(rows, np.int64), rows.size, wide):
                 return wide
         taken: Floats32 = values[rows].astype(np.float32, copy=False)
-        return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
+        return taken
 
     def rows(self, names: Iterable[str]) -> Rows:
         """Returns the rows of the documents with these ids, ascending."""
@@ -105,12 +100,9 @@ class Vectors:
         """Raises HarnessError if the arrays are inconsistent; does not read the vectors' values."""
         count = len(self.ids)
         good = self.values.ndim == 2 and self.values.dtype.name in PRECISIONS
-        good = good and (self.values.dtype == np.int8) == (self.scale is not None)
         good = good and self.start.shape == (count + 1,) and self.document.shape == (count,)
-        good = (
-            good and (self.start[0], self.start[-1]) == (0, len(self.values)) and bool((np.diff(self.start) >= 0).all())
-        )
-        good = good and (self.scale is None or self.scale.shape == (len(self.values),))
+        good = good and (self.start[0], self.start[-1]) == (0, len(self.values))
+        good = good and bool((np.diff(self.start) >= 0).all())
         good = good and (self.context is None or self.context.shape == (count,))
         if not good:
             raise HarnessError("vectors of documents: shapes or types of the arrays do not fit each other")
@@ -135,9 +127,8 @@ class Vectors:
         finite(self.values, "vectors of documents")
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"ids": self.ids, "start": self.start, "values": self.values, "document": self.document}
-        for name, kept in (arrays | {"scale": self.scale, "context": self.context}).items():
-            if kept is not None:
-                np.save(folder / f"{name}.npy", kept)
+        for name, kept in (arrays if self.context is None else arrays | {"context": self.context}).items():
+            np.save(folder / f"{name}.npy", kept)
 
     @staticmethod
     def load(folder: Path) -> Vectors:
@@ -149,13 +140,9 @@ class Vectors:
             A file is missing or damaged.
         """
         try:
-            more = {
-                name: np.load(folder / f"{name}.npy")
-                for name in ("scale", "context")
-                if (folder / f"{name}.npy").exists()
-            }
-            ids, start, document = (np.load(folder / f"{name}.npy") for name in ("ids", "start", "document"))
-            vectors = Vectors(ids, start, np.load(folder / "values.npy", mmap_mode="r"), document, **more)
+            names = ("ids", "start", "document", *(("context",) if (folder / "context.npy").exists() else ()))
+            arrays = {name: np.load(folder / f"{name}.npy") for name in names}
+            vectors = Vectors(values=np.load(folder / "values.npy", mmap_mode="r"), **arrays)
             vectors.check()
         except (OSError, ValueError, EOFError, HarnessError) as error:
             remedy = "delete this folder, and it is recomputed"
@@ -254,20 +241,6 @@ def _header(stream: BinaryIO, rows: int, dimensions: int) -> None:
     np.lib.format.write_array_header_1_0(stream, {**header, "shape": (rows, dimensions)})
 
 
-def quantised(vectors: Vectors, precision: str) -> Vectors:
-    """Quantises vectors to `float16`, or to `int8` with a scale for each vector; scores are still float32.
-
-    The error of an inner product of unit vectors is at most 2^-11 in float16 and sqrt(dimensions) / 254 in int8.
-    """
-    choice("precision", precision, PRECISIONS)
-    plain = vectors.take(np.arange(len(vectors.values)))
-    if precision != "int8":
-        return replace(vectors, values=plain.astype(precision, copy=False), scale=None)
-    highest = np.abs(plain).max(axis=1, initial=0)
-    scale = np.where(highest > 0, highest / 127, 1).astype(np.float32)
-    return replace(vectors, values=np.rint(plain / scale[:, None]).astype(np.int8), scale=scale)
-
-
 # ---- scores -----------------------------------------------------------------------------------------------------
 
 
@@ -277,7 +250,6 @@ def scores_many(
     *,
     rows: Rows | None = None,
     mean: bool = False,
-    workers: int = 1,
     dtype: npt.DTypeLike = np.float32,
 ) -> Scores:
     """Returns exact MaxSim scores of several queries with all documents, or with some of them.
@@ -287,7 +259,6 @@ def scores_many(
     queries : each of shape (vectors, dimensions).
     rows : documents to score; all by default.
     mean : divide by the number of the query's vectors (MathAMR+, equation 3.7).
-    workers : number of threads.
     dtype : type of inner products and scores. In float32 the last bits depend on a document's position in its block.
 
     Returns
@@ -304,24 +275,16 @@ def scores_many(
     if not groups or not chunks:
         return out
     largest = max(int(lengths[group].max()) * len(group) for group in groups)
-
-    def fill(part: Sequence[Rows]) -> None:
-        # Allocated once: allocating memory for every group would take longer than the maximum.
-        products = np.empty(largest * widest, dtype)
-        for group in part:
-            at = padded(first[group], lengths[group])
-            values = vectors.take(at.ravel()).astype(dtype, copy=False)
-            for a, b, chunk in chunks:
-                room = products[: at.size * chunk.shape[1]].reshape(at.size, -1)
-                product = np.matmul(values, chunk, out=room)
-                best = product.reshape(len(at), -1).max(axis=0).reshape(len(group), -1)
-                out[a:b, group] = np.add.reduceat(best, start[a:b] - start[a], axis=1, dtype=np.float64).T
-
-    if workers > 1:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(fill, [groups[worker::workers] for worker in range(workers)]))
-    else:
-        fill(groups)
+    # Allocated once: allocating memory for every group would take longer than the maximum.
+    products = np.empty(largest * widest, dtype)
+    for group in groups:
+        at = padded(first[group], lengths[group])
+        values = vectors.take(at.ravel()).astype(dtype, copy=False)
+        for a, b, chunk in chunks:
+            room = products[: at.size * chunk.shape[1]].reshape(at.size, -1)
+            product = np.matmul(values, chunk, out=room)
+            best = product.reshape(len(at), -1).max(axis=0).reshape(len(group), -1)
+            out[a:b, group] = np.add.reduceat(best, start[a:b] - start[a], axis=1, dtype=np.float64).T
     if mean:
         out /= np.diff(start)[:, None]
     return out

@@ -7,7 +7,6 @@ from files.
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import logging
@@ -26,7 +25,7 @@ from harness.io.arrays import Column, mapped
 from harness.io.modules import installed
 from harness.store import code, shards
 from harness.systems.blocks import Blocks
-from harness.systems.dense import encoder, models
+from harness.systems.dense import encoder, models, word_pieces
 from harness.systems.dense.engines import PRECISIONS, batches, check_prefixes
 from harness.systems.dense.models import Model
 from harness.systems.lexical.postings import BYTES, Postings
@@ -231,17 +230,14 @@ def _loaded(found: Model, precision: str, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import SparseEncoder
 
-    theirs: Any = importlib.import_module("transformers.utils.logging")
-    theirs.disable_progress_bar()
-    theirs.set_verbosity_error()
+    word_pieces.quiet()
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # truncated texts are counted
     try:
         own = {"dtype": getattr(torch, precision)}
         loaded: Any = SparseEncoder(str(found.folder), device=device, local_files_only=True, model_kwargs=own)
         loaded = loaded.to(own["dtype"])
     except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
+        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
     loaded.eval()
     return loaded
 

@@ -7,7 +7,6 @@ vectors have length 1.
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.modules import installed
 from harness.store import code
-from harness.systems.dense import documents, encoder, models
+from harness.systems.dense import documents, encoder, models, word_pieces
 from harness.systems.dense.engines import PRECISIONS, TOKENS, Encoded, Encoder, batches, check_prefixes, finite_texts
 from harness.systems.dense.models import Model
 
@@ -191,9 +190,7 @@ def _loaded(found: Model, settings: Settings, device: str) -> Any:  # noqa: ANN4
     import torch
     from sentence_transformers import MultiVectorEncoder
 
-    theirs: Any = importlib.import_module("transformers.utils.logging")
-    theirs.disable_progress_bar()
-    theirs.set_verbosity_error()
+    word_pieces.quiet()
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # truncated texts are counted
     more: dict[str, Any] = {"device": device, "local_files_only": True}
     own = {"dtype": getattr(torch, settings.precision)}
@@ -211,8 +208,7 @@ def _loaded(found: Model, settings: Settings, device: str) -> Any:  # noqa: ANN4
             loaded = MultiVectorEncoder(str(found.folder), model_kwargs=own, **more)
         loaded = loaded.to(own["dtype"])
     except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
+        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
     loaded.eval()
     return loaded
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vector_tools import COUNTS, LENGTHS, documents, queries, reference
+from vector_tools import COUNTS, LENGTHS, documents, queries
 
 from harness.errors import HarnessError
 from harness.systems.dense.maxsim import scores_many
@@ -43,20 +43,6 @@ def test_what_is_found_is_the_same_by_torch(
     for found, expected in zip(by_torch, search(asked, vectors, k=k, mean=mean), strict=True):
         assert found.rows.tolist() == expected.rows.tolist()
         assert found.scores.tolist() == expected.scores.tolist()
-
-
-@pytest.mark.parametrize(("precision", "bound"), [("float16", 2e-3), ("int8", 32**0.5 / 254)])
-def test_torch_in_fewer_bits(precision: str, bound: float) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
-    query = queries([6], dimensions=32)[0].values
-    found = maxsim_torch.scores([query], maxsim_torch.resident(vectors, "cpu", precision))[0].numpy()
-    exact = reference(query, vectors)
-    there = exact > -np.inf
-    assert np.array_equal(found > -np.inf, there)
-    assert 1e-5 < np.abs(found[there] - exact[there]).max() <= 6 * bound
 
 
 def test_torch_faults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,13 +123,3 @@ def test_inversions_of_amr() -> None:
     assert [r for r in (":ARG0-of", ":arg1-of", ":mod-of", ":prep-with-of") if not g.is_inverse(r)] == []
     assert not any(map(g.is_inverse, (":ARG0", ":consist-of", ":Consist-of", ":prep-on-behalf-of", ":prep-out-of")))
     assert g.is_inverse(":consist-of-of")
-
-
-def test_statistics_by_hand() -> None:
-    other = replace(SMALL, edges=(), sentences=(), formulas=())
-    found = g.statistics([SMALL, other, g.restrict(other, "none")])
-    assert found["graphs"] == 3
-    assert found["median nodes"] == 7
-    assert found["mean nodes"] == pytest.approx(16 / 3)
-    assert found["mean formulas"] == pytest.approx(2 / 3)
-    assert g.statistics([]) == {"graphs": 0}
