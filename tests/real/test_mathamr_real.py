@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from mathamr_tools import connected
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -15,7 +14,7 @@ from harness.sources.fetch import fetch
 from harness.systems.mathamr.graphs import amr, parsers, posts
 from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
 from harness.systems.mathamr.graphs.dependency import DependencyParser
-from harness.systems.mathamr.graphs.graph import Failure, Graph, check
+from harness.systems.mathamr.graphs.graph import Failure, Graph, check, connected
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -161,23 +161,14 @@ def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str
     Raises
     ------
     HarnessError
-        There is no vector at all, their dimensions differ, or a value is not finite.
+        There is no vector at all, their dimensions differ, an id occurs twice, or a value is not finite.
     """
-    parts = [(name.encode(), np.asarray(values, np.float32), single) for name, values, single in items]
-    if not sum(len(values) for _, values, _ in parts):
-        raise HarnessError("vectors of documents: there is none")
-    shapes = {values.shape[1:] for _, values, _ in parts if len(values)}
-    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
-        raise HarnessError(f"vectors of documents: expected one number of dimensions, found shapes {sorted(shapes)}")
-    start = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(values) for _, values, _ in parts], out=start[1:])
-    single = np.array([single for _, _, single in parts], np.int64)
-    posts = None if context is None else np.array([post.encode() for post in context], np.bytes_)
-    values = np.concatenate([values for _, values, _ in parts if len(values)])
-    ids = np.array([name for name, _, _ in parts], np.bytes_)
-    vectors = Vectors(ids, start, values, np.where(single < 0, -1, start[:-1] + single), context=posts)
+    parts: list[Floats32] = []
+    posts = iter(context or ())
+    given = ((name, values, single, next(posts, "")) for name, values, single in items)
+    arrays = _gathered(given, parts.append, posts=context is not None)
+    vectors = Vectors(values=np.concatenate(parts), **arrays)
     vectors.check()
-    finite(values, "vectors of documents")
     return vectors
 
 
@@ -186,8 +177,7 @@ def write(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *,
 
     Parameters
     ----------
-    items : id, vectors of shape (number, dimensions), which of them is the document's single vector (-1: none), and the
-        post of a formula.
+    items : id, vectors, single vector (as in `stack`), and the post of a formula.
     posts : write the posts; documents are formulas.
 
     Returns
@@ -197,47 +187,58 @@ def write(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *,
     Raises
     ------
     HarnessError
-        There is no vector at all, their dimensions differ, an id occurs twice, a value is not finite, or the file
-        cannot be written.
+        As `stack`; or the file cannot be written.
     """
-    ids: list[bytes] = []
-    context: list[bytes] = []
-    start, document = array("q", [0]), array("q")
-    dimensions = 0
     folder.mkdir(parents=True, exist_ok=True)
+    dimensions = 0
     with (folder / "values.npy").open("wb") as stream:
-        for name, given, single, post in items:
-            values = np.ascontiguousarray(given, np.float32)
-            if len(values):
-                if values.ndim != 2 or values.shape[1] != (dimensions or values.shape[1]):
-                    shape = f"{values.shape[1:]} after {(dimensions,) if dimensions else 'none'}"
-                    raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {shape}")
-                finite(values, f"vectors of document {name}")
-                if not dimensions:
-                    dimensions = values.shape[1]
-                    _header(stream, 0, dimensions)
-                stream.write(values.tobytes())
-            document.append(-1 if single < 0 else start[-1] + single)
-            start.append(start[-1] + len(values))
-            ids.append(name.encode())
-            if posts:
-                context.append(post.encode())
-        if not start[-1]:
-            raise HarnessError("vectors of documents: there is none")
+
+        def put(values: Floats32) -> None:
+            nonlocal dimensions
+            if not dimensions:
+                dimensions = values.shape[1]
+                write_header(stream, 0, dimensions)
+            stream.write(values.tobytes())
+
+        arrays = _gathered(items, put, posts=posts)
         stream.seek(0)
-        _header(stream, start[-1], dimensions)
-    arrays = {"ids": np.array(ids, np.bytes_), "start": np.array(start), "document": np.array(document)}
-    if posts:
-        arrays["context"] = np.array(context, np.bytes_)
+        write_header(stream, int(arrays["start"][-1]), dimensions)
     Vectors(values=np.load(folder / "values.npy", mmap_mode="r"), **arrays).check()
     for key, kept in arrays.items():
         np.save(folder / f"{key}.npy", kept)
-    return len(ids)
+    return len(arrays["ids"])
 
 
-def _header(stream: BinaryIO, rows: int, dimensions: int) -> None:
+def _gathered(
+    items: Iterable[tuple[str, npt.ArrayLike, int, str]], put: Callable[[Floats32], object], *, posts: bool
+) -> dict[str, npt.NDArray[Any]]:
+    """Hands each document's vectors to a function; returns the other arrays of `Vectors`."""
+    ids: list[bytes] = []
+    context: list[bytes] = []
+    start, document = array("q", [0]), array("q")
+    shape: tuple[int, ...] = ()
+    for name, given, single, post in items:
+        values = np.ascontiguousarray(given, np.float32)
+        if len(values):
+            if values.ndim != 2 or values.shape[1:] != (shape or values.shape[1:]):
+                found = f"{values.shape[1:]} after {shape or 'none'}"
+                raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {found}")
+            finite(values, f"vectors of document {name}")
+            shape = values.shape[1:]
+            put(values)
+        document.append(-1 if single < 0 else start[-1] + single)
+        start.append(start[-1] + len(values))
+        ids.append(name.encode())
+        context.append(post.encode())
+    if not start[-1]:
+        raise HarnessError("vectors of documents: there is none")
+    arrays = {"ids": np.array(ids, np.bytes_), "start": np.array(start), "document": np.array(document)}
+    return arrays | ({"context": np.array(context, np.bytes_)} if posts else {})
+
+
+def write_header(stream: BinaryIO, rows: int, dimensions: int, kind: npt.DTypeLike = np.float32) -> None:
     """Writes NumPy's header, which has room for any number of rows, so that it can be written again in place."""
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False}
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False}
     np.lib.format.write_array_header_1_0(stream, {**header, "shape": (rows, dimensions)})
 
 

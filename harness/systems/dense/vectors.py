@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.store import code, shards
-from harness.systems.dense.maxsim import Vectors
+from harness.systems.dense.maxsim import Vectors, write_header
 from harness.systems.dense.ragged import finite
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _assemble(
         arrays["context"] = np.array([post.encode() for post in context], np.bytes_)
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    written = None
+    written = False
     with (folder / "values.npy").open("wb") as stream:
         for path in files:
             with path.open("rb") as shard:
@@ -159,9 +159,8 @@ def _assemble(
                 values = np.ascontiguousarray(np.load(shard), storage)
             if not len(values):
                 continue
-            if written is None:
-                written = (int(start[-1]), values.shape[1])
-                header = {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": written}
-                np.lib.format.write_array_header_1_0(stream, header)
+            if not written:
+                write_header(stream, int(start[-1]), values.shape[1], storage)
+                written = True
             stream.write(values.tobytes())
     return cut

@@ -32,6 +32,14 @@ Numbers = npt.NDArray[np.int64]
 Log = list[dict[str, Any]]
 
 
+def drop_damaged(folder: Path, say: Callable[[str], None]) -> None:
+    """Deletes the checkpoints of a stopped training if one of them is damaged, so that the training starts again."""
+    if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(folder / name)]:
+        say(f"{folder / damaged[0]}: damaged; the training starts again")
+        for name in (LAST, BEST):
+            (folder / name).unlink(missing_ok=True)
+
+
 def seeded(*numbers: int) -> torch.Generator:
     """Returns a random generator seeded with several numbers, such as seed, epoch and step."""
     return torch.Generator().manual_seed(_seed(numbers))

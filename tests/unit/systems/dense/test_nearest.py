@@ -134,21 +134,6 @@ def test_neither_blocks_nor_company_change_a_byte(seed: int, block: int, togethe
         same([hits for query in case.queries for hits in case.search(query[None])], whole)
 
 
-def test_larger_than_a_block() -> None:
-    generator = np.random.default_rng(4)
-    values = unit(generator, 9000, DIMENSIONS)
-    values[5000:7000] = values[:2000]  # ties from one block to the next
-    case = Case(unit(generator, 300, DIMENSIONS), [part(values)], [1.0], "sum", 20, None)
-    found = case.search()
-    scores = case.queries.astype(np.float64) @ values.astype(np.float64).T
-    for row in (0, 1, 255, 256, 299):  # passes end at 256
-        hits = found[row]
-        best = sorted_rows(scores[row], case.parts[0], 20)
-        assert np.allclose(hits.scores, scores[row][best], rtol=1e-7)
-        assert np.allclose(scores[row][hits.rows], scores[row][best], rtol=1e-7)
-    same([case.search(case.queries[row : row + 1])[0] for row in (0, 256, 299)], [found[row] for row in (0, 256, 299)])
-
-
 @pytest.mark.parametrize("values", [np.zeros((9000, 4)), np.ones((9000, 4))])
 def test_documents_that_are_all_alike(values: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "BLOCK", 64)

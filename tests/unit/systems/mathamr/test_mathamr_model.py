@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -20,15 +19,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Products as small as these only wait for each other's threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def model(**changes: object) -> Encoder:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mathamr_tools import NAMES, POST, graphs, message, same, text_graph
+from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
@@ -101,8 +102,7 @@ def test_what_does_not_fit_is_refused(post: str, change: dict[str, object], reas
 
 
 def test_an_unknown_option_is_told_before_any_post_is_read() -> None:
-    with pytest.raises(HarnessError, match="auxiliary edges 'round' unknown"):
-        encode_posts(iter(()), VOCABULARY, "hierarchy", "round")
+    refuses("auxiliary edges 'round' unknown", lambda: encode_posts(iter(()), VOCABULARY, "hierarchy", "round"))
 
 
 def test_files_that_are_no_packs(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mathamr_tools import connected
 
 from harness.collections.corpus import Document
 from harness.data.topics import Formula, Topic
 from harness.systems.mathamr.graphs import posts
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Sentence, check
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Sentence, check, connected
 from harness.systems.mathamr.graphs.posts import assemble, merge, post_text
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from encoder_tools import SMALL, encoded
+from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.build import load_system
@@ -23,14 +23,6 @@ pytest.importorskip("torch_geometric", reason="torch_geometric is not installed 
 
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def model(**changes: Any) -> Encoder:  # noqa: ANN401
@@ -84,8 +76,7 @@ def test_initial_values_are_equal_and_weights_can_be_exchanged() -> None:
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HarnessError, match=r"^key 'model.convolution' is 'dgl'; known: own, pyg$"):
-        Settings(convolution="dgl")
+    refuses(r"^key 'model.convolution' is 'dgl'; known: own, pyg$", lambda: Settings(convolution="dgl"))
     built = load_system("mathamr-dependency-pyg").system
     assert built.settings(10, 9).convolution == "pyg"  # type: ignore[attr-defined]
     assert built.settings(10, 9).init == "zero-embedding"  # type: ignore[attr-defined]

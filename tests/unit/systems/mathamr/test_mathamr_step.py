@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,6 @@ from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Sums depend on the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def made(folder: Path, **changes: object) -> training.Trainer:

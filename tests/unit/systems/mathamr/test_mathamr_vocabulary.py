@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mathamr_tools import POST, graphs, message, text_graph
+from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.vocabulary import (
@@ -230,5 +231,4 @@ def test_what_cannot_be_learnt_from(tmp_path: Path) -> None:
         with pytest.raises(HarnessError, match=reason) as error:
             Vocabulary.learn(training, size=size)
         message(error)
-    with pytest.raises(HarnessError, match="no such file"):
-        Vocabulary.load(tmp_path / "none.json")
+    refuses("no such file", lambda: Vocabulary.load(tmp_path / "none.json"))
