@@ -91,22 +91,11 @@ class Encoding:
 
     def __call__(self, some: Sequence[str]) -> Encoded:
         """Returns the vectors of texts."""
-        loaded = self.load() if self.load is not None else _loaded(self.source)
+        loaded = self.load() if self.load is not None else vectors.loaded_here(self.source)
         return loaded.encoded(some, self.role)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Encoding, (self.source, self.role)
-
-
-_LOADED: dict[str, Encoder] = {}  # the last one of this process
-
-
-def _loaded(source: Source) -> Encoder:
-    name = repr(source)
-    if name not in _LOADED:
-        _LOADED.clear()
-        _LOADED[name] = source.load()
-    return _LOADED[name]
 
 
 def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:

@@ -118,6 +118,18 @@ class _Encode:
         return content.getvalue()
 
 
+_LOADED: dict[str, Any] = {}  # the last one of this process
+
+
+def loaded_here(source: Any) -> Any:  # noqa: ANN401
+    """Returns the model of a source, loaded once in this process; the last one is kept."""
+    name = repr(source)
+    if name not in _LOADED:
+        _LOADED.clear()
+        _LOADED[name] = source.load()
+    return _LOADED[name]
+
+
 def _assemble(
     folder: Path,
     ids: Sequence[str],

@@ -33,6 +33,7 @@ from harness.systems.dense.training.loop import (
     learning_rate,
     parameter_groups,
     seeded_globally,
+    shuffled,
     update,
 )
 from harness.systems.dense.training.settings import Tuning
@@ -281,10 +282,7 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
     least = 2 if isinstance(learner, Bi) else 1
 
     def batches(epoch: int) -> list[Numbers]:
-        numbers = learner.trained(epoch)
-        order = numbers[np.random.default_rng([tuning.seed, epoch]).permutation(len(numbers))]
-        parts = (order[begin : begin + tuning.batch] for begin in range(0, len(order), tuning.batch))
-        return [part for part in parts if len(part) >= least]
+        return shuffled(learner.trained(epoch), tuning.batch, tuning.seed, epoch, least)
 
     def step(batch: Numbers, epoch: int, number: int) -> float:
         model.train()

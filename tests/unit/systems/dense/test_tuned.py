@@ -167,7 +167,7 @@ def test_killed_and_made_again_it_has_the_same_bytes(
 
 
 @pytest.fixture
-def stopped(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stopped(courses: Courses, one_thread: None, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The last checkpoint of a training that is stopped in its sixth step."""
     from harness.systems.dense.training import trainer
 

@@ -216,11 +216,16 @@ class _Transition:
         return [f"(s / {tokens[0]})" for tokens in batch], None
 
 
+def installed(monkeypatch: pytest.MonkeyPatch, name: str, **content: object) -> None:
+    """A module with this content, in its package."""
+    module = ModuleType(name)
+    vars(module).update(content)
+    monkeypatch.setitem(sys.modules, name.partition(".")[0], ModuleType(name.partition(".")[0]))
+    monkeypatch.setitem(sys.modules, name, module)
+
+
 def test_transition_amr_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("transition_amr_parser.parse")
-    module.AMRParser = _Transition  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "transition_amr_parser", ModuleType("transition_amr_parser"))
-    monkeypatch.setitem(sys.modules, "transition_amr_parser.parse", module)
+    installed(monkeypatch, "transition_amr_parser.parse", AMRParser=_Transition)
     assert amr.transition_amr()(["One .\nTwo .", "Three ."]) == ["(d / document2)", "(d / document1)"]
     assert amr.transition_amr("AMR3-structbart-L")(["one .\ntwo .", "three ."]) == [
         "(s / one)\n\n(s / two)",
@@ -244,10 +249,7 @@ def test_transition_amr_where_the_package_fails(
             sys.stdout.write(f"Running {1 / len(batch)}\n")
             return super().parse_sentences(batch)
 
-    module = ModuleType("transition_amr_parser.parse")
-    module.AMRParser = Real  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "transition_amr_parser", ModuleType("transition_amr_parser"))
-    monkeypatch.setitem(sys.modules, "transition_amr_parser.parse", module)
+    installed(monkeypatch, "transition_amr_parser.parse", AMRParser=Real)
     parse = amr.transition_amr()
     assert parse([]) == amr.transition_amr("AMR3-structbart-L")([]) == []
     assert parse(["F", "a b\nc", "", "G", "d e"]) == ["(s / F)", "(d / document2)", "", "(s / G)", "(d / document1)"]
@@ -256,12 +258,10 @@ def test_transition_amr_where_the_package_fails(
 
 
 def test_amrlib_as_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    module = ModuleType("amrlib")
     parser = SimpleNamespace(
         parse_sents=lambda sents, add_metadata: [f"(s / {s})" if s != "bad" else None for s in sents]
     )
-    module.load_stog_model = lambda model_dir: parser  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "amrlib", module)
+    installed(monkeypatch, "amrlib", load_stog_model=lambda model_dir: parser)
     assert amr.amrlib(str(tmp_path))(["one\nbad", "two"]) == ["(s / one)\n\n", "(s / two)"]
     assert amr.read_sentences("(s / one)\n\n") == [Sentence(("one",), (), 0)]
     refuses("there is no such folder", lambda: amr.amrlib(str(tmp_path / "none")))
