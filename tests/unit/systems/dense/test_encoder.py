@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import LENGTH, save, save_decoder
-from refusals import refuses
+from refusals import refusal, refuses
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, engines, models
@@ -195,9 +195,7 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
     ],
 )
 def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        Settings(**settings)
-    assert message(error).startswith(line)
+    assert refusal(lambda: Settings(**settings)).startswith(line)
 
 
 def test_what_the_model_does_not_allow(bert: Path, roberta: Path) -> None:

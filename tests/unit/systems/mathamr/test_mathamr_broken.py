@@ -19,7 +19,7 @@ from mathamr_world import (
     topics,
     world,
 )
-from refusals import refuses
+from refusals import refusal, refuses
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
@@ -90,9 +90,7 @@ def test_wrong_keys_are_one_line(place: Place, keys: dict[str, Any], line: str) 
     mapping = {"name": "tiny", "pairs": {"qa": "question"}, "leave_out": ["asked"], "model": TINY, "training": SHORT}
     target = "harness.systems.mathamr.system.MathAMR"
     build_system({"_target_": target, **mapping}, "here")
-    with pytest.raises(HarnessError) as error:
-        build_system({"_target_": target, **mapping, **keys}, "here")
-    assert message(error).startswith(f"here: {line}")
+    assert refusal(lambda: build_system({"_target_": target, **mapping, **keys}, "here")).startswith(f"here: {line}")
 
 
 def refused(place: Place, asked: Topics = ASKED, corpus: Corpus | None = None, **keys: object) -> str:

@@ -21,23 +21,6 @@ def conv(relations: int = 7, chunks: bool | None = None, dim_in: int = 5, dim_ou
     return layer
 
 
-@pytest.mark.parametrize("chunks", [False, True])
-def test_gradients_by_differences(chunks: bool) -> None:
-    layer = conv(chunks=chunks)
-    source, relation, target = torch.randint(0, 6, (3, 30))
-    groups = plan(source, relation, target, 7)
-    names = [name for name, _ in layer.named_parameters()]
-    values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
-    x, vectors = (torch.randn(n, 5, dtype=torch.float64, requires_grad=True) for n in (6, 7))
-
-    def function(x: Tensor, vectors: Tensor, *parameters: Tensor) -> Tensor:
-        given = dict(zip(names, parameters, strict=True))
-        out: Tensor = torch.func.functional_call(layer, given, (x, groups, vectors))
-        return out
-
-    assert torch.autograd.gradcheck(function, (x, vectors, *values))
-
-
 def test_both_ways_agree_on_relations_of_every_size() -> None:
     relation = torch.cat([torch.full((2**n + n,), n) for n in range(12)])
     source, target = torch.randint(0, 900, (2, len(relation)))

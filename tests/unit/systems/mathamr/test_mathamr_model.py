@@ -148,18 +148,6 @@ def test_the_last_layer_of_some_nodes_equals_that_of_all(structure: str) -> None
         torch.testing.assert_close(gradients[name], value, atol=1e-6 * float(value.abs().max()), rtol=1e-6)
 
 
-def test_edge_vectors_change_what_is_sent() -> None:
-    encoder = model(edge_vectors=True)
-    one = batch(3)
-    before = encoder(one).detach()
-    with torch.no_grad():
-        encoder.edge_vectors.zero_()  # type: ignore[union-attr]
-    plain = model()
-    plain.load_state_dict({k: v for k, v in encoder.state_dict().items() if k != "edge_vectors"})
-    torch.testing.assert_close(encoder(one), plain(one))
-    assert float((before - plain(one)).detach().abs().max()) > 1e-3
-
-
 def test_temperature_stays_in_its_range_and_can_leave_its_end() -> None:
     encoder = model()
     assert float(encoder.temperature().detach()) == pytest.approx(0.05)
@@ -192,14 +180,3 @@ def test_wrong_settings_are_one_line() -> None:
     ):
         with pytest.raises(HarnessError, match=message):
             Settings(**{**asdict(SMALL), **changes})
-
-
-def test_untrained_loss_is_that_of_chance() -> None:
-    torch.manual_seed(3)
-    settings = Settings(temperature=1.0)
-    items = [encoded(n, 20 + n, settings) for n in range(64)]
-    one = collate(items, settings)
-    encoder = Encoder(settings)
-    for beta in (1.0, 0.0):
-        value = loss.objective(encoder(one), one, 32, encoder.temperature(), beta)
-        assert float(value.detach()) == pytest.approx(math.log(32), abs=0.02)

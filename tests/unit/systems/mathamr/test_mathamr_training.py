@@ -199,16 +199,6 @@ def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.M
         training.encode(model, made.pack, numbers, made.settings)
 
 
-def test_encoding_does_not_depend_on_company(tmp_path: Path) -> None:
-    made = trainer(tmp_path)
-    model = training.initial(made.settings, 1)
-    together = training.encode(model, made.pack, list(range(len(made.pack))), made.settings)
-    for number in (0, 7, 30):
-        alone = training.encode(model, made.pack, [number], made.settings)[0]
-        assert torch.allclose(alone, together[number], atol=1e-6)
-        assert alone.shape == (2, 8)  # a sentence and the document
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
