@@ -66,19 +66,6 @@ def test_the_report_says_what_it_is(place: Place) -> None:
 
 
 @pytest.mark.heavy
-def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> None:
-    before = (place.here / PRODUCED).read_bytes()
-    done = place.run(*RUN, *SMALL)
-    assert done.code == 0
-    assert "reused, same configuration" in done.err
-    done = place.run(*RUN, *SMALL, "reuse=false")
-    assert done.code == 0
-    assert "making graphs" not in done.err
-    assert "epoch" not in done.err
-    assert (place.here / PRODUCED).read_bytes() == before
-
-
-@pytest.mark.heavy
 def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None:
     cold = {"HARNESS_CACHE": str(tmp_path / "cold")}
     done = place.run(*RUN, *SMALL, "runs=again", environment=cold)

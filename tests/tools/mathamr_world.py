@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,12 +142,15 @@ class Place:
 
 
 @pytest.fixture
-def place(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     words = Words()
     monkeypatch.setattr(parsers, "load", lambda name: parser(words))
     world.collection("asked", ["A0.0", "A1.1"])
-    pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
-    return Place(world, world.corpus("qa", rows()), words, tmp_path)
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # more of them only wait for each other at this size
+    yield Place(world, world.corpus("qa", rows()), words, tmp_path)
+    torch.set_num_threads(threads)
 
 
 def kept(kind: str) -> list[Path]:

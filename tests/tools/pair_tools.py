@@ -21,8 +21,8 @@ def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, 
     names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
     words = [f"w{n}" for n in range(WORDS)]
     given = {f"{name}_token": token for name, token in names.items()}
-    forms = "<s> $A </s>", "<s> $A </s> </s> $B </s>"
-    word_tokenizer(SPECIAL["roberta"], words, *forms, model_max_length=LENGTH, **given).save_pretrained(folder)
+    given |= {"single": "<s> $A </s>", "pair": "<s> $A </s> </s> $B </s>"}
+    word_tokenizer(SPECIAL["roberta"], words, model_max_length=LENGTH, **given).save_pretrained(folder)
     torch.manual_seed(seed)
     config = RobertaConfig(
         vocab_size=4 + WORDS,

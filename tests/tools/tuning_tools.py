@@ -171,10 +171,9 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, at: int, 
 
 def tokenizer() -> Any:  # noqa: ANN401
     """Words, split at blanks; pairs as BERT has them."""
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    more: dict[str, Any] = {"model_max_length": 64, "model_input_names": ["input_ids", "attention_mask"]}
-    forms = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"
-    return word_tokenizer(SPECIAL, (*COMMON, *WORDS), *forms, **names, **more)
+    names: dict[str, Any] = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
+    names |= {"model_max_length": 64, "model_input_names": ["input_ids", "attention_mask"]}
+    return word_tokenizer(SPECIAL, (*COMMON, *WORDS), "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", **names)
 
 
 def transformer(folder: Path, kind: str = "bert", dropout: float = 0.1, seed: int = 0, **more: object) -> Path:

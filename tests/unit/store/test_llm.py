@@ -330,14 +330,14 @@ def test_repairs_and_vectors_are_in_the_estimate(server: Server, tmp_path: Path)
     asks = [ask(f"number {i} of the asks", schema=NUMBER) for i in range(100, 200)]
     given = [each.messages[-1].content for each in statements(150, 3)]
     endpoint = server.endpoint(concurrency=8)
-    first, dry, live = (Client(endpoint, mode, cache=tmp_path) for mode in ("live", "dry", "live"))  # type: ignore[arg-type]
+    first, dry, live = (Client(endpoint, mode, cache=tmp_path) for mode in ("live", "dry", "live"))
     first.ask(sample(asks, 25))
     for client in (dry, live):
         client.ask(asks)
     assert dry.spent.calls == live.spent.calls == 150
     assert dry.spent.cost == pytest.approx(live.spent.cost, rel=0.05)
     first.embed(sample(given, 30))
-    dry, live = (Client(endpoint, mode, cache=tmp_path) for mode in ("dry", "live"))  # type: ignore[arg-type]
+    dry, live = (Client(endpoint, mode, cache=tmp_path) for mode in ("dry", "live"))
     for client in (dry, live):
         client.embed(given)
     assert dry.spent.cost == pytest.approx(live.spent.cost, rel=0.05)

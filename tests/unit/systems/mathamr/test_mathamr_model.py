@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from encoder_tools import SMALL, encoded
+from tuning_tools import one_thread
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch, collate
@@ -19,6 +20,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
+
+__all__ = ["one_thread"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def model(**changes: object) -> Encoder:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from encoder_tools import SMALL, encoded
 from refusals import refuses
+from tuning_tools import one_thread
 
 from harness.errors import HarnessError
 from harness.systems.build import load_system
@@ -23,6 +24,9 @@ pytest.importorskip("torch_geometric", reason="torch_geometric is not installed 
 
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+
+__all__ = ["one_thread"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def model(**changes: Any) -> Encoder:  # noqa: ANN401

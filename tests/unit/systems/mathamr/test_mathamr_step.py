@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from encoder_tools import SMALL, encoded
 from test_mathamr_training import trainer
+from tuning_tools import one_thread
 
 from harness.systems.mathamr.encoder.batch import augment, collate
 
@@ -24,6 +25,9 @@ from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
+
+__all__ = ["one_thread"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def made(folder: Path, **changes: object) -> training.Trainer:
