@@ -4,6 +4,7 @@ import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -263,8 +264,8 @@ def test_nothing_to_find() -> None:
         ),
     ],
 )
-def test_faults(change: dict[str, object], message: str) -> None:
-    given_: dict[str, object] = {"queries": np.ones((1, 2), np.float32), "parts": [part([[1.0, 2]]), part([[3.0, 4]])]}
+def test_faults(change: dict[str, Any], message: str) -> None:
+    given_: dict[str, Any] = {"queries": np.ones((1, 2), np.float32), "parts": [part([[1.0, 2]]), part([[3.0, 4]])]}
     assert refusal(lambda: nearest(**(given_ | change))) == message
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -188,7 +189,7 @@ def test_published_topics(tmp_path: Path) -> None:
     ],
 )
 def test_a_parser_that_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch, package: str, load: object, remedy: str
+    monkeypatch: pytest.MonkeyPatch, package: str, load: Callable[[str], object], remedy: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setitem(sys.modules, f"{package}.parse", None)

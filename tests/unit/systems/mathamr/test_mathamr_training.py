@@ -206,5 +206,5 @@ def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.M
         *[("seed", 1 << 64), ("least_rate", 1.0)],  # more than torch takes; above what falls to it
     ],
 )
-def test_schedule_is_checked(key: str, value: object) -> None:
+def test_schedule_is_checked(key: str, value: Any) -> None:  # noqa: ANN401
     refuses(f"key '{key}' is ", lambda: Schedule(**{key: value}))
