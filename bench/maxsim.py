@@ -15,14 +15,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bench.table import machine, show
-from harness.systems.dense.maxsim import Floats32, Rows, Vectors, quantised, scores_many
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, scores_many
 from harness.systems.dense.ragged import blocks, padded
 from harness.systems.dense.search import Query
 
@@ -102,11 +102,11 @@ def engine(vectors: Vectors, batch: int = QUERIES) -> Answer:
     return answer
 
 
-def on_torch(vectors: Vectors, precision: str = "float32") -> Answer:
+def on_torch(vectors: Vectors) -> Answer:
     """The engine in PyTorch, on the CPU."""
     from harness.systems.dense import maxsim_torch
 
-    held = maxsim_torch.resident(vectors, "cpu", precision, group=1 << 12)
+    held = maxsim_torch.resident(vectors, "cpu", group=1 << 12)
 
     def answer(queries: Sequence[Query]) -> list[Scores]:
         return list(maxsim_torch.scores([query.values for query in queries], held).numpy())
@@ -127,8 +127,7 @@ SIDES = (
     Side("one product and maximum.reduceat, NumPy", reduceat, 4),
     Side("engine, one query at a time", lambda v: engine(v, batch=1)),
     Side("engine, 64 queries", engine),
-    Side("engine, 64 queries, kept in float16", lambda v: engine(quantised(v, "float16"))),
-    Side("engine, 64 queries, kept in int8", lambda v: engine(quantised(v, "int8"))),
+    Side("engine, 64 queries, kept in float16", lambda v: engine(replace(v, values=v.values.astype(np.float16)))),
     Side("engine in PyTorch, 64 queries", on_torch),
 )
 
@@ -188,7 +187,7 @@ class OnDevice(NamedTuple):
     shared: str  # of the first ten
 
 
-def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterator[OnDevice]:
+def on_device(name: str, vectors: int) -> Iterator[OnDevice]:
     """Exact MaxSim over vectors made on the device, group by group from a seed each; the first 1,000 of each query."""
     import torch
 
@@ -218,30 +217,27 @@ def on_device(name: str, vectors: int, precisions: Sequence[str] = ()) -> Iterat
             exact[row, rows] = products.view(-1, len(rows), LENGTH).amax(0).sum(1).cpu().numpy()
     ids = np.array([b"%d" % n for n in range(len(lengths))])
     place = np.argsort(np.argsort(ids, kind="stable"))
-    for precision in precisions or maxsim_torch.DTYPES:
-        held = tuple(
-            maxsim_torch.pack(torch.from_numpy(rows).to(device), values(number), precision)
-            for number, rows in enumerate(groups)
-        )
-        computed = maxsim_torch.computed_in(device, precision)
-        resident = maxsim_torch.Resident(place, DIMENSIONS, held, device, computed)
+    held = tuple(
+        maxsim_torch.Group(torch.from_numpy(rows).to(device), values(number)) for number, rows in enumerate(groups)
+    )
+    resident = maxsim_torch.Resident(place, DIMENSIONS, held, device)
 
-        def alone(resident: maxsim_torch.Resident = resident) -> None:
-            for begin in range(0, len(asked), QUERIES):
-                maxsim_torch.scores(asked[begin : begin + QUERIES], resident)
-            if device.type == "cuda":
-                torch.cuda.synchronize()
+    def alone() -> None:
+        for begin in range(0, len(asked), QUERIES):
+            maxsim_torch.scores(asked[begin : begin + QUERIES], resident)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
 
-        def best(resident: maxsim_torch.Resident = resident) -> None:
-            for begin in range(0, len(asked), QUERIES):
-                for part in torch.topk(maxsim_torch.scores(asked[begin : begin + QUERIES], resident), 1000, dim=1):
-                    part.cpu()
+    def best() -> None:
+        for begin in range(0, len(asked), QUERIES):
+            for part in torch.topk(maxsim_torch.scores(asked[begin : begin + QUERIES], resident), 1000, dim=1):
+                part.cpu()
 
-        searched, _ = timed(best)
-        scored, _ = timed(alone)
-        rates = len(asked) / searched, len(asked) / scored
-        found = maxsim_torch.scores(asked[:ASKED], resident).cpu().numpy()
-        yield OnDevice(precision, int(lengths.sum()), *rates, *agreement(list(found), list(exact)))
+    searched, _ = timed(best)
+    scored, _ = timed(alone)
+    rates = len(asked) / searched, len(asked) / scored
+    found = maxsim_torch.scores(asked[:ASKED], resident).cpu().numpy()
+    yield OnDevice("float32", int(lengths.sum()), *rates, *agreement(list(found), list(exact)))
 
 
 def main() -> None:

@@ -112,12 +112,9 @@ def epoch(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
 def maxsim(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
     """Exact MaxSim over vectors made on the device."""
     from bench.maxsim import on_device
-    from harness.systems.dense.maxsim_torch import DTYPES
 
     given = {"peer": "thesis, approximate", "theirs": THESIS["MaxSim"], "goal": GOALS["MaxSim"]}
-    # Processors emulate products in float16, which takes ten times as long.
-    precisions = [name for name in DTYPES if device == "cuda" or name != "float16"]
-    for row in on_device(device, sizes.vectors, precisions):
+    for row in on_device(device, sizes.vectors):
         note = f"scores alone {row.scored:,.1f}, largest error {row.error}, first ten in common {row.shared}"
         work = f"MaxSim over {row.vectors:,} vectors in {row.precision}, first 1,000"
         yield Line("maxsim", work, row.searched, "queries/s", note, **given if sizes is FULL else {})  # type: ignore[arg-type]

@@ -66,19 +66,6 @@ def test_the_report_says_what_it_is(place: Place) -> None:
 
 
 @pytest.mark.heavy
-def test_it_is_taken_as_it_is_and_made_again_from_the_store(place: Place) -> None:
-    before = (place.here / PRODUCED).read_bytes()
-    done = place.run(*RUN, *SMALL)
-    assert done.code == 0
-    assert "reused, same configuration" in done.err
-    done = place.run(*RUN, *SMALL, "reuse=false")
-    assert done.code == 0
-    assert "making graphs" not in done.err
-    assert "epoch" not in done.err
-    assert (place.here / PRODUCED).read_bytes() == before
-
-
-@pytest.mark.heavy
 def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None:
     cold = {"HARNESS_CACHE": str(tmp_path / "cold")}
     done = place.run(*RUN, *SMALL, "runs=again", environment=cold)
@@ -97,17 +84,8 @@ def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None
             ("system.leave_out=[mini-task2]",),
             "those judged in mini-task1; set 'system.leave_out=[",
         ),
-        (("+system.pairs.mini-answers=question",), "key 'pairs': no document of corpus mini-answers has the column"),
-        (
-            ("+system.pairs.mini-problemz=x",),
-            "key 'pairs': corpus 'mini-problemz' is unknown; did you mean 'mini-problems'?",
-        ),
-        (("system.leave_out=[mini-task3]",), "key 'leave_out': collection 'mini-task3' is unknown; did you mean"),
-        (("system.parser=dependence",), "key 'parser' is 'dependence'; did you mean 'dependency'?"),
         (("system.model.dims=8",), "mathamr-dependency.yaml: key 'model.dims' is unknown; did you mean 'dim'?"),
         (("+system.model.dims=8",), "key 'model.dims' is unknown; did you mean 'dim'?"),
-        (("+system.training.epochz=8",), "key 'training.epochz' is unknown; did you mean 'epochs'?"),
-        (("system.structure=none", "system.strategy=single"), "key 'strategy' is 'single', which needs a vector of"),
     ],
 )
 def test_what_cannot_be_run_is_one_line(place: Place, words: tuple[str, ...], line: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,30 @@ SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), "roberta": ("<s>", "<pa
 LENGTH = 16
 
 
-def tokenizer(kind: str) -> Any:  # noqa: ANN401
-    """Splits at blanks; the words w0 to w99 are one piece each, all others are unknown."""
+def word_tokenizer(special: Sequence[str], words: Sequence[str], single: str, pair: str = "$A $B", **names: Any) -> Any:  # noqa: ANN401
+    """Splits at blanks; each of the words is one piece, all others are unknown.
+
+    `single` and `pair` are templates of one text and of two; `names` are keys of the tokenizer, such as `pad_token`.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    special = SPECIAL[kind]
-    vocabulary = {word: number for number, word in enumerate((*special, *(f"w{n}" for n in range(WORDS))))}
-    begin, end, pad, unknown = (
-        ("[CLS]", "[SEP]", "[PAD]", "[UNK]") if kind == "bert" else ("<s>", "</s>", "<pad>", "<unk>")
-    )
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
+    vocabulary = {word: at for at, word in enumerate((*special, *words))}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token=names["unk_token"]))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    pairs = [(begin, vocabulary[begin]), (end, vocabulary[end])]
-    made.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A {end}", pair=f"{begin} $A {end} $B {end}", special_tokens=pairs
-    )
-    names = {"cls_token": begin, "sep_token": end, "pad_token": pad, "unk_token": unknown, "eos_token": end}
+    marks = [(token, at) for token, at in vocabulary.items() if token in single.split()]
+    made.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=marks)
     make: Any = PreTrainedTokenizerFast
-    return make(tokenizer_object=made, model_max_length=LENGTH, **names)
+    return make(tokenizer_object=made, **{"model_max_length": LENGTH, **names})
+
+
+def tokenizer(kind: str) -> Any:  # noqa: ANN401
+    """The words w0 to w99, as BERT or as RoBERTa has them."""
+    special = SPECIAL[kind]
+    begin, end, pad, unknown = (special[at] for at in ((2, 3, 0, 1) if kind == "bert" else (0, 2, 1, 3)))
+    names = {"cls_token": begin, "sep_token": end, "pad_token": pad, "unk_token": unknown, "eos_token": end}
+    words = [f"w{n}" for n in range(WORDS)]
+    return word_tokenizer(special, words, f"{begin} $A {end}", f"{begin} $A {end} $B {end}", **names)
 
 
 def save(
@@ -83,23 +88,17 @@ def save(
 def save_decoder(folder: Path, side: str) -> Path:
     """A Mistral of 2 layers, whose tokenizer begins texts but does not end them, and pads with its end token."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import MistralConfig, MistralModel, PreTrainedTokenizerFast
+    from transformers import MistralConfig, MistralModel
 
-    vocabulary = {word: at for at, word in enumerate(("<unk>", "<s>", "</s>", *(f"w{n}" for n in range(WORDS))))}
-    unknown = "<unk>"
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>", "unk_token": unknown}
-    make: Any = PreTrainedTokenizerFast
-    make(tokenizer_object=made, model_max_length=LENGTH, padding_side=side, **names).save_pretrained(folder)
+    special, words = ("<unk>", "<s>", "</s>"), [f"w{n}" for n in range(WORDS)]
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>", "unk_token": "<unk>"}
+    word_tokenizer(special, words, "<s> $A", padding_side=side, **names).save_pretrained(folder)
     shape: Any = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     ends: Any = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         config = MistralConfig(
-            vocab_size=len(vocabulary), num_key_value_heads=2, max_position_embeddings=LENGTH, **shape, **ends
+            vocab_size=len(special) + WORDS, num_key_value_heads=2, max_position_embeddings=LENGTH, **shape, **ends
         )
         MistralModel(config).save_pretrained(folder)
     return folder

@@ -10,18 +10,6 @@ from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.virtual import Encoded
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Graph, check
 
-
-def connected(graph: Graph) -> bool:
-    """Whether every node is joined to the root, along edges in either direction."""
-    reached, waiting = {graph.root}, [graph.root]
-    while waiting:
-        node = waiting.pop()
-        near = {other for a, _, b in graph.edges for other in (a, b) if node in (a, b)} - reached
-        reached |= near
-        waiting += near
-    return len(reached) == len(graph)
-
-
 # "Solve FORMULA_0. Add FORMULA_1 twice." with an operator tree and a layout tree for the first formula only, and
 # FORMULA_2, which the parser dropped.
 POST = Graph(

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from encoder_models import SPECIAL, word_tokenizer
+
 LENGTH = 24  # word pieces that it reads of a pair; 4 of them are its own
 WORDS = 60
 
@@ -14,22 +16,16 @@ WORDS = 60
 def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, positions: int = LENGTH) -> Path:
     """A RoBERTa of 2 layers for sequence classification, and a tokenizer whose words are w0, w1, ..."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaForSequenceClassification
+    from transformers import RobertaConfig, RobertaForSequenceClassification
 
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    words = {word: number for number, word in enumerate([*special, *(f"w{n}" for n in range(WORDS))])}
-    tokenizer: Any = Tokenizer(models.WordLevel(words, unk_token=special[3]))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), False, False)
     names = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
-    backend: Any = PreTrainedTokenizerFast
-    fast = backend(
-        tokenizer_object=tokenizer, model_max_length=LENGTH, **{f"{name}_token": token for name, token in names.items()}
-    )
+    words = [f"w{n}" for n in range(WORDS)]
+    given = {f"{name}_token": token for name, token in names.items()}
+    given |= {"single": "<s> $A </s>", "pair": "<s> $A </s> </s> $B </s>"}
+    word_tokenizer(SPECIAL["roberta"], words, model_max_length=LENGTH, **given).save_pretrained(folder)
     torch.manual_seed(seed)
     config = RobertaConfig(
-        vocab_size=len(words),
+        vocab_size=4 + WORDS,
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -44,7 +40,6 @@ def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, 
         eos_token_id=2,
     )
     RobertaForSequenceClassification(config).save_pretrained(folder)
-    fast.save_pretrained(folder)
     return folder
 
 

@@ -13,17 +13,17 @@ COLBERT_DIMENSIONS = 8
 QUERY, DOCUMENT = 8, LENGTH
 
 
-def _bert(words: int) -> Any:  # noqa: ANN401
+def _bert(words: int, kind: str = "BertModel") -> Any:  # noqa: ANN401
     import torch
-    from transformers import BertConfig, BertModel
+    import transformers
 
     shape: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape |= {"intermediate_size": 64, "max_position_embeddings": LENGTH, "pad_token_id": 0}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        config = BertConfig(
-            vocab_size=words, intermediate_size=64, max_position_embeddings=LENGTH, pad_token_id=0, **shape
-        )
-        made: Any = BertModel(config)
+        made = getattr(transformers, kind)(transformers.BertConfig(vocab_size=words, **shape))
+        if kind == "BertForMaskedLM":
+            made.cls.predictions.bias.data.normal_(std=0.3)  # so that many weights are 0
     return made
 
 
@@ -35,28 +35,13 @@ def _projection() -> Any:  # noqa: ANN401
 
 def save_splade(folder: Path) -> Path:
     """A SPLADE model as sentence-transformers saves it; a dimension is a word piece."""
-    import torch
-    from transformers import BertConfig, BertForMaskedLM
-
     own = tokenizer("bert")
-    shape: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        config = BertConfig(
-            vocab_size=len(own), intermediate_size=64, max_position_embeddings=LENGTH, pad_token_id=0, **shape
-        )
-        model: Any = BertForMaskedLM(config)
-        model.cls.predictions.bias.data.normal_(std=0.3)  # so that many weights are 0
-    model.save_pretrained(folder)
+    _bert(len(own), "BertForMaskedLM").save_pretrained(folder)
     own.save_pretrained(folder)
     kinds = ("MLMTransformer", "mlm_transformer", ""), ("SpladePooling", "splade_pooling", "1_SpladePooling")
+    modules = "sentence_transformers.sparse_encoder.modules"
     listed = [
-        {
-            "idx": at,
-            "name": str(at),
-            "path": path,
-            "type": f"sentence_transformers.sparse_encoder.modules.{file}.{kind}",
-        }
+        {"idx": at, "name": str(at), "path": path, "type": f"{modules}.{file}.{kind}"}
         for at, (kind, file, path) in enumerate(kinds)
     ]
     (folder / "modules.json").write_text(json.dumps(listed))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from encoder_models import word_tokenizer
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -152,28 +154,26 @@ def similar(corpus: Corpus) -> Callable[[Sequence[str]], Iterator[npt.NDArray[np
     return scores
 
 
+def stop_at(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, at: int, error: BaseException) -> None:
+    """Raises an error in place of one call of a function."""
+    real, calls = getattr(owner, name), count(1)
+
+    def call(*given: object) -> object:
+        if next(calls) == at:
+            raise error
+        return real(*given)
+
+    monkeypatch.setattr(owner, name, call)
+
+
 # ---- models -----------------------------------------------------------------------------------------------------
 
 
 def tokenizer() -> Any:  # noqa: ANN401
     """Words, split at blanks; pairs as BERT has them."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = {word: number for number, word in enumerate((*SPECIAL, *COMMON, *WORDS))}
-    inner = Tokenizer(models.WordLevel(vocabulary, "[UNK]"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    inner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    make: Any = PreTrainedTokenizerFast
-    return make(
-        tokenizer_object=inner,
-        **dict(zip(names, SPECIAL, strict=True)),
-        model_max_length=64,
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    names: dict[str, Any] = {f"{name[1:-1].lower()}_token": name for name in SPECIAL}
+    names |= {"model_max_length": 64, "model_input_names": ["input_ids", "attention_mask"]}
+    return word_tokenizer(SPECIAL, (*COMMON, *WORDS), "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", **names)
 
 
 def transformer(folder: Path, kind: str = "bert", dropout: float = 0.1, seed: int = 0, **more: object) -> Path:

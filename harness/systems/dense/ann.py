@@ -28,7 +28,6 @@ from harness.systems.ranking import top
 GET = "pip install 'mathir-harness[ann]'"
 NEIGHBOURS = 16  # of each vector in the graph
 CONSTRUCTION = 100  # candidates while the graph is built
-KINDS = ("hnsw", "flat")
 ADDRESS = "HARNESS_QDRANT"  # variable with the address of the Qdrant server
 
 
@@ -122,36 +121,19 @@ def version() -> str:
     return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION}"
 
 
-def faiss_index(
-    vectors: Vectors,
-    kind: str = "hnsw",
-    *,
-    neighbours: int = NEIGHBOURS,
-    construction: int = CONSTRUCTION,
-) -> Faiss:
-    """Indexes vectors with FAISS, in float32.
-
-    Parameters
-    ----------
-    kind : `hnsw`: approximate search over an HNSW graph, built by a single thread to be reproducible. `flat`: exact
-        search over all vectors.
+def faiss_index(vectors: Vectors) -> Faiss:
+    """Indexes vectors with FAISS, in float32: an HNSW graph, built by a single thread to be reproducible.
 
     Raises
     ------
     HarnessError
-        FAISS is not installed, or an argument is out of range.
+        FAISS is not installed.
     """
-    choice("kind", kind, KINDS)
-    whole("neighbours", neighbours, low=2)
-    whole("construction", construction, low=1)
     faiss = _library("faiss", "faiss-cpu")
 
     def build(values: Floats32) -> Any:  # noqa: ANN401
-        if kind == "flat":
-            index = faiss.IndexFlatIP(vectors.dimensions)
-        else:
-            index = faiss.IndexHNSWFlat(vectors.dimensions, neighbours, faiss.METRIC_INNER_PRODUCT)
-            index.hnsw.efConstruction = construction
+        index = faiss.IndexHNSWFlat(vectors.dimensions, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = CONSTRUCTION
         with _one_thread():
             index.add(np.ascontiguousarray(values))
         return index
@@ -188,8 +170,8 @@ def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: A
     # FAISS stops a search after `ef` vectors nearer than the next candidate, even if k is larger, and then returns
     # fewer than k. Qdrant and hnswlib, whose `ef` papers mean, keep at least k candidates.
     faiss = _library("faiss", "faiss-cpu")
-    graph = {"params": faiss.SearchParametersHNSW(efSearch=max(ef, k))} if hasattr(index, "hnsw") else {}
-    near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), **graph)[1]
+    graph = faiss.SearchParametersHNSW(efSearch=max(ef, k))
+    near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), params=graph)[1]
     out = np.full((len(queries), k), -1)
     out[:, : near.shape[1]] = near
     return out

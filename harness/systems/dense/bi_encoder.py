@@ -19,7 +19,6 @@ from harness.io import checks, config
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.build import Built
 from harness.systems.dense import (
     ann,
     asking,
@@ -40,7 +39,6 @@ from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
-from harness.systems.rerank import another, reads_of
 
 _SETTINGS = (
     *("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"),
@@ -51,7 +49,7 @@ _MOST = 1e6  # the largest weight
 
 
 @dataclass(frozen=True)
-class BiEncoder:
+class BiEncoder(heads.OverFirst):
     """A bi-encoder: ranks documents by inner product with the topic, which is the cosine if vectors are normalised.
 
     Parameters
@@ -135,43 +133,30 @@ class BiEncoder:
         checks.whole("depth", self.depth, low=1)
         checks.whole("tokens", self.tokens)
         checks.choice("device", self.device, hardware.DEVICES)
-        if not isinstance(self.join, str) or not self.join:
-            raise HarnessError(f"key 'join' is {self.join!r}, expected the separator of fields, such as a blank")
+        texts.check_join(self.join)
         if self.characters is not None:
             checks.whole("characters", self.characters, low=1)
-        if self.k is not None:
-            checks.whole("k", self.k, low=1)
-            if self.first is None:
-                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        self._check_first()
         if self.first is not None and self.search != "exact":
             raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         if self.training is not None:
             tuning("bi", self.training)
-        self._settings, self._first, self._calls  # noqa: B018  (validates them at once)
+        self._settings, self._calls  # noqa: B018  (validates them at once)
         longest = max(map(len, (self.prefixes or {}).values()), default=0)
         if self.characters is not None and self.characters <= longest:
             raise HarnessError(f"key 'characters' is {self.characters}, and a prefix has {longest} of its own")
 
-    def reads(self) -> dict[str, Any]:
-        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
+    def _reads(self) -> dict[str, Any]:
         source = self._source(self.model, hardware.device(self.device))
         training = None if self.training is None else tuned.reads("bi", self.model, self.training)
-        own = {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
-        if self.first is None or self._first is None:
-            return own
-        return {**own, "first": reads_of(self.first, self._first)}
+        return {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
 
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that both the model and the first system left out of training; None if untuned."""
-        own = tuned.trains_without("bi", self.model, self.training)
-        first = None if self._first is None else self._first.trains_without()
-        return own if first is None else first if own is None else own & first
+    def _left_out(self) -> frozenset[str] | None:
+        return tuned.trains_without("bi", self.model, self.training)
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes on fine-tuning and variants of the model, followed by those of the first system."""
+    def _notes(self) -> tuple[str, ...]:
         own = () if self.training is None else tuning("bi", self.training).notes()
-        own = (*own, *variants.notes(self.precision, self.devices, self.dimensions))
-        return own + (() if self._first is None else self._first.notes())
+        return (*own, *variants.notes(self.precision, self.devices, self.dimensions))
 
     def __call__(self, request: Request) -> Run:
         """Ranks the corpus, or each topic's pool; topics without text are excluded.
@@ -326,10 +311,6 @@ class BiEncoder:
     @property
     def _k(self) -> int:
         return self.k or heads.K
-
-    @cached_property
-    def _first(self) -> Built | None:
-        return None if self.first is None else another("first", self.first, files=True)
 
     @cached_property
     def _calls(self) -> endpoints.Calls:

@@ -27,11 +27,9 @@ from harness.store import artefacts, code
 from harness.store.cost import note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import MARK, Request
-from harness.systems.build import Built
 from harness.systems.dense import encoder, heads, models, pairs, sequence_pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
-from harness.systems.rerank import another, reads_of
 
 KIND = "cross-encoder-scores"
 ACTIVATIONS = ("none", "sigmoid", "softmax", "log-softmax")
@@ -41,7 +39,7 @@ _LARGEST = 2.0**23  # float32 represents all integers down to -2 * _LARGEST, so 
 
 
 @dataclass(frozen=True)
-class CrossEncoder:
+class CrossEncoder(heads.OverFirst):
     """A cross-encoder: re-ranks the top documents of a first ranking or, without one, each topic's pool.
 
     The whole ranking is returned: documents below the re-ranked ones keep their order. Documents that the corpus lacks
@@ -112,13 +110,11 @@ class CrossEncoder:
         checks.whole("tokens", self.tokens)
         if self.label is not None:
             checks.text("label", self.label)
-        if self.k is not None:
-            checks.whole("k", self.k, low=1)
+        self._check_first()
         if self.tiers is not None:
             _check_tiers(self.tiers)
-        for key in ("k", "tiers"):
-            if self.first is None and getattr(self, key) is not None:
-                raise HarnessError(f"key {key!r} cuts a first ranking; give the key 'first' as well")
+            if self.first is None:
+                raise HarnessError("key 'tiers' cuts a first ranking; give the key 'first' as well")
         if self.k is not None and self.tiers is not None:
             raise HarnessError("key 'k' cannot be used with 'tiers', whose last bound it is; leave one of them out")
         if self.template is not None and self.training is not None:
@@ -127,27 +123,19 @@ class CrossEncoder:
             tuning("cross", self.training)
         if self.template is None and self.words is not None:
             raise HarnessError("key 'words' names outputs of a sequence model; give the key 'template' as well")
-        self._settings, self._reading, self._first  # noqa: B018  (validates them at once)
+        self._settings, self._reading  # noqa: B018  (validates them at once)
 
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that both the model and the first system left out of training; None if untuned."""
-        own = tuned.trains_without("cross", self.model, self.training)
-        first = None if self._first is None else self._first.trains_without()
-        return own if first is None else first if own is None else own & first
+    def _left_out(self) -> frozenset[str] | None:
+        return tuned.trains_without("cross", self.model, self.training)
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes on the fine-tuning of the model, followed by those of the first system."""
-        own = () if self.training is None else tuning("cross", self.training).notes()
-        return own + (() if self._first is None else self._first.notes())
+    def _notes(self) -> tuple[str, ...]:
+        return () if self.training is None else tuning("cross", self.training).notes()
 
-    def reads(self) -> dict[str, Any]:
-        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
+    def _reads(self) -> dict[str, Any]:
         own = self._spec(models.find(self.model))
         if self.training is not None:
             own["training"] = tuned.reads("cross", self.model, self.training)
-        if self.first is None or self._first is None:
-            return own
-        return {**own, "first": reads_of(self.first, self._first)}
+        return own
 
     def __call__(self, request: Request) -> Run:
         """Re-ranks the first ranking, or ranks each topic's pool; documents of `first` outside the pool are excluded.
@@ -218,10 +206,6 @@ class CrossEncoder:
         return spec | {"sequence": read}
 
     # ---- first ranking ------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _first(self) -> Built | None:
-        return None if self.first is None else another("first", self.first, files=True)
 
     @property
     def _depth(self) -> int | None:

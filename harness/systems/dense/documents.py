@@ -56,6 +56,20 @@ class Source(NamedTuple):
         """Returns the fingerprint of the code that computes vectors."""
         return code.of(engines.__name__)
 
+    def spec(self, *more: str) -> dict[str, Any]:
+        """Returns all inputs of vectors besides the texts: model, arithmetic, size of a pass, and versions.
+
+        Parameters
+        ----------
+        more : fingerprints of further code.
+        """
+        return {
+            "model": self.identity(),
+            "arithmetic": self.arithmetic(),
+            "tokens": self.tokens,
+            "versions": [self.code(), *more, hardware.library_versions()],
+        }
+
     def single(self) -> bool:
         """Returns whether a text has a single vector, which stands for all of it."""
         return True
@@ -77,22 +91,11 @@ class Encoding:
 
     def __call__(self, some: Sequence[str]) -> Encoded:
         """Returns the vectors of texts."""
-        loaded = self.load() if self.load is not None else _loaded(self.source)
+        loaded = self.load() if self.load is not None else vectors.loaded_here(self.source)
         return loaded.encoded(some, self.role)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Encoding, (self.source, self.role)
-
-
-_LOADED: dict[str, Encoder] = {}  # the last one of this process
-
-
-def _loaded(source: Source) -> Encoder:
-    name = repr(source)
-    if name not in _LOADED:
-        _LOADED.clear()
-        _LOADED[name] = source.load()
-    return _LOADED[name]
 
 
 def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
@@ -159,10 +162,7 @@ def vectors_of(
         "corpus": corpus.identity(),
         "fields": list(fields),
         "view": view,
-        "model": source.identity(),
-        "arithmetic": source.arithmetic(),
-        "tokens": source.tokens,
-        "versions": [source.code(), code.of(texts.__name__), hardware.library_versions()],
+        **source.spec(code.of(texts.__name__)),
     }
     spec |= {} if join == " " else {"join": join}
     return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage, single=source.single())
@@ -182,12 +182,6 @@ def vectors_of_texts(
     HarnessError
         All texts are empty, a vector is not finite, or the disk is full.
     """
-    spec = {
-        "documents": sha256(json.dumps(named).encode()),
-        "model": source.identity(),
-        "arithmetic": source.arithmetic(),
-        "tokens": source.tokens,
-        "versions": [source.code(), hardware.library_versions()],
-    }
+    spec = {"documents": sha256(json.dumps(named).encode()), **source.spec()}
     encoding = Encoding(source, "document", lambda: loaded)
     return vectors.made(lambda: named, encoding, spec, storage=storage, single=source.single())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,14 +14,62 @@ from harness.data.columns import Bools, Floats, Index
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.io import checks
 from harness.io.console import say
 from harness.store.cost import note, queries
 from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.ranking import permitted, places
+from harness.systems.rerank import another, reads_of
 
 K = 100  # documents re-ranked for each topic, by default
 T = TypeVar("T")
+
+
+class OverFirst:
+    """Base of systems that may re-rank a first ranking: the system of their key `first`, or None.
+
+    Inputs, notes and the collections left out of training are those of the system and of its first system.
+    """
+
+    first: str | Mapping[str, Any] | None
+    k: int | None
+
+    def _check_first(self) -> None:
+        """Raises HarnessError if `first` or `k` is wrong."""
+        if self.k is not None:
+            checks.whole("k", self.k, low=1)
+            if self.first is None:
+                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        self._first  # noqa: B018  (validates it at once)
+
+    @cached_property
+    def _first(self) -> Built | None:
+        return None if self.first is None else another("first", self.first, files=True)
+
+    def _reads(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _notes(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def _left_out(self) -> frozenset[str] | None:
+        raise NotImplementedError
+
+    def reads(self) -> dict[str, Any]:
+        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
+        own = self._reads()
+        return own if self.first is None or self._first is None else {**own, "first": reads_of(self.first, self._first)}
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns the notes on the model, followed by those of the first system."""
+        return self._notes() + (() if self._first is None else self._first.notes())
+
+    def trains_without(self) -> frozenset[str] | None:
+        """Returns the collections that both the model and the first system left out of training; None if untuned."""
+        own = self._left_out()
+        first = None if self._first is None else self._first.trains_without()
+        return own if first is None else first if own is None else own & first
 
 
 def first(system: Built, request: Request) -> Run:

@@ -18,7 +18,6 @@ from harness.store import cost
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.build import Built
 from harness.systems.dense import (
     ann,
     asking,
@@ -34,11 +33,10 @@ from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, Query, Rough
 from harness.systems.dense.token_encoder import Settings, Source
 from harness.systems.dense.training import tuned
-from harness.systems.rerank import another, reads_of
 
 
 @dataclass(frozen=True)
-class LateInteraction:
+class LateInteraction(heads.OverFirst):
     """Ranks documents by MaxSim: the sum, over a topic's token vectors, of the best cosine with a document's.
 
     Memory: exact search maps the stored vectors from their file; besides, it takes 4 MiB of products, the vectors of a
@@ -112,37 +110,26 @@ class LateInteraction:
             checks.choice(key, getattr(self, key), known)
         for key in ("depth", "together"):
             checks.whole(key, getattr(self, key), low=1)
-        for key in ("candidates", "ef", "k"):
+        for key in ("candidates", "ef"):
             if getattr(self, key) is not None:
                 checks.whole(key, getattr(self, key), low=1)
         checks.whole("tokens", self.tokens)
-        if not isinstance(self.join, str) or not self.join:
-            raise HarnessError(f"key 'join' is {self.join!r}, expected the separator of fields, such as a blank")
-        if self.k is not None and self.first is None:
-            raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        texts.check_join(self.join)
+        self._check_first()
         if self.first is not None and self.search != "exact":
             raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
-        self._settings, self._first  # noqa: B018  (validates them at once)
+        self._settings  # noqa: B018  (validates them at once)
 
-    def reads(self) -> dict[str, Any]:
-        """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
+    def _reads(self) -> dict[str, Any]:
         source = self._source(hardware.device(self.device))
-        own = {"model": source.identity(), "arithmetic": source.arithmetic()}
-        if self.first is None or self._first is None:
-            return own
-        return {**own, "first": reads_of(self.first, self._first)}
+        return {"model": source.identity(), "arithmetic": source.arithmetic()}
 
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that both the model and the first system left out of training; None if untuned."""
-        own = tuned.left_out(self.model)
-        first = None if self._first is None else self._first.trains_without()
-        return own if first is None else first if own is None else own & first
+    def _left_out(self) -> frozenset[str] | None:
+        return tuned.left_out(self.model)
 
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes on the token vectors and those of the first system."""
+    def _notes(self) -> tuple[str, ...]:
         plain = ("Token vectors are those of a transformer that was not trained for late interaction.",)
-        own = plain if self.projection == "none" else ()
-        return own + (() if self._first is None else self._first.notes())
+        return plain if self.projection == "none" else ()
 
     def __call__(self, request: Request) -> Run:
         """Ranks the corpus, each topic's pool, or the first ranking's top documents.
@@ -270,7 +257,3 @@ class LateInteraction:
     @cached_property
     def _settings(self) -> Settings:
         return Settings(self.length, self.query_length, self.prefixes, self.precision, self.projection)
-
-    @cached_property
-    def _first(self) -> Built | None:
-        return None if self.first is None else another("first", self.first, files=True)

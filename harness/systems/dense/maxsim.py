@@ -5,16 +5,14 @@ vectors (Khattab and Zaharia 2020; MathAMR+, 3.5 and equations 3.4 and 3.7). Doc
 vectors: they are sorted by it, and blocks of similar documents are padded with copies of each document's last vector,
 so that a block takes one matrix product and one maximum. A copy never changes a maximum, so no masking is needed.
 
-NumPy's matrix product may use threads of its own; set `OPENBLAS_NUM_THREADS=1` if `workers` is above 1.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +22,6 @@ import numpy.typing as npt
 
 from harness.data.columns import Ids
 from harness.errors import HarnessError
-from harness.io.checks import choice
 from harness.io.kernels import kernel
 from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans
 from harness.systems.ranking import places
@@ -32,8 +29,8 @@ from harness.systems.ranking import places
 Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.floating[Any]]
-PRECISIONS = ("float32", "float16", "int8")
-PRODUCT = 1 << 20  # inner products that a worker holds at a time: 4 MiB, about the size of a core's cache
+PRECISIONS = ("float32", "float16")
+PRODUCT = 1 << 20  # inner products held at a time: 4 MiB, about the size of a core's cache
 WIDTH = 512  # query vectors of one matrix product
 
 
@@ -45,9 +42,8 @@ class Vectors:
     ----------
     ids : bytes, shape (documents,). Distinct.
     start : int64, shape (documents + 1,). Where each document's vectors begin in `values`, and their end.
-    values : float32, float16 or int8, shape (vectors, dimensions).
+    values : float32 or float16, shape (vectors, dimensions).
     document : int64, shape (documents,). The row in `values` of the vector for the whole document; -1 if it has none.
-    scale : float32, shape (vectors,), with int8 only. Factor of each row of `values`.
     context : bytes, shape (documents,), or None. The post of each formula if the documents are formulas (Task 2).
     """
 
@@ -55,7 +51,6 @@ class Vectors:
     start: Rows
     values: npt.NDArray[Any]
     document: Rows
-    scale: Floats32 | None = None
     context: Ids | None = None
 
     def __len__(self) -> int:
@@ -89,7 +84,7 @@ class Vectors:
             if not widen(values, len(values), self.dimensions, np.ascontiguousarray(rows, np.int64), rows.size, wide):
                 return wide
         taken: Floats32 = values[rows].astype(np.float32, copy=False)
-        return taken if self.scale is None else taken * np.asarray(self.scale)[rows, None]
+        return taken
 
     def rows(self, names: Iterable[str]) -> Rows:
         """Returns the rows of the documents with these ids, ascending."""
@@ -105,12 +100,9 @@ class Vectors:
         """Raises HarnessError if the arrays are inconsistent; does not read the vectors' values."""
         count = len(self.ids)
         good = self.values.ndim == 2 and self.values.dtype.name in PRECISIONS
-        good = good and (self.values.dtype == np.int8) == (self.scale is not None)
         good = good and self.start.shape == (count + 1,) and self.document.shape == (count,)
-        good = (
-            good and (self.start[0], self.start[-1]) == (0, len(self.values)) and bool((np.diff(self.start) >= 0).all())
-        )
-        good = good and (self.scale is None or self.scale.shape == (len(self.values),))
+        good = good and (self.start[0], self.start[-1]) == (0, len(self.values))
+        good = good and bool((np.diff(self.start) >= 0).all())
         good = good and (self.context is None or self.context.shape == (count,))
         if not good:
             raise HarnessError("vectors of documents: shapes or types of the arrays do not fit each other")
@@ -135,9 +127,8 @@ class Vectors:
         finite(self.values, "vectors of documents")
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"ids": self.ids, "start": self.start, "values": self.values, "document": self.document}
-        for name, kept in (arrays | {"scale": self.scale, "context": self.context}).items():
-            if kept is not None:
-                np.save(folder / f"{name}.npy", kept)
+        for name, kept in (arrays if self.context is None else arrays | {"context": self.context}).items():
+            np.save(folder / f"{name}.npy", kept)
 
     @staticmethod
     def load(folder: Path) -> Vectors:
@@ -149,13 +140,9 @@ class Vectors:
             A file is missing or damaged.
         """
         try:
-            more = {
-                name: np.load(folder / f"{name}.npy")
-                for name in ("scale", "context")
-                if (folder / f"{name}.npy").exists()
-            }
-            ids, start, document = (np.load(folder / f"{name}.npy") for name in ("ids", "start", "document"))
-            vectors = Vectors(ids, start, np.load(folder / "values.npy", mmap_mode="r"), document, **more)
+            names = ("ids", "start", "document", *(("context",) if (folder / "context.npy").exists() else ()))
+            arrays = {name: np.load(folder / f"{name}.npy") for name in names}
+            vectors = Vectors(values=np.load(folder / "values.npy", mmap_mode="r"), **arrays)
             vectors.check()
         except (OSError, ValueError, EOFError, HarnessError) as error:
             remedy = "delete this folder, and it is recomputed"
@@ -174,23 +161,14 @@ def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str
     Raises
     ------
     HarnessError
-        There is no vector at all, their dimensions differ, or a value is not finite.
+        There is no vector at all, their dimensions differ, an id occurs twice, or a value is not finite.
     """
-    parts = [(name.encode(), np.asarray(values, np.float32), single) for name, values, single in items]
-    if not sum(len(values) for _, values, _ in parts):
-        raise HarnessError("vectors of documents: there is none")
-    shapes = {values.shape[1:] for _, values, _ in parts if len(values)}
-    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
-        raise HarnessError(f"vectors of documents: expected one number of dimensions, found shapes {sorted(shapes)}")
-    start = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(values) for _, values, _ in parts], out=start[1:])
-    single = np.array([single for _, _, single in parts], np.int64)
-    posts = None if context is None else np.array([post.encode() for post in context], np.bytes_)
-    values = np.concatenate([values for _, values, _ in parts if len(values)])
-    ids = np.array([name for name, _, _ in parts], np.bytes_)
-    vectors = Vectors(ids, start, values, np.where(single < 0, -1, start[:-1] + single), context=posts)
+    parts: list[Floats32] = []
+    posts = iter(context or ())
+    given = ((name, values, single, next(posts, "")) for name, values, single in items)
+    arrays = _gathered(given, parts.append, posts=context is not None)
+    vectors = Vectors(values=np.concatenate(parts), **arrays)
     vectors.check()
-    finite(values, "vectors of documents")
     return vectors
 
 
@@ -199,8 +177,7 @@ def write(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *,
 
     Parameters
     ----------
-    items : id, vectors of shape (number, dimensions), which of them is the document's single vector (-1: none), and the
-        post of a formula.
+    items : id, vectors, single vector (as in `stack`), and the post of a formula.
     posts : write the posts; documents are formulas.
 
     Returns
@@ -210,62 +187,59 @@ def write(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *,
     Raises
     ------
     HarnessError
-        There is no vector at all, their dimensions differ, an id occurs twice, a value is not finite, or the file
-        cannot be written.
+        As `stack`; or the file cannot be written.
     """
-    ids: list[bytes] = []
-    context: list[bytes] = []
-    start, document = array("q", [0]), array("q")
-    dimensions = 0
     folder.mkdir(parents=True, exist_ok=True)
+    dimensions = 0
     with (folder / "values.npy").open("wb") as stream:
-        for name, given, single, post in items:
-            values = np.ascontiguousarray(given, np.float32)
-            if len(values):
-                if values.ndim != 2 or values.shape[1] != (dimensions or values.shape[1]):
-                    shape = f"{values.shape[1:]} after {(dimensions,) if dimensions else 'none'}"
-                    raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {shape}")
-                finite(values, f"vectors of document {name}")
-                if not dimensions:
-                    dimensions = values.shape[1]
-                    _header(stream, 0, dimensions)
-                stream.write(values.tobytes())
-            document.append(-1 if single < 0 else start[-1] + single)
-            start.append(start[-1] + len(values))
-            ids.append(name.encode())
-            if posts:
-                context.append(post.encode())
-        if not start[-1]:
-            raise HarnessError("vectors of documents: there is none")
+
+        def put(values: Floats32) -> None:
+            nonlocal dimensions
+            if not dimensions:
+                dimensions = values.shape[1]
+                write_header(stream, 0, dimensions)
+            stream.write(values.tobytes())
+
+        arrays = _gathered(items, put, posts=posts)
         stream.seek(0)
-        _header(stream, start[-1], dimensions)
-    arrays = {"ids": np.array(ids, np.bytes_), "start": np.array(start), "document": np.array(document)}
-    if posts:
-        arrays["context"] = np.array(context, np.bytes_)
+        write_header(stream, int(arrays["start"][-1]), dimensions)
     Vectors(values=np.load(folder / "values.npy", mmap_mode="r"), **arrays).check()
     for key, kept in arrays.items():
         np.save(folder / f"{key}.npy", kept)
-    return len(ids)
+    return len(arrays["ids"])
 
 
-def _header(stream: BinaryIO, rows: int, dimensions: int) -> None:
+def _gathered(
+    items: Iterable[tuple[str, npt.ArrayLike, int, str]], put: Callable[[Floats32], object], *, posts: bool
+) -> dict[str, npt.NDArray[Any]]:
+    """Hands each document's vectors to a function; returns the other arrays of `Vectors`."""
+    ids: list[bytes] = []
+    context: list[bytes] = []
+    start, document = array("q", [0]), array("q")
+    shape: tuple[int, ...] = ()
+    for name, given, single, post in items:
+        values = np.ascontiguousarray(given, np.float32)
+        if len(values):
+            if values.ndim != 2 or values.shape[1:] != (shape or values.shape[1:]):
+                found = f"{values.shape[1:]} after {shape or 'none'}"
+                raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {found}")
+            finite(values, f"vectors of document {name}")
+            shape = values.shape[1:]
+            put(values)
+        document.append(-1 if single < 0 else start[-1] + single)
+        start.append(start[-1] + len(values))
+        ids.append(name.encode())
+        context.append(post.encode())
+    if not start[-1]:
+        raise HarnessError("vectors of documents: there is none")
+    arrays = {"ids": np.array(ids, np.bytes_), "start": np.array(start), "document": np.array(document)}
+    return arrays | ({"context": np.array(context, np.bytes_)} if posts else {})
+
+
+def write_header(stream: BinaryIO, rows: int, dimensions: int, kind: npt.DTypeLike = np.float32) -> None:
     """Writes NumPy's header, which has room for any number of rows, so that it can be written again in place."""
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False}
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False}
     np.lib.format.write_array_header_1_0(stream, {**header, "shape": (rows, dimensions)})
-
-
-def quantised(vectors: Vectors, precision: str) -> Vectors:
-    """Quantises vectors to `float16`, or to `int8` with a scale for each vector; scores are still float32.
-
-    The error of an inner product of unit vectors is at most 2^-11 in float16 and sqrt(dimensions) / 254 in int8.
-    """
-    choice("precision", precision, PRECISIONS)
-    plain = vectors.take(np.arange(len(vectors.values)))
-    if precision != "int8":
-        return replace(vectors, values=plain.astype(precision, copy=False), scale=None)
-    highest = np.abs(plain).max(axis=1, initial=0)
-    scale = np.where(highest > 0, highest / 127, 1).astype(np.float32)
-    return replace(vectors, values=np.rint(plain / scale[:, None]).astype(np.int8), scale=scale)
 
 
 # ---- scores -----------------------------------------------------------------------------------------------------
@@ -277,7 +251,6 @@ def scores_many(
     *,
     rows: Rows | None = None,
     mean: bool = False,
-    workers: int = 1,
     dtype: npt.DTypeLike = np.float32,
 ) -> Scores:
     """Returns exact MaxSim scores of several queries with all documents, or with some of them.
@@ -287,7 +260,6 @@ def scores_many(
     queries : each of shape (vectors, dimensions).
     rows : documents to score; all by default.
     mean : divide by the number of the query's vectors (MathAMR+, equation 3.7).
-    workers : number of threads.
     dtype : type of inner products and scores. In float32 the last bits depend on a document's position in its block.
 
     Returns
@@ -304,24 +276,16 @@ def scores_many(
     if not groups or not chunks:
         return out
     largest = max(int(lengths[group].max()) * len(group) for group in groups)
-
-    def fill(part: Sequence[Rows]) -> None:
-        # Allocated once: allocating memory for every group would take longer than the maximum.
-        products = np.empty(largest * widest, dtype)
-        for group in part:
-            at = padded(first[group], lengths[group])
-            values = vectors.take(at.ravel()).astype(dtype, copy=False)
-            for a, b, chunk in chunks:
-                room = products[: at.size * chunk.shape[1]].reshape(at.size, -1)
-                product = np.matmul(values, chunk, out=room)
-                best = product.reshape(len(at), -1).max(axis=0).reshape(len(group), -1)
-                out[a:b, group] = np.add.reduceat(best, start[a:b] - start[a], axis=1, dtype=np.float64).T
-
-    if workers > 1:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(fill, [groups[worker::workers] for worker in range(workers)]))
-    else:
-        fill(groups)
+    # Allocated once: allocating memory for every group would take longer than the maximum.
+    products = np.empty(largest * widest, dtype)
+    for group in groups:
+        at = padded(first[group], lengths[group])
+        values = vectors.take(at.ravel()).astype(dtype, copy=False)
+        for a, b, chunk in chunks:
+            room = products[: at.size * chunk.shape[1]].reshape(at.size, -1)
+            product = np.matmul(values, chunk, out=room)
+            best = product.reshape(len(at), -1).max(axis=0).reshape(len(group), -1)
+            out[a:b, group] = np.add.reduceat(best, start[a:b] - start[a], axis=1, dtype=np.float64).T
     if mean:
         out /= np.diff(start)[:, None]
     return out

@@ -16,12 +16,10 @@ import numpy as np
 import torch
 
 from harness.errors import HarnessError
-from harness.io.checks import choice
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import blocks, padded, queries_of, spans
 from harness.systems.dense.search import Rough
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 GROUP = 1 << 19  # vectors of a block, padded
 WIDTH = 512  # query vectors of one matrix product: with GROUP, 1 GiB of products in float32
 _P = ParamSpec("_P")
@@ -36,12 +34,10 @@ class Group:
     ----------
     rows : int64, shape (documents,). Rows of the documents.
     values : shape (longest x documents, dimensions). Vector i of document j in row i x documents + j.
-    scale : shape (longest x documents,), with int8 only.
     """
 
     rows: torch.Tensor
     values: torch.Tensor
-    scale: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +47,12 @@ class Resident:
     Attributes
     ----------
     place : int64, shape (documents,), in main memory. Rank of each document in ties.
-    dtype : type of inner products; their maxima are summed in float64.
     """
 
     place: Rows
     dimensions: int
     groups: tuple[Group, ...]
     device: torch.device
-    dtype: torch.dtype
 
 
 def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -67,7 +61,7 @@ def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return function(*args, **kwargs)
         except torch.OutOfMemoryError:
-            remedy = "use float16 or int8, or fewer queries in a batch, or NumPy (key 'maxsim')"
+            remedy = "use fewer topics in a batch (key 'together'), or NumPy (key 'maxsim')"
             raise HarnessError(f"MaxSim: the device has not enough memory; {remedy}") from None
 
     return checked
@@ -84,13 +78,11 @@ def device_of(name: str) -> torch.device:
 
 
 @_memory
-def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32", group: int = GROUP) -> Resident:
+def resident(vectors: Vectors, device: str = "cuda", group: int = GROUP) -> Resident:
     """Copies vectors to a device.
 
     Parameters
     ----------
-    precision : `float32`; `float16`: stored and multiplied in float16; `int8`: stored in int8 with a scale for each
-        vector, multiplied in float16 on a GPU and in float32 on the CPU.
     group : maximum vectors of a block; with `WIDTH` it bounds the memory for inner products.
 
     Raises
@@ -98,34 +90,19 @@ def resident(vectors: Vectors, device: str = "cuda", precision: str = "float32",
     HarnessError
         There is no such device, or it has too little memory.
     """
-    choice("precision", precision, DTYPES)
     target = device_of(device)
     lengths = np.diff(vectors.start)
     groups = []
     for rows in blocks(lengths, group):
         values = torch.from_numpy(vectors.take(padded(vectors.start[rows], lengths[rows]).ravel())).to(target)
-        groups.append(pack(torch.from_numpy(rows).to(target), values, precision))
-    return Resident(vectors.place, vectors.dimensions, tuple(groups), target, computed_in(target, precision))
+        groups.append(Group(torch.from_numpy(rows).to(target), values))
+    return Resident(vectors.place, vectors.dimensions, tuple(groups), target)
 
 
 def rough(vectors: Vectors, device: str, *, mean: bool = False) -> Rough:
     """Returns a function for the parameter `rough` of `search.search` that computes float32 scores on a device."""
     held = resident(vectors, device)
     return lambda queries: scores(queries, held, mean=mean).cpu().numpy()
-
-
-def computed_in(device: torch.device, precision: str) -> torch.dtype:
-    """Returns the type of inner products."""
-    return torch.float32 if precision == "float32" or (precision == "int8" and device.type == "cpu") else torch.float16
-
-
-def pack(rows: torch.Tensor, values: torch.Tensor, precision: str) -> Group:
-    """Returns a group from float32 values, in the layout of `Group`."""
-    if precision != "int8":
-        return Group(rows, values.to(DTYPES[precision]))
-    scale = values.abs().amax(1) / 127
-    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    return Group(rows, (values / scale[:, None]).round().to(torch.int8), scale)
 
 
 @_memory
@@ -144,14 +121,11 @@ def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = Fal
     out = torch.full((len(queries), len(documents.place)), -torch.inf, device=documents.device)
     chunks = []
     for a, b in spans(start, WIDTH):
-        chunk = torch.from_numpy(table[start[a] : start[b]].T).to(documents.device, documents.dtype)
+        chunk = torch.from_numpy(table[start[a] : start[b]].T).to(documents.device)
         chunks.append((a, (start[a : b + 1] - start[a]).tolist(), chunk))
     for group in documents.groups:
-        values = group.values.to(documents.dtype)
-        if group.scale is not None:
-            values = values * group.scale[:, None].to(documents.dtype)
         for a, edges, chunk in chunks:
-            best = (values @ chunk).view(-1, len(group.rows), chunk.shape[1]).amax(0)
+            best = (group.values @ chunk).view(-1, len(group.rows), chunk.shape[1]).amax(0)
             # Summed in float64: the error of a float32 sum would grow with the number of query vectors.
             for number, (begin, end) in enumerate(pairwise(edges), a):
                 total = best[:, begin:end].sum(1, dtype=torch.float64)

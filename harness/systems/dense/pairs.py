@@ -6,7 +6,6 @@ depend on the other pairs of the batch.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -122,8 +121,6 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
     settings = settings or Settings()
     if lines := missing():
         raise HarnessError(lines[0])
-    import torch
-
     classifier, tokenizer = _loaded(model)
     special = int(tokenizer.num_special_tokens_to_add(pair=True))
     length = _length(classifier, tokenizer, settings, model.name, special)
@@ -141,49 +138,70 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
                 f"key 'truncation' is 'only_second', and the text {shown(queries[worst])} has {first[worst]} word "
                 f"pieces, which leaves no room in {length}; say longest_first"
             )
-        out = np.empty((len(size), len(labels)), np.float32)
-        with progress("scoring pairs", len(size)) as bar, torch.inference_mode():
-            for part in batches_of(np.minimum(size, length), tokens or TOKENS[device]):
-                pairs = [queries[row] for row in part], [documents[row] for row in part]
-                features = tokenizer(
-                    *pairs, truncation=settings.truncation, max_length=length, padding=True, return_tensors="pt"
-                )
-                try:
-                    out[part] = classifier(**features.to(device)).logits.float().cpu().numpy()
-                except torch.OutOfMemoryError:
-                    raise HarnessError(
-                        f"model {model.name}: {len(part)} pairs of {features['input_ids'].shape[1]} word pieces do not "
-                        "fit into the memory of the GPU; lower the key 'tokens'"
-                    ) from None
-                bar.add(len(part))
-        if not (good := np.isfinite(out).all(axis=1)).all():
-            row = int(good.argmin())
-            pair = f"{shown(queries[row])}, {shown(documents[row])}"
-            raise HarnessError(f"model {model.name}: the score of the pair {pair} is not finite")
-        return Scored(out, size > length)
+
+        def forward(part: Index) -> torch.Tensor:
+            pairs = [queries[row] for row in part], [documents[row] for row in part]
+            features = tokenizer(
+                *pairs, truncation=settings.truncation, max_length=length, padding=True, return_tensors="pt"
+            )
+            logits: torch.Tensor = classifier(**features.to(device)).logits
+            return logits
+
+        of = (model.name, forward, np.minimum(size, length), tokens or TOKENS[device], (queries, documents))
+        return Scored(in_passes(*of, len(labels)), size > length)
 
     return PairScorer(length, labels, scored)
+
+
+def in_passes(
+    name: str,
+    forward: Callable[[Index], torch.Tensor],
+    size: Index,
+    most: int,
+    texts: tuple[Sequence[str], Sequence[str]],
+    labels: int = 2,
+) -> npt.NDArray[np.float32]:
+    """Returns the logits of pairs, computed in passes of similar length, float32, shape (pairs, labels).
+
+    Parameters
+    ----------
+    forward : numbers of pairs -> their logits, shape (some, labels).
+    size, most : word pieces of each pair, and the maximum of a pass with padding.
+    texts : first and second texts, for messages.
+
+    Raises
+    ------
+    HarnessError
+        A score is not finite, or a pass does not fit into the memory of the GPU.
+    """
+    import torch
+
+    out = np.empty((len(size), labels), np.float32)
+    with progress("scoring pairs", len(size)) as bar, torch.inference_mode():
+        for part in batches_of(size, most):
+            try:
+                out[part] = forward(part).float().cpu().numpy()
+            except torch.OutOfMemoryError:
+                raise HarnessError(
+                    f"model {name}: {len(part)} pairs of {size[part[0]]} word pieces do not fit into the memory of the "
+                    "GPU; lower the key 'tokens'"
+                ) from None
+            bar.add(len(part))
+    if not (good := np.isfinite(out).all(axis=1)).all():
+        row = int(good.argmin())
+        pair = ", ".join(shown(side[row]) for side in texts)
+        raise HarnessError(f"model {name}: the score of the pair {pair} is not finite")
+    return out
 
 
 def _loaded(model: Model) -> tuple[Any, Any]:
     """Loads the classifier in float32, and its tokenizer."""
     if model.engine != "transformers":
         raise HarnessError(f"model {model.name}: is not a cross-encoder, but runs in {model.engine}")
-    import transformers
-
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # no warning for every long text: truncated pairs are counted
-    auto: Any = transformers.AutoModelForSequenceClassification
-    tokenizer = word_pieces.load(model)
-    try:
-        classifier, report = auto.from_pretrained(str(model.folder), local_files_only=True, output_loading_info=True)
-    except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {model.name}: cannot be loaded: {word_pieces.reason(error)}") from None
-    # The library initialises missing weights at random without an error.
-    if lacking := sorted(set(report["missing_keys"]) & {name for name, _ in classifier.named_parameters()}):
+    classifier, tokenizer, report = word_pieces.pretrained(model, "AutoModelForSequenceClassification")
+    if name := word_pieces.lacking(classifier, report):
         raise HarnessError(
-            f"model {model.name}: its weights lack {lacking[0]!r}: it cannot classify pairs before it is fine-tuned"
+            f"model {model.name}: its weights lack {name!r}: it cannot classify pairs before it is fine-tuned"
         )
     word_pieces.check(tokenizer, classifier, model)
     return classifier.float(), tokenizer

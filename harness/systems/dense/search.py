@@ -129,7 +129,6 @@ def search(
     ef: int | None = None,
     index: Index | None = None,
     mean: bool = False,
-    workers: int = 1,
     rough: Rough | None = None,
 ) -> list[Hits]:
     """Returns the best documents of each query by one of six strategies (MathAMR+, 3.5.2).
@@ -173,7 +172,7 @@ def search(
         part = queries[begin : begin + size]
         if near is None:
             values = [query.values for query in part]
-            every = rough(values) if rough else scores_many(values, vectors, mean=mean, workers=workers)
+            every = rough(values) if rough else scores_many(values, vectors, mean=mean)
             rows = np.arange(len(vectors))
             found += [
                 _settled(query, vectors, rows, scores, k, mean) for query, scores in zip(part, every, strict=True)

@@ -6,20 +6,19 @@ An encoder-decoder reads both texts in a template. The scores of a pair are the 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from harness.data.columns import Index
 from harness.errors import HarnessError
-from harness.io.console import progress
 from harness.systems.dense import word_pieces
 from harness.systems.dense.encoder import missing
 from harness.systems.dense.engines import TOKENS
 from harness.systems.dense.models import Model
-from harness.systems.dense.pairs import PairScorer, Scored, Settings, batches_of, shown
+from harness.systems.dense.pairs import PairScorer, Scored, Settings, in_passes, shown
 
 TEMPLATE = "Query: {query} Document: {document} Relevant:"
 LENGTH = 512  # word pieces, if the model's files state none
@@ -129,25 +128,15 @@ def load(
     def scored(queries: Sequence[str], documents: Sequence[str]) -> Scored:
         read = [pieces(query, document) for query, document in zip(queries, documents, strict=True)]
         size = np.array([len(ids) for ids, _ in read], dtype=np.int64)
-        out = np.empty((len(read), 2), np.float32)
-        with progress("scoring pairs", len(read)) as bar, torch.inference_mode():
-            for part in batches_of(size, tokens or TOKENS[device]):
-                features = tokenizer.pad({"input_ids": [read[row][0] for row in part]}, return_tensors="pt").to(device)
-                first = torch.full((len(part), 1), sequence.config.decoder_start_token_id, device=device)
-                try:
-                    logits = sequence(**features, decoder_input_ids=first).logits[:, 0, columns]
-                except torch.OutOfMemoryError:
-                    raise HarnessError(
-                        f"model {model.name}: {len(part)} pairs of {features['input_ids'].shape[1]} word pieces do not "
-                        "fit into the memory of the GPU; lower the key 'tokens'"
-                    ) from None
-                out[part] = logits.float().cpu().numpy()
-                bar.add(len(part))
-        if not (good := np.isfinite(out).all(axis=1)).all():
-            row = int(good.argmin())
-            pair = f"{shown(queries[row])}, {shown(documents[row])}"
-            raise HarnessError(f"model {model.name}: the score of the pair {pair} is not finite")
-        return Scored(out, np.array([cut for _, cut in read], dtype=bool))
+
+        def forward(part: Index) -> torch.Tensor:
+            features = tokenizer.pad({"input_ids": [read[row][0] for row in part]}, return_tensors="pt").to(device)
+            first = torch.full((len(part), 1), sequence.config.decoder_start_token_id, device=device)
+            logits: torch.Tensor = sequence(**features, decoder_input_ids=first).logits[:, 0, columns]
+            return logits
+
+        logits = in_passes(model.name, forward, size, tokens or TOKENS[device], (queries, documents))
+        return Scored(logits, np.array([cut for _, cut in read], dtype=bool))
 
     return PairScorer(length, tuple(reading.words), scored)
 
@@ -156,20 +145,9 @@ def _loaded(model: Model) -> tuple[Any, Any]:
     """Loads the sequence model in float32, and its tokenizer."""
     if model.engine != "transformers":
         raise HarnessError(f"model {model.name}: is not a sequence model, but runs in {model.engine}")
-    import transformers
-
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    auto: Any = transformers.AutoModelForSeq2SeqLM
-    tokenizer = word_pieces.load(model)
-    try:
-        sequence, report = auto.from_pretrained(str(model.folder), local_files_only=True, output_loading_info=True)
-    except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {model.name}: cannot be loaded: {word_pieces.reason(error)}") from None
-    # The library initialises missing weights at random without an error.
-    if lacking := sorted(set(report["missing_keys"]) & {name for name, _ in sequence.named_parameters()}):
-        raise HarnessError(f"model {model.name}: its weights lack {lacking[0]!r}, which its config.json asks for")
+    sequence, tokenizer, report = word_pieces.pretrained(model, "AutoModelForSeq2SeqLM")
+    if name := word_pieces.lacking(sequence, report):
+        raise HarnessError(f"model {model.name}: its weights lack {name!r}, which its config.json asks for")
     if sequence.config.decoder_start_token_id is None:
         raise HarnessError(f"model {model.name}: its config.json has no 'decoder_start_token_id'")
     word_pieces.check(tokenizer, sequence, model)

@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.io import checks
 from harness.store import code, cost
 from harness.store.cost import note, phase
@@ -75,8 +74,7 @@ class SparseEncoder:
         checks.choice("device", self.device, hardware.DEVICES)
         checks.whole("depth", self.depth, low=1)
         checks.whole("tokens", self.tokens)
-        if not isinstance(self.join, str) or not self.join:
-            raise HarnessError(f"key 'join' is {self.join!r}, expected the separator of fields, such as a blank")
+        texts.check_join(self.join)
         self._settings  # noqa: B018  (validates them at once)
 
     def trains_without(self) -> frozenset[str] | None:

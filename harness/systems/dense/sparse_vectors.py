@@ -7,10 +7,8 @@ from files.
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,9 +24,10 @@ from harness.io.arrays import Column, mapped
 from harness.io.modules import installed
 from harness.store import code, shards
 from harness.systems.blocks import Blocks
-from harness.systems.dense import encoder, models
-from harness.systems.dense.engines import PRECISIONS, batches, check_prefixes
+from harness.systems.dense import encoder, libraries, models
+from harness.systems.dense.engines import PRECISIONS, check_prefixes
 from harness.systems.dense.models import Model
+from harness.systems.dense.vectors import loaded_here
 from harness.systems.lexical.postings import BYTES, Postings
 
 SHARD = 256  # texts of a shard
@@ -168,26 +167,20 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
         encoder.check_weights(found)
     loaded = _loaded(found, settings.precision, device)
     length = _length(loaded, settings.length, found)
-    prompts = loaded.prompts or {}
-    prefixes = {
-        role: str((settings.prefixes.get(role) if settings.prefixes is not None else prompts.get(role)) or "")
-        for role in ("query", "document")
-    }
+    prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = {"query": settings.query_active, "document": settings.active}
 
     def encoded(texts: Sequence[str], role: str) -> Sparse:
         whole = [encoder.utf8(text) for text in texts]
         if not whole:
             return Sparse(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, bool))
-        pieces = loaded.tokenizer([prefixes[role] + text for text in whole], truncation=False)["input_ids"]
-        size = np.array([len(row) for row in pieces])
+        size = libraries.word_piece_counts(loaded, whole, prefixes[role])
+
+        def encode(part: list[int]) -> list[tuple[Any, Any]]:
+            return _encode(loaded, [whole[at] for at in part], role, prefixes[role], most[role])
+
         read = np.minimum(size, length)
-        order = np.argsort(-read, kind="stable").tolist()
-        out: list[tuple[Any, Any]] = [(None, None)] * len(whole)
-        for part in batches(order, [range(count) for count in read.tolist()], len(whole), tokens or TOKENS[device]):
-            rows = _encode(loaded, [whole[at] for at in part], role, prefixes[role], most[role])
-            for at, row in zip(part, rows, strict=True):
-                out[at] = row
+        out = libraries.in_passes(read, tokens or TOKENS[device], encode, "a sparse encoder")
         start = np.concatenate(([0], np.cumsum([len(dimension) for dimension, _ in out])))
         dimension = np.concatenate([dimension for dimension, _ in out]).astype(np.int32)
         weight = np.concatenate([weight for _, weight in out]).astype(np.float32)
@@ -202,15 +195,9 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
 
 def _encode(loaded: Any, texts: list[str], role: str, prefix: str, most: int | None) -> list[tuple[Any, Any]]:  # noqa: ANN401
     """Returns the dimensions and weights of each text, in one forward pass."""
-    import torch
-
     encode = loaded.encode_query if role == "query" else loaded.encode_document
     more: dict[str, Any] = {"batch_size": len(texts), "show_progress_bar": False, "max_active_dims": most}
-    try:
-        found = encode(texts, prompt=prefix or None, convert_to_sparse_tensor=True, **more).float().coalesce().cpu()
-    except torch.OutOfMemoryError:
-        lower = "do not fit into the memory of the GPU; lower the key 'tokens'"
-        raise HarnessError(f"{len(texts)} texts of a sparse encoder {lower}") from None
+    found = encode(texts, prompt=prefix or None, convert_to_sparse_tensor=True, **more).float().coalesce().cpu()
     row, dimension = found.indices().numpy()
     weight = found.values().numpy()
     there = weight != 0
@@ -231,19 +218,9 @@ def _loaded(found: Model, precision: str, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import SparseEncoder
 
-    theirs: Any = importlib.import_module("transformers.utils.logging")
-    theirs.disable_progress_bar()
-    theirs.set_verbosity_error()
-    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # truncated texts are counted
-    try:
-        own = {"dtype": getattr(torch, precision)}
-        loaded: Any = SparseEncoder(str(found.folder), device=device, local_files_only=True, model_kwargs=own)
-        loaded = loaded.to(own["dtype"])
-    except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
-    loaded.eval()
-    return loaded
+    more: dict[str, Any] = {"device": device, "local_files_only": True}
+    more["model_kwargs"] = {"dtype": getattr(torch, precision)}
+    return libraries.opened(found, lambda: SparseEncoder(str(found.folder), **more), precision)
 
 
 def _length(loaded: Any, given: int | None, found: Model) -> int:  # noqa: ANN401
@@ -321,7 +298,7 @@ class _Encode:
     load: Callable[[], SparseModel] | None = None
 
     def __call__(self, texts: Sequence[str]) -> bytes:
-        loaded = self.load() if self.load is not None else _loaded_here(self.source)
+        loaded = self.load() if self.load is not None else loaded_here(self.source)
         some = [at for at, text in enumerate(texts) if text.strip()]
         found = loaded.encoded([texts[at] for at in some], "document")
         sizes, cut = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
@@ -333,17 +310,6 @@ class _Encode:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _Encode, (self.source,)
-
-
-_LOADED: dict[str, SparseModel] = {}  # the last one of this process
-
-
-def _loaded_here(source: Source) -> SparseModel:
-    name = repr(source)
-    if name not in _LOADED:
-        _LOADED.clear()
-        _LOADED[name] = source.load()
-    return _LOADED[name]
 
 
 def _inverted(folder: Path, ids: Sequence[str], files: Sequence[Path]) -> None:

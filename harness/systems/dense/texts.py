@@ -36,6 +36,12 @@ def check(key: str, fields: object, view: str, known: Sequence[str] | None = Non
     return tuple(fields)
 
 
+def check_join(join: object) -> None:
+    """Raises HarnessError if the separator of fields is not a text."""
+    if not isinstance(join, str) or not join:
+        raise HarnessError(f"key 'join' is {join!r}, expected the separator of fields, such as a blank")
+
+
 def of_document(document: Document, fields: Sequence[str], view: str = "latex") -> str:
     """Returns the text of a document: fields (title, body, tags, id, columns kept by its corpus), joined by spaces.
 

@@ -7,9 +7,7 @@ vectors have length 1.
 
 from __future__ import annotations
 
-import importlib
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,8 +19,8 @@ from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.modules import installed
 from harness.store import code
-from harness.systems.dense import documents, encoder, models
-from harness.systems.dense.engines import PRECISIONS, TOKENS, Encoded, Encoder, batches, check_prefixes, finite_texts
+from harness.systems.dense import documents, encoder, libraries, models
+from harness.systems.dense.engines import PRECISIONS, TOKENS, Encoded, Encoder, check_prefixes, finite_texts
 from harness.systems.dense.models import Model
 
 PROJECTIONS = ("model", "none")
@@ -133,29 +131,20 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
     encoder.check_weights(found)
     loaded = _loaded(found, settings, device)
     lengths = _lengths(loaded, settings, found.name)
-    prefixes = {
-        role: str(
-            (settings.prefixes.get(role, "") if settings.prefixes is not None else loaded.prompts.get(role)) or ""
-        )
-        for role in ("query", "document")
-    }
+    prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = tokens or TOKENS[device]
 
     def encoded(texts: Sequence[str], role: str) -> Encoded:
         whole = [encoder.utf8(text) for text in texts]
         if not whole:
             return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool), np.zeros(1, np.int64))
-        pieces = loaded.tokenizer([prefixes[role] + text for text in whole], truncation=False)["input_ids"]
-        size = np.array([len(row) for row in pieces])
-        length = lengths[role]
+        size, length = libraries.word_piece_counts(loaded, whole, prefixes[role]), lengths[role]
         read = np.minimum(size, length) if role == "document" else np.full(len(size), length)
-        order = np.argsort(-read, kind="stable").tolist()
-        out: list[Any] = [None] * len(whole)
-        for part in batches(order, [range(number) for number in read.tolist()], len(whole), most):
-            for number, rows in zip(
-                part, _encode(loaded, [whole[at] for at in part], role, prefixes[role]), strict=True
-            ):
-                out[number] = rows
+
+        def encode(part: list[int]) -> list[Any]:
+            return _encode(loaded, [whole[at] for at in part], role, prefixes[role])
+
+        out = libraries.in_passes(read, most, encode, "late interaction")
         start = np.concatenate(([0], np.cumsum([len(rows) for rows in out])))
         values = np.concatenate(out).astype(np.float32, copy=False)
         if settings.precision != "float32":
@@ -166,16 +155,10 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
     return Encoder(found.name, lengths["document"], dimensions, encoded, lengths["query"])
 
 
-def _encode(loaded: Any, texts: list[str], role: str, prefix: str) -> Any:  # noqa: ANN401
+def _encode(loaded: Any, texts: list[str], role: str, prefix: str) -> list[Any]:  # noqa: ANN401
     """Returns the vectors of each text, float32, shape (pieces, dimensions), in one forward pass."""
-    import torch
-
     encode = loaded.encode_query if role == "query" else loaded.encode_document
-    try:
-        found = encode(texts, prompt=prefix, batch_size=len(texts), show_progress_bar=False)
-    except torch.OutOfMemoryError:
-        lower = "do not fit into the memory of the GPU; lower the key 'tokens'"
-        raise HarnessError(f"{len(texts)} texts of late interaction {lower}") from None
+    found = encode(texts, prompt=prefix, batch_size=len(texts), show_progress_bar=False)
     return [rows.float().cpu().numpy() for rows in found]
 
 
@@ -191,30 +174,21 @@ def _loaded(found: Model, settings: Settings, device: str) -> Any:  # noqa: ANN4
     import torch
     from sentence_transformers import MultiVectorEncoder
 
-    theirs: Any = importlib.import_module("transformers.utils.logging")
-    theirs.disable_progress_bar()
-    theirs.set_verbosity_error()
-    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)  # truncated texts are counted
     more: dict[str, Any] = {"device": device, "local_files_only": True}
     own = {"dtype": getattr(torch, settings.precision)}
-    try:
-        if settings.projection == "none":
-            from sentence_transformers.base.modules import Normalize, Transformer
-            from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
-            first = Transformer(
-                str(models.transformer_folder(found.folder)), model_kwargs={**own, "local_files_only": True}
-            )
-            modules = [first, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
-            loaded = MultiVectorEncoder(modules=modules, **more)
-        else:
-            loaded = MultiVectorEncoder(str(found.folder), model_kwargs=own, **more)
-        loaded = loaded.to(own["dtype"])
-    except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
-    loaded.eval()
-    return loaded
+    def make() -> Any:  # noqa: ANN401
+        if settings.projection != "none":
+            return MultiVectorEncoder(str(found.folder), model_kwargs=own, **more)
+        from sentence_transformers.base.modules import Normalize, Transformer
+        from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+        place = str(models.transformer_folder(found.folder))
+        first = Transformer(place, model_kwargs={**own, "local_files_only": True})
+        modules = [first, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
+        return MultiVectorEncoder(modules=modules, **more)
+
+    return libraries.opened(found, make, settings.precision)
 
 
 def _lengths(loaded: Any, settings: Settings, name: str) -> dict[str, int]:  # noqa: ANN401

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.io.files import sha256
-from harness.systems import hardware
 from harness.systems.dense import vectors
 from harness.systems.dense.documents import Encoding, Source
 from harness.systems.dense.engines import Encoder
@@ -46,17 +45,10 @@ def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder) -> Queries
     HarnessError
         A vector is not finite, or the disk is full.
     """
-    spec = {
-        "texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")),
-        "model": source.identity(),
-        "arithmetic": source.arithmetic(),
-        "tokens": source.tokens,
-        "versions": [source.code(), hardware.library_versions()],
-    }
     made = vectors.made(
         lambda: ((str(number), text) for number, text in enumerate(texts)),
         Encoding(source, "query", lambda: loaded),
-        spec,
+        {"texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")), **source.spec()},
         kind="query-vectors",
         single=source.single(),
     )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.store import code, shards
-from harness.systems.dense.maxsim import Vectors
+from harness.systems.dense.maxsim import Vectors, write_header
 from harness.systems.dense.ragged import finite
 
 if TYPE_CHECKING:
@@ -118,6 +118,18 @@ class _Encode:
         return content.getvalue()
 
 
+_LOADED: dict[str, Any] = {}  # the last one of this process
+
+
+def loaded_here(source: Any) -> Any:  # noqa: ANN401
+    """Returns the model of a source, loaded once in this process; the last one is kept."""
+    name = repr(source)
+    if name not in _LOADED:
+        _LOADED.clear()
+        _LOADED[name] = source.load()
+    return _LOADED[name]
+
+
 def _assemble(
     folder: Path,
     ids: Sequence[str],
@@ -150,7 +162,7 @@ def _assemble(
         arrays["context"] = np.array([post.encode() for post in context], np.bytes_)
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    written = None
+    written = False
     with (folder / "values.npy").open("wb") as stream:
         for path in files:
             with path.open("rb") as shard:
@@ -159,9 +171,8 @@ def _assemble(
                 values = np.ascontiguousarray(np.load(shard), storage)
             if not len(values):
                 continue
-            if written is None:
-                written = (int(start[-1]), values.shape[1])
-                header = {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": written}
-                np.lib.format.write_array_header_1_0(stream, header)
+            if not written:
+                write_header(stream, int(start[-1]), values.shape[1], storage)
+                written = True
             stream.write(values.tobytes())
     return cut

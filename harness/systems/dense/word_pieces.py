@@ -1,7 +1,8 @@
-"""Loading of tokenizers, and their checks against the weights of the model."""
+"""Loading of transformers' models and their tokenizers, and checks of tokenizers against the weights."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from harness.errors import HarnessError
@@ -10,6 +11,40 @@ from harness.systems.dense.models import Model
 
 _FILES = ("tokenizer.json", "*.model", "vocab*", "merges.txt")
 _CONFIG = "tokenizer_config.json"
+
+
+def quiet() -> None:
+    """Silences transformers: no warning for every long text, as truncated texts are counted; no progress bars."""
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def pretrained(found: Model, kind: str, **more: object) -> tuple[Any, Any, dict[str, Any]]:
+    """Loads a model with a class of transformers; returns it, its tokenizer, and the library's report of its weights.
+
+    The library initialises missing weights at random without an error; they are in the report.
+
+    Raises
+    ------
+    HarnessError
+        The model or its tokenizer cannot be loaded.
+    """
+    import transformers
+
+    quiet()
+    tokenizer, own = load(found), getattr(transformers, kind)
+    try:
+        model, report = own.from_pretrained(str(found.folder), local_files_only=True, output_loading_info=True, **more)
+    except Exception as error:  # the libraries below raise what they like
+        raise HarnessError(f"model {found.name}: cannot be loaded: {reason(error)}") from None
+    return model, tokenizer, report
+
+
+def lacking(model: Any, report: dict[str, Any]) -> str | None:  # noqa: ANN401
+    """Returns the name of a parameter that the file of a model lacks, if any."""
+    named = {name for name, _ in model.named_parameters()}
+    return min(named & set(report["missing_keys"]), default=None)
 
 
 def load(found: Model) -> Any:  # noqa: ANN401

@@ -207,8 +207,7 @@ class Recipe:
 
     def trained(self, workspace: Path) -> Trained:
         """Returns the model; trains it if it is not in the store. Interrupted training resumes."""
-        from harness.systems.dense.training.checkpoint import whole
-        from harness.systems.dense.training.loop import BEST, COST, LAST, LOG
+        from harness.systems.dense.training.loop import BEST, COST, LOG, drop_damaged
         from harness.systems.mathamr.training import checkpoint, options
         from harness.systems.mathamr.training import trainer as training
 
@@ -230,10 +229,7 @@ class Recipe:
                 model = training.initial(trainer.settings, trainer.schedule.seed, trainer.embedding)
                 checkpoint.save_model(folder / BEST, model, trainer.identity)
                 return
-            if damaged := [name for name in (LAST, BEST) if not whole(work / name)]:
-                say(f"{work / damaged[0]}: damaged; the training starts again")
-                for name in (LAST, BEST):
-                    (work / name).unlink(missing_ok=True)
+            drop_damaged(work, say)
             trainer.run(say)
             for name in (BEST, LOG, COST):
                 shutil.copy(work / name, folder / name)
@@ -325,9 +321,9 @@ def _enough(train: Pairs, held: Pairs) -> None:
 
 def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
     """Renumbers pairs by their position in a pack; drops pairs whose graphs were refused."""
-    number = np.array([pack.number(name) if name in pack else -1 for name in ids])
-    known = np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0))
-    kept = pairs.take(known)
+    known = {name: number for number, name in enumerate(pack.ids)}
+    number = np.array([known.get(name, -1) for name in ids])
+    kept = pairs.take(np.flatnonzero((number[pairs.query] >= 0) & (number[pairs.document] >= 0)))
     return replace(kept, query=number[kept.query], document=number[kept.document])
 
 

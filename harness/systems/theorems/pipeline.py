@@ -28,7 +28,7 @@ from harness.systems.base import MARK, Request
 from harness.systems.build import Built
 from harness.systems.rerank import another, reads_of
 from harness.systems.theorems.augment import PROMPT as AUGMENT
-from harness.systems.theorems.augment import Augmented, augmented
+from harness.systems.theorems.augment import Augmented, asked, augmented
 from harness.systems.theorems.informalise import PROMPT as INFORMALISE
 from harness.systems.theorems.informalise import Columns, Informal, informal
 
@@ -188,7 +188,7 @@ class Pipeline:
         return replace(corpus, reader=Reader(stamp, read, unique=corpus.reader.unique))
 
     def _topic(self, topic: Topic, found: Augmented | None) -> Topic:
-        text = " ".join(text for name in self.query if (text := str(getattr(topic, name)).strip()))
+        text = asked(topic, self.query)
         if found is not None:
             text = viewed(self.view, found.formal, found.informal)
             return replace(topic, title=text, body="", tags=(), formulas=numbered("q_", text))

@@ -12,7 +12,6 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from threading import Event, Thread
@@ -24,7 +23,6 @@ from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.store.llm import Ask, Client, Message, limits
-from harness.store.llm.endpoint import request
 from harness.store.llm.kept import Kept, Reply
 
 KEY = "sk-test-0123456789abcdef"  # of nobody
@@ -436,10 +434,3 @@ def test_a_folder_that_cannot_be_written_is_one_line_before_anything_is_paid(ser
     with pytest.raises(HarnessError, match=r"file/below.*: cannot be (read|written): Not a directory"):
         Client(server.endpoint(), cache=tmp_path / "file" / "below").ask(asks(3))
     assert not server.bodies
-
-
-def test_the_address_is_no_part_of_a_request(server: Server) -> None:
-    endpoint = server.endpoint()
-    elsewhere = replace(endpoint, url=None, name="other", key="OTHER_KEY", price_in=1.0, retries=9)
-    messages = asks(1)[0].messages
-    assert request(endpoint, messages, None) == request(elsewhere, messages, None)

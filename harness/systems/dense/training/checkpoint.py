@@ -1,25 +1,24 @@
 """Training checkpoints: written atomically and verified against a SHA-256 checksum when read.
 
-Files are streamed in blocks, because the state of a large model should not be held in memory twice.
+Files are streamed, because the state of a large model should not be held in memory twice. The checksum stands behind
+the content in torch's format, where torch does not look.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import torch
 
 from harness.errors import HarnessError
 from harness.io import staged
 
-_MAGIC = b"harness checkpoint 1\n"
-_DIGEST = 32  # bytes of the SHA-256 between the magic number and the content in torch's format
-_BEGIN = len(_MAGIC) + _DIGEST
+_MAGIC = b"harness checkpoint 2\n"
+_END = len(_MAGIC) + 32  # bytes behind the content: the magic number and the SHA-256
 _PART = 1 << 20
 
 
@@ -46,22 +45,15 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = staged.new_file(path)
         with os.fdopen(descriptor, "w+b") as stream:
-            stream.write(_MAGIC + bytes(_DIGEST))
-            part = _Part(stream)
-            try:
-                torch.save(dict(content), cast(IO[bytes], part))
-            except RuntimeError:  # torch reports a wrong file position instead of the cause
-                if part.fault is not None:
-                    raise part.fault from None
-                raise
-            digest = part.digest()
-            stream.seek(len(_MAGIC))
-            stream.write(digest)
+            torch.save(dict(content), stream)
+            digest = _digest(stream, stream.seek(0, os.SEEK_END))
+            stream.write(_MAGIC + digest)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be written: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:  # torch reports a wrong file position if the disk is full
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise HarnessError(f"{path}: cannot be written: {reason}") from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -89,7 +81,8 @@ def read(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             if fault := _fault(stream):
                 raise HarnessError(f"{path}: not a checkpoint, or damaged: {fault}")
-            content = torch.load(cast(IO[bytes], _Part(stream)), map_location="cpu", weights_only=True)
+            stream.seek(0)
+            content = torch.load(stream, map_location="cpu", weights_only=True)
     except OSError as error:
         raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
     return dict(content)
@@ -97,49 +90,19 @@ def read(path: Path) -> dict[str, Any]:
 
 def _fault(stream: IO[bytes]) -> str:
     """Describes the damage of an open checkpoint file; empty if the file is intact."""
-    if stream.read(len(_MAGIC)) != _MAGIC:
-        return "it begins otherwise"
-    claimed = stream.read(_DIGEST)
-    return "" if _Part(stream).digest() == claimed else "its checksum does not fit"
+    size = stream.seek(0, os.SEEK_END) - _END
+    stream.seek(max(size, 0))
+    end = stream.read()
+    if size < 0 or not end.startswith(_MAGIC):
+        return "it ends otherwise"
+    return "" if _digest(stream, size) == end[len(_MAGIC) :] else "its checksum does not fit"
 
 
-class _Part(io.RawIOBase):
-    """File object that exposes only the content after the magic number and the checksum."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self.fault: OSError | None = None  # error of the last failed write
-        stream.seek(_BEGIN)
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
-        return int(self._stream.readinto(buffer))  # type: ignore[attr-defined]
-
-    def write(self, data: Any) -> int:  # noqa: ANN401
-        try:
-            return self._stream.write(data)
-        except OSError as error:
-            self.fault = error
-            raise
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._stream.seek(offset + _BEGIN * (whence == os.SEEK_SET), whence) - _BEGIN
-
-    def tell(self) -> int:
-        return self._stream.tell() - _BEGIN
-
-    def digest(self) -> bytes:
-        """Returns the SHA-256 of the content."""
-        self.seek(0)
-        found = hashlib.sha256()
-        while block := self._stream.read(_PART):
-            found.update(block)
-        return found.digest()
+def _digest(stream: IO[bytes], size: int) -> bytes:
+    """Returns the SHA-256 of the first bytes of a file, and leaves its position behind them."""
+    stream.seek(0)
+    found = hashlib.sha256()
+    while block := stream.read(min(_PART, size)):
+        found.update(block)
+        size -= len(block)
+    return found.digest()

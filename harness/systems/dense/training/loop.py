@@ -32,6 +32,21 @@ Numbers = npt.NDArray[np.int64]
 Log = list[dict[str, Any]]
 
 
+def shuffled(numbers: Numbers, batch: int, seed: int, epoch: int, least: int) -> list[Numbers]:
+    """Returns the batches of an epoch, in an order of seed and epoch; a last batch of fewer than `least` is dropped."""
+    order = numbers[np.random.default_rng([seed, epoch]).permutation(len(numbers))]
+    parts = (order[begin : begin + batch] for begin in range(0, len(order), batch))
+    return [part for part in parts if len(part) >= least]
+
+
+def drop_damaged(folder: Path, say: Callable[[str], None]) -> None:
+    """Deletes the checkpoints of a stopped training if one of them is damaged, so that the training starts again."""
+    if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(folder / name)]:
+        say(f"{folder / damaged[0]}: damaged; the training starts again")
+        for name in (LAST, BEST):
+            (folder / name).unlink(missing_ok=True)
+
+
 def seeded(*numbers: int) -> torch.Generator:
     """Returns a random generator seeded with several numbers, such as seed, epoch and step."""
     return torch.Generator().manual_seed(_seed(numbers))

@@ -7,7 +7,6 @@ over the passes, and the ranking loss is computed from all vectors together.
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -34,6 +33,7 @@ from harness.systems.dense.training.loop import (
     learning_rate,
     parameter_groups,
     seeded_globally,
+    shuffled,
     update,
 )
 from harness.systems.dense.training.settings import Tuning
@@ -282,10 +282,7 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
     least = 2 if isinstance(learner, Bi) else 1
 
     def batches(epoch: int) -> list[Numbers]:
-        numbers = learner.trained(epoch)
-        order = numbers[np.random.default_rng([tuning.seed, epoch]).permutation(len(numbers))]
-        parts = (order[begin : begin + tuning.batch] for begin in range(0, len(order), tuning.batch))
-        return [part for part in parts if len(part) >= least]
+        return shuffled(learner.trained(epoch), tuning.batch, tuning.seed, epoch, least)
 
     def step(batch: Numbers, epoch: int, number: int) -> float:
         model.train()
@@ -413,24 +410,9 @@ def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:
     HarnessError
         The model cannot be loaded, its tokenizer does not fit, or weights other than those of the head are missing.
     """
-    from transformers import AutoModelForSequenceClassification
-
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    tokenizer = word_pieces.load(found)
-    try:
-        with seeded_globally(seed, _HEAD):
-            model, report = AutoModelForSequenceClassification.from_pretrained(
-                str(found.folder),
-                num_labels=1,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                dtype=torch.float32,
-                local_files_only=True,
-            )
-    except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
+    kind: dict[str, Any] = {"num_labels": 1, "ignore_mismatched_sizes": True, "dtype": torch.float32}
+    with seeded_globally(seed, _HEAD):
+        model, tokenizer, report = word_pieces.pretrained(found, "AutoModelForSequenceClassification", **kind)
     lacking = [*report["missing_keys"], *(entry[0] for entry in report["mismatched_keys"])]
     body = [key for key in sorted(lacking) if key.startswith(f"{model.base_model_prefix}.") and ".pooler." not in key]
     if body:

@@ -73,15 +73,12 @@ def tuned(
 
     def make(folder: Path) -> None:
         # All randomness comes from the seed; on the CPU a repeated training gives identical numbers.
-        from harness.systems.dense.training import checkpoint, rehearsal, trainer
-        from harness.systems.dense.training.loop import BEST, LAST, VALIDATION
+        from harness.systems.dense.training import rehearsal, trainer
+        from harness.systems.dense.training.loop import VALIDATION, drop_damaged
 
         rehearsal.rehearse(kind, found, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
-        if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(work / name)]:
-            say(f"{work / damaged[0]}: damaged; the training starts again")
-            for name in (LAST, BEST):
-                (work / name).unlink(missing_ok=True)
+        drop_damaged(work, say)
         if kind == "bi":
             encoder.check_weights(found)
         learner = trainer.learner(kind, found, examples, wanted, device)

@@ -6,7 +6,7 @@ with c content edges and v virtual edges has 2(c + v) edges in the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -144,7 +144,7 @@ def _hierarchy(graph: Graph, virtual: _Virtual, auxiliary: str) -> None:
     virtual.add(DOCUMENT, [*parts, graph.root])
     if auxiliary != "none" and len(parts) > 1:
         ordered = np.array([virtual.first + part for part in document_order(graph)], np.int64)
-        source, target = _JOINED[auxiliary](ordered)
+        source, target = _joined(ordered, auxiliary)
         virtual.source += source.tolist()
         virtual.relation += [virtual.relations + len(TYPES)] * len(source)
         virtual.target += target.tolist()
@@ -208,17 +208,12 @@ def document_order(graph: Graph) -> list[int]:
 _Ends = npt.NDArray[np.int64]
 
 
-def _sequential(ordered: _Ends) -> tuple[_Ends, _Ends]:
-    return ordered[:-1], ordered[1:]
-
-
-def _circular(ordered: _Ends) -> tuple[_Ends, _Ends]:
-    if len(ordered) < 3:
-        return _sequential(ordered)
-    return ordered, np.roll(ordered, -1)
-
-
-def _full(ordered: _Ends) -> tuple[_Ends, _Ends]:
+def _joined(ordered: _Ends, auxiliary: str) -> tuple[_Ends, _Ends]:
+    """Returns the ends of the auxiliary edges between virtual nodes."""
+    if auxiliary == "sequential" or (auxiliary == "circular" and len(ordered) < 3):
+        return ordered[:-1], ordered[1:]
+    if auxiliary == "circular":
+        return ordered, np.roll(ordered, -1)
     pairs = len(ordered) * (len(ordered) - 1) // 2
     if pairs > MOST_EDGES:
         raise HarnessError(
@@ -226,13 +221,6 @@ def _full(ordered: _Ends) -> tuple[_Ends, _Ends]:
         )
     first, second = np.triu_indices(len(ordered), 1)
     return ordered[first], ordered[second]
-
-
-_JOINED: dict[str, Callable[[_Ends], tuple[_Ends, _Ends]]] = {
-    "sequential": _sequential,
-    "circular": _circular,
-    "full": _full,
-}
 
 
 def _encoded(graph: Graph, vocabulary: Vocabulary, virtual: _Virtual) -> Encoded:

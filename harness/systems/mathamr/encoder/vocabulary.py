@@ -199,26 +199,6 @@ class Vocabulary:
         tables = self._by_kind
         return [tables[kind][label] for kind, label in zip(kinds, labels, strict=True)]
 
-    def relation(self, name: str) -> int:
-        """Returns the number of a forward relation, -1 if it is unknown."""
-        return self.relation_numbers.get(name, -1)
-
-    def coverage(self, graphs: Iterable[Graph]) -> float:
-        """Returns the share of nodes that are not UNK, in 0..1; rare numbers with a special type count as known.
-
-        Raises
-        ------
-        HarnessError
-            There are no nodes.
-        """
-        nodes = unknown = 0
-        for graph in graphs:
-            nodes += len(graph.labels)
-            unknown += self.node_numbers(graph.labels, graph.kinds).count(UNK)
-        if not nodes:
-            raise HarnessError("vocabulary: no graphs, so no share of them is covered")
-        return 1 - unknown / nodes
-
     @cached_property
     def relation_numbers(self) -> dict[str, int]:
         """Forward relation -> its number."""

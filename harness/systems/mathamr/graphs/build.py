@@ -124,13 +124,6 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
             yield str(row["id"]), from_mapping(row["graph"], f"{path}:{number}")
 
 
-def read_failures(folder: Path) -> Iterator[Failure]:
-    """Yields the failed posts of a finished folder in order; raises the errors of `read_graphs`."""
-    for _, _, row in _rows(folder):
-        if "failure" in row:
-            yield Failure(str(row["id"]), str(row["failure"]), str(row["reason"]))
-
-
 def _content(parse: Parse, keep: bool, posts: Sequence[Post]) -> bytes:
     found = zip(posts, _parsed(posts, parse, keep), strict=True)
     return "".join(_line(post, graph, unknown) for post, (graph, unknown) in found).encode()

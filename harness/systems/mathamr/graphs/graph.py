@@ -275,16 +275,3 @@ def from_mapping(row: object, where: str = "graph") -> Graph:
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"{where}: not a graph: {type(error).__name__}: {error}") from None
     return check(graph, where)
-
-
-def statistics(graphs: Iterable[Graph]) -> dict[str, float]:
-    """Returns the number of graphs, and mean and median of their nodes, edges, formulas and sentences."""
-    import numpy as np
-
-    rows = [(len(g), len(g.edges), len(g.formulas), len(g.sentences)) for g in graphs]
-    out: dict[str, float] = {"graphs": len(rows)}
-    if rows:
-        for name, column in zip(("nodes", "edges", "formulas", "sentences"), np.array(rows).T, strict=True):
-            out[f"mean {name}"] = float(column.mean())
-            out[f"median {name}"] = float(np.median(column))
-    return out

@@ -28,6 +28,7 @@ from harness.systems.dense.training.loop import (
     learning_rate,
     parameter_groups,
     seeded,
+    shuffled,
     update,
 )
 from harness.systems.mathamr.encoder import batch as batches
@@ -130,9 +131,7 @@ def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
 
 def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
     """Returns the batches of an epoch; a last batch of a single pair is dropped."""
-    order = np.random.default_rng([schedule.seed, epoch]).permutation(len(pairs))
-    steps = range(0, len(order), schedule.batch)
-    return [part for begin in steps if len(part := order[begin : begin + schedule.batch]) > 1]
+    return shuffled(np.arange(len(pairs)), schedule.batch, schedule.seed, epoch, 2)
 
 
 def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | None = None) -> Encoder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ from harness.io.files import sha256
 from harness.store import artefacts
 from harness.store.cost import measuring
 from harness.systems.base import MARK, Request
-from harness.systems.build import build_system, load_system
+from harness.systems.build import build_system
 from harness.systems.dense.cross_encoder import CrossEncoder, tiered, whole
 from harness.systems.dense.models import find
 
-MIRMU = [3, 7, 12, 16, 20, 50, 100, 125]
 COUNT = 30
 TOPICS = Topics((Topic("T1", "w1 w2", "w3"), Topic("T2", "w40", "w41 w42 w43 w44"), Topic("T3", "w7")))
 
@@ -158,17 +157,6 @@ def test_tiers(tmp_path: Path, folder: Path) -> None:
         slices = [sorted(docs[a:b], key=lambda doc: -expected[doc]) for a, b in pairwise(ends)]
         assert order(run, topic) == [doc for part in slices for doc in part] + docs[20:]
         assert sorted(run.to_dict()[topic].values()) == list(range(1, len(docs) + 1))
-
-
-def test_one_tier_is_the_whole_order(tmp_path: Path, folder: Path) -> None:
-    first = run_file(tmp_path)
-    one = CrossEncoder("mine", str(folder), first=first, tiers=[25])(request(tmp_path))
-    flat = CrossEncoder("mine", str(folder), first=first, k=25)(request(tmp_path))
-    all_of_them = CrossEncoder("mine", str(folder), first=first, tiers=MIRMU)(request(tmp_path))
-    for topic in FIRST:
-        assert order(one, topic) == order(flat, topic)
-        assert order(all_of_them, topic)[:3] == order(all_of_them, topic)[:3]
-        assert set(order(all_of_them, topic)[:3]) == set(FIRST[topic][:3])
 
 
 def test_documents_of_equal_text_tie(tmp_path: Path, folder: Path) -> None:
@@ -457,18 +445,3 @@ TIERS = "expected whole numbers from 1, ascending, such as [3, 7, 12]"
 def test_faults_of_a_configuration(given: dict[str, Any], fault: str) -> None:
     mapping = {**config.load("system", "cross-encoder")[0], "model": "anything", **given}
     assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
-
-
-def test_a_system_of_itself(conf: Callable[[str, str, str], Path]) -> None:
-    mine = "title: T\n_target_: harness.systems.dense.cross_encoder.CrossEncoder\nmodel: m\nname: n\nfirst: {}\n"
-    conf("system", "mine", mine.format("yours"))
-    conf("system", "yours", mine.format("{_target_: harness.systems.rerank.RerankPool, system: mine}"))
-    assert message(lambda: load_system("mine")).endswith(": system yours: is made from itself (yours <- mine <- yours)")
-
-
-def test_faults_of_a_model(tmp_path: Path, folder: Path) -> None:
-    broken = save_model(tmp_path / "broken")
-    (broken / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:5000])
-    said = message(lambda: CrossEncoder("mine", str(broken), first=run_file(tmp_path))(request(tmp_path)))
-    assert said.startswith(f"{broken}/model.safetensors: cut short or damaged: ")
-    assert not artefacts.artefacts()

@@ -4,6 +4,7 @@ import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
+from refusals import refusal
 from vector_tools import sorted_rows, unit
 
-from harness.errors import HarnessError
 from harness.systems.dense import ann, search
-from harness.systems.dense.maxsim import Floats32, Vectors, quantised
+from harness.systems.dense.maxsim import Floats32, Vectors
 from harness.systems.dense.search import Hits, nearest, recall
 
 DIMENSIONS = 8
@@ -134,21 +135,6 @@ def test_neither_blocks_nor_company_change_a_byte(seed: int, block: int, togethe
         same([hits for query in case.queries for hits in case.search(query[None])], whole)
 
 
-def test_larger_than_a_block() -> None:
-    generator = np.random.default_rng(4)
-    values = unit(generator, 9000, DIMENSIONS)
-    values[5000:7000] = values[:2000]  # ties from one block to the next
-    case = Case(unit(generator, 300, DIMENSIONS), [part(values)], [1.0], "sum", 20, None)
-    found = case.search()
-    scores = case.queries.astype(np.float64) @ values.astype(np.float64).T
-    for row in (0, 1, 255, 256, 299):  # passes end at 256
-        hits = found[row]
-        best = sorted_rows(scores[row], case.parts[0], 20)
-        assert np.allclose(hits.scores, scores[row][best], rtol=1e-7)
-        assert np.allclose(scores[row][hits.rows], scores[row][best], rtol=1e-7)
-    same([case.search(case.queries[row : row + 1])[0] for row in (0, 256, 299)], [found[row] for row in (0, 256, 299)])
-
-
 @pytest.mark.parametrize("values", [np.zeros((9000, 4)), np.ones((9000, 4))])
 def test_documents_that_are_all_alike(values: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "BLOCK", 64)
@@ -191,11 +177,11 @@ def test_documents_that_float32_confuses(length: float) -> None:
         assert set(hits.rows.tolist()) == set(best) != set(confused.tolist())
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_values_on_disk(precision: str, tmp_path: Path) -> None:
     generator = np.random.default_rng(2)
     document = [n if n < 7 else -1 if n == 7 else n - 1 for n in range(30)]
-    vectors = quantised(part(unit(generator, 29, DIMENSIONS), document), precision)
+    vectors = part(unit(generator, 29, DIMENSIONS).astype(precision), document)
     vectors.save(tmp_path)
     loaded = Vectors.load(tmp_path)
     queries = unit(generator, 3, DIMENSIONS)
@@ -225,13 +211,6 @@ def test_parts_by_hand() -> None:
     assert scores("max", 0.125, 1) == {"d0": 0.125, "d1": 6, "d3": 1.375}
     assert scores("sum", 0, 1) == {"d1": 6, "d3": -3}  # a part of weight 0 brings no document in
     assert scores("max", 0, 1) == {"d1": 6, "d3": -3}
-
-
-def test_a_part_twice_is_twice_its_weight() -> None:
-    generator = np.random.default_rng(3)
-    vectors, queries = part(unit(generator, 60, DIMENSIONS)), unit(generator, 4, DIMENSIONS)
-    same(nearest(queries, [vectors] * 2, [1, 2], k=9), nearest(queries, [vectors], [3], k=9))
-    same(nearest(queries, [vectors] * 2, [1, 1], "max", k=9), nearest(queries, [vectors], k=9))
 
 
 def test_negative_scores_of_a_maximum_are_not_those_of_missing_parts() -> None:
@@ -285,11 +264,9 @@ def test_nothing_to_find() -> None:
         ),
     ],
 )
-def test_faults(change: dict[str, object], message: str) -> None:
-    given_: dict[str, object] = {"queries": np.ones((1, 2), np.float32), "parts": [part([[1.0, 2]]), part([[3.0, 4]])]}
-    with pytest.raises(HarnessError) as caught:
-        nearest(**(given_ | change))  # type: ignore[arg-type]
-    assert str(caught.value) == message
+def test_faults(change: dict[str, Any], message: str) -> None:
+    given_: dict[str, Any] = {"queries": np.ones((1, 2), np.float32), "parts": [part([[1.0, 2]]), part([[3.0, 4]])]}
+    assert refusal(lambda: nearest(**(given_ | change))) == message
 
 
 # ---- candidates of an index -------------------------------------------------------------------------------------
@@ -307,16 +284,13 @@ def two() -> list[Vectors]:
 
 
 @pytest.mark.parametrize("combine", ["sum", "max"])
-@pytest.mark.parametrize("kind", ann.KINDS)
-def test_faiss_finds_candidates_of_each_part(two: list[Vectors], kind: str, combine: str) -> None:
+def test_faiss_finds_candidates_of_each_part(two: list[Vectors], combine: str) -> None:
     pytest.importorskip("faiss", reason="faiss is not installed")
-    indexes = [ann.faiss_index(vectors, kind) for vectors in two]
+    indexes = [ann.faiss_index(vectors) for vectors in two]
     queries = unit(np.random.default_rng(6), 10, DIMENSIONS)
     exact = nearest(queries, two, [1, 0.5], combine, k=20)
     found = nearest(queries, two, [1, 0.5], combine, k=20, indexes=indexes)
     assert recall(found, exact).mean() >= 0.99
-    if kind == "flat":  # all are candidates
-        same(found, exact)
     few = nearest(queries, two, [1, 0.5], combine, k=20, indexes=indexes, depth=2)
     assert all(hits.rows.size <= 4 for hits in few)
     for hits, best in zip(few, exact, strict=True):  # what is found has its exact score
@@ -365,11 +339,11 @@ def test_an_index_of_documents_of_one_vector_is_one_file(two: list[Vectors], tmp
     pytest.importorskip("faiss", reason="faiss is not installed")
     queries = unit(np.random.default_rng(6), 3, DIMENSIONS)
     for vectors in two:
-        made = ann.faiss_index(vectors, "flat")
+        made = ann.faiss_index(vectors)
         made.save(tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["every.faiss"]
         loaded = ann.Faiss.load(tmp_path, vectors)
         best = nearest(queries, [vectors], k=400)
         for index in (made, loaded):
-            near = index.documents(queries, 400, 400)
+            near = index.documents(queries, 400, 4000)
             assert [set(row[row >= 0].tolist()) for row in near] == [set(hits.rows.tolist()) for hits in best]

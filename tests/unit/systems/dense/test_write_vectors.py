@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
-from harness.errors import HarnessError
 from harness.systems.dense.maxsim import stack, write
 
 Item = tuple[str, Any, int, str]
@@ -48,8 +48,7 @@ def test_files_are_those_of_a_stack(tmp_path: Path, posts: bool) -> None:
     ],
 )
 def test_what_a_stack_refuses_is_refused(tmp_path: Path, items: list[Item], fault: str) -> None:
-    with pytest.raises(HarnessError, match=fault):
-        write(items, tmp_path / "vectors")
+    refuses(fault, lambda: write(items, tmp_path / "vectors"))
 
 
 def test_memory_does_not_hold_the_vectors(tmp_path: Path) -> None:

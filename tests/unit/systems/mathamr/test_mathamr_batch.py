@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from encoder_tools import SMALL, encoded
+from refusals import refuses
 
-from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch, augment, collate
 from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION
 from harness.systems.mathamr.encoder.vocabulary import MASK
@@ -71,12 +71,9 @@ def test_node_numbers_beyond_16_bits_in_a_batch() -> None:
 
 def test_graphs_of_another_vocabulary_are_refused() -> None:
     item = encoded(1)
-    with pytest.raises(HarnessError, match="another vocabulary"):
-        collate([item], replace(SMALL, nodes=10))
-    with pytest.raises(HarnessError, match="another vocabulary"):
-        collate([item], replace(SMALL, relations=5))
-    with pytest.raises(HarnessError, match="no graphs"):
-        collate([], SMALL)
+    refuses("another vocabulary", lambda: collate([item], replace(SMALL, nodes=10)))
+    refuses("another vocabulary", lambda: collate([item], replace(SMALL, relations=5)))
+    refuses("no graphs", lambda: collate([], SMALL))
 
 
 @pytest.mark.parametrize("together", [False, True])

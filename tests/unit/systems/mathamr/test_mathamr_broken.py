@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,24 +13,19 @@ from mathamr_world import (
     Place,
     kept,
     one_line,
-    parser,
     place,
     row,
     rows,
     topics,
     world,
 )
+from refusals import refusal, refuses
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
 from harness.systems.build import build_system
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
-from harness.systems.mathamr.graphs import data, parsers
-from harness.systems.mathamr.graphs.build import read_graphs
-from harness.systems.mathamr.graphs.graph import Graph, restrict
-from harness.systems.mathamr.training import checkpoint
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
@@ -97,23 +90,13 @@ def test_wrong_keys_are_one_line(place: Place, keys: dict[str, Any], line: str) 
     mapping = {"name": "tiny", "pairs": {"qa": "question"}, "leave_out": ["asked"], "model": TINY, "training": SHORT}
     target = "harness.systems.mathamr.system.MathAMR"
     build_system({"_target_": target, **mapping}, "here")
-    with pytest.raises(HarnessError) as error:
-        build_system({"_target_": target, **mapping, **keys}, "here")
-    assert message(error).startswith(f"here: {line}")
+    assert refusal(lambda: build_system({"_target_": target, **mapping, **keys}, "here")).startswith(f"here: {line}")
 
 
 def refused(place: Place, asked: Topics = ASKED, corpus: Corpus | None = None, **keys: object) -> str:
     with pytest.raises(HarnessError) as error:
         place.run(asked, corpus, **keys)  # type: ignore[arg-type]
     return message(error)
-
-
-def test_a_parser_that_is_not_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(name: str) -> data.Parser:
-        raise HarnessError(f"key 'parser' is {name!r}; did you mean 'dependency'?")
-
-    monkeypatch.setattr(parsers, "load", unknown)
-    assert refused(place, parser="dependence") == "key 'parser' is 'dependence'; did you mean 'dependency'?"
 
 
 def test_no_gpu_is_one_line_before_any_work(place: Place) -> None:
@@ -139,30 +122,22 @@ def test_nothing_to_validate_or_train_on_is_one_line(place: Place, share: float,
 
 
 @pytest.mark.slow
-def test_long_and_empty_posts_are_left_out_and_the_rest_is_ranked(
+def test_long_and_empty_posts_are_left_out_and_the_rest_is_trained_on_and_ranked(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = [*rows(), row("long", 1, body="word " * 70_000), row("empty", 2, body="")]
     corpus = place.world.corpus("qe", documents)
     asked = Topics((*ASKED.topics[:1], *topics("", "word " * 70_000).topics[1:]))
-    found = place.run(asked, corpus).to_dict()
+    found = place.run(asked, corpus, pairs={"qe": "question"}).to_dict()
     assert list(found) == ["T1"]
     assert set(found["T1"]) == set(place.corpus.ids())
     said = capsys.readouterr().err
     assert one_line(said, "left out: long: 70,000 nodes and 2 virtual ones: more than 65,532 (16-bit numbers)")
     assert one_line(said, "topic T2: left out: 70,000 nodes and 2 virtual ones")
     assert one_line(said, "no text ")  # in the table of failures
-    assert one_line(said, "1 of 2 topics have no vectors, such as T2")
-
-
-@pytest.mark.slow
-def test_long_and_empty_posts_are_not_trained_on(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    documents = [*rows(), row("long", 1, body="word " * 70_000), row("empty", 2, body="")]
-    place.world.corpus("qe", documents)
-    place.run(pairs={"qe": "question"})
-    said = capsys.readouterr().err
     assert one_line(said, "pairs: 23; left out as judged 2, without a graph 1")
     assert one_line(said, "pair left out: qe/answers/long: 70,000 nodes and 2 virtual ones")
+    assert one_line(said, "1 of 2 topics have no vectors, such as T2")
 
 
 def test_a_corpus_without_any_graph_is_one_line(place: Place) -> None:
@@ -175,70 +150,5 @@ def test_topics_without_any_graph_are_one_line(place: Place) -> None:
     assert refused(place, asked=topics("", "")) == "system tiny: no document was found for any topic"
 
 
-def test_a_checkpoint_of_another_vocabulary_is_one_line(place: Place) -> None:
-    place.run()
-    (folder,) = kept("mathamr-model")
-    other = Vocabulary.learn((restrict(graph, "none") for _, graph in _graphs(place)), 200)
-    with pytest.raises(HarnessError) as caught:
-        checkpoint.load_model(folder / "best.pt", {"vocabulary": other.digest})
-    assert str(caught.value).startswith(f"{folder / 'best.pt'}: the checkpoint belongs to another vocabulary (")
-
-
-def _graphs(place: Place) -> Iterator[tuple[str, Graph]]:
-    return read_graphs(data.graphs(place.corpus, "answers", parser(place.words)))
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "damage"),
-    [
-        ("mathamr-model", "best.pt", lambda data: data[:100]),
-        ("mathamr-model", "best.pt", lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]),
-        ("mathamr-model", "vocabulary.json", lambda data: data[:50]),
-        ("mathamr-vectors", "values.npy", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
-    ],
-)
-def test_a_damaged_model_is_trained_anew_with_one_line(
-    place: Place, kind: str, name: str, damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = place.run().to_dict()
-    (folder,) = kept(kind)
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(damage(whole))
-    capsys.readouterr()
-    assert place.run().to_dict() == before
-    assert one_line(
-        capsys.readouterr().err, f"{folder}: damaged: '{name}' differs from what was written; rebuilding it"
-    )
-    assert (folder / name).read_bytes() == whole
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["last.pt", "best.pt"])
-def test_a_damaged_checkpoint_of_a_stopped_training_is_not_gone_on_with(
-    place: Place, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    training_of: dict[str, Any] = {"training": SHORT | {"epochs": 2}}
-    before = place.run(**training_of).to_dict()
-    for kind in ("mathamr-model", "mathamr-vectors"):
-        (folder,) = kept(kind)
-        shutil.rmtree(folder)
-    copy = shutil.copy
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(shutil, "copy", stop)
-    with pytest.raises(KeyboardInterrupt):
-        place.run(**training_of)
-    monkeypatch.setattr(shutil, "copy", copy)
-    (left,) = (place.folder / "workspace").glob(f"training-*/{name}")
-    data = left.read_bytes()
-    left.write_bytes(data[:-5] + bytes([data[-5] ^ 8]) + data[-4:])
-    capsys.readouterr()
-    assert place.run(**training_of).to_dict() == before
-    assert one_line(capsys.readouterr().err, f"{left}: damaged; the training starts again")
-
-
 def test_without_a_corpus(place: Place) -> None:
-    with pytest.raises(HarnessError, match="tiny"):
-        place.system()(Request(ASKED, None, place.folder))
+    refuses("tiny", lambda: place.system()(Request(ASKED, None, place.folder)))

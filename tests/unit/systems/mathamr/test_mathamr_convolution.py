@@ -4,8 +4,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,56 +19,6 @@ def conv(relations: int = 7, chunks: bool | None = None, dim_in: int = 5, dim_ou
     layer = RelationalConv(dim_in, dim_out, relations, 3, chunks).double()
     torch.nn.init.normal_(layer.bias)
     return layer
-
-
-def by_hand(
-    layer: RelationalConv, x: Tensor, edges: list[tuple[int, int, int]], vectors: Tensor | None = None
-) -> Tensor:
-    """Equation 2.4, edge by edge."""
-    out = x @ layer.root + layer.bias
-    rows = list(out)
-    for r in range(len(layer.comp)):
-        matrix = sum(layer.comp[r, b] * layer.weight[b] for b in range(len(layer.weight)))
-        for i in range(len(x)):
-            near = [s for s, relation, t in edges if relation == r and t == i]
-            for s in near:
-                sent = x[s] if vectors is None else x[s] + vectors[r]
-                rows[i] = rows[i] + sent @ matrix / len(near)
-    stacked: Tensor = torch.stack(rows)
-    return stacked
-
-
-EDGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(0, 5)), max_size=40)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chunks", [False, True])
-@given(edges=EDGES, with_vectors=st.booleans())
-@settings(max_examples=40, deadline=None)
-def test_the_equation_by_hand(chunks: bool, edges: list[tuple[int, int, int]], with_vectors: bool) -> None:
-    layer = conv(chunks=chunks)
-    x = torch.randn(6, 5, dtype=torch.float64)
-    vectors = torch.randn(7, 5, dtype=torch.float64) if with_vectors else None
-    source, relation, target = torch.tensor(edges, dtype=torch.int64).reshape(-1, 3).T
-    out = layer(x, plan(source, relation, target, 7), vectors)
-    torch.testing.assert_close(out, by_hand(layer, x, edges, vectors), atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("chunks", [False, True])
-def test_gradients_by_differences(chunks: bool) -> None:
-    layer = conv(chunks=chunks)
-    source, relation, target = torch.randint(0, 6, (3, 30))
-    groups = plan(source, relation, target, 7)
-    names = [name for name, _ in layer.named_parameters()]
-    values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
-    x, vectors = (torch.randn(n, 5, dtype=torch.float64, requires_grad=True) for n in (6, 7))
-
-    def function(x: Tensor, vectors: Tensor, *parameters: Tensor) -> Tensor:
-        given = dict(zip(names, parameters, strict=True))
-        out: Tensor = torch.func.functional_call(layer, given, (x, groups, vectors))
-        return out
-
-    assert torch.autograd.gradcheck(function, (x, vectors, *values))
 
 
 def test_both_ways_agree_on_relations_of_every_size() -> None:
@@ -101,17 +49,6 @@ def test_the_plan_is_sorted_and_complete() -> None:
     assert all(a < b for a, b in pairwise(keys))
     assert torch.equal(torch.bincount(groups.group), groups.count)
     assert torch.equal(torch.repeat_interleave(groups.present, groups.sizes), groups.relation)
-
-
-def test_the_order_of_edges_does_not_matter() -> None:
-    source, relation, target = torch.randint(0, 6, (3, 50))
-    other = torch.randperm(50)
-    x = torch.randn(6, 5, dtype=torch.float64)
-    layer = conv()
-    first = layer(x, plan(source, relation, target, 7))
-    torch.testing.assert_close(
-        first, layer(x, plan(source[other], relation[other], target[other], 7)), atol=1e-12, rtol=0
-    )
 
 
 def test_relations_out_of_range_are_refused() -> None:

@@ -42,11 +42,3 @@ def test_other_allocators_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     with freed_memory_kept():
         pass
-
-
-def test_glibc_takes_the_thresholds() -> None:
-    with freed_memory_kept():
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is None:
-            pytest.skip("the allocator is not glibc's")
-        assert mallopt(-3, 32 << 20) == 1

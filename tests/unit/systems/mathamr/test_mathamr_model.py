@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
 from encoder_tools import SMALL, encoded
+from tuning_tools import one_thread
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.encoder.batch import Batch, augment, collate
+from harness.systems.mathamr.encoder.batch import Batch, collate
 from harness.systems.mathamr.encoder.settings import INITS, Settings
 
 if TYPE_CHECKING:
@@ -21,14 +21,8 @@ from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Products as small as these only wait for each other's threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+__all__ = ["one_thread"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def model(**changes: object) -> Encoder:
@@ -158,24 +152,6 @@ def test_the_last_layer_of_some_nodes_equals_that_of_all(structure: str) -> None
         torch.testing.assert_close(gradients[name], value, atol=1e-6 * float(value.abs().max()), rtol=1e-6)
 
 
-def test_edge_vectors_change_what_is_sent() -> None:
-    encoder = model(edge_vectors=True)
-    one = batch(3)
-    before = encoder(one).detach()
-    with torch.no_grad():
-        encoder.edge_vectors.zero_()  # type: ignore[union-attr]
-    plain = model()
-    plain.load_state_dict({k: v for k, v in encoder.state_dict().items() if k != "edge_vectors"})
-    torch.testing.assert_close(encoder(one), plain(one))
-    assert float((before - plain(one)).detach().abs().max()) > 1e-3
-
-
-def test_the_same_seed_gives_the_same_bytes() -> None:
-    one = batch(4)
-    first, second = model(), model()
-    assert first(one).detach().numpy().tobytes() == second(one).detach().numpy().tobytes()
-
-
 def test_temperature_stays_in_its_range_and_can_leave_its_end() -> None:
     encoder = model()
     assert float(encoder.temperature().detach()) == pytest.approx(0.05)
@@ -208,42 +184,3 @@ def test_wrong_settings_are_one_line() -> None:
     ):
         with pytest.raises(HarnessError, match=message):
             Settings(**{**asdict(SMALL), **changes})
-
-
-def test_untrained_loss_is_that_of_chance() -> None:
-    torch.manual_seed(3)
-    settings = Settings(temperature=1.0)
-    items = [encoded(n, 20 + n, settings) for n in range(64)]
-    one = collate(items, settings)
-    encoder = Encoder(settings)
-    for beta in (1.0, 0.0):
-        value = loss.objective(encoder(one), one, 32, encoder.temperature(), beta)
-        assert float(value.detach()) == pytest.approx(math.log(32), abs=0.02)
-
-
-@pytest.mark.slow
-def test_eight_pairs_are_learned_by_heart() -> None:
-    torch.manual_seed(1)
-    settings = Settings(nodes=500, relations=40)
-    one = collate([encoded(n, 20 + n, settings) for n in range(16)], settings)
-    encoder = Encoder(settings)
-    optimizer = torch.optim.AdamW(parameter_groups(encoder, 1e-3), lr=5e-3)
-    first = float(loss.objective(encoder(one), one, 8, encoder.temperature()).detach())
-    for _ in range(40):
-        optimizer.zero_grad()
-        torch.autograd.backward(loss.objective(encoder(one), one, 8, encoder.temperature()))
-        optimizer.step()
-    with torch.no_grad():
-        last = float(loss.objective(encoder(one), one, 8, encoder.temperature()))
-    assert first > 1
-    assert last < 0.01
-
-
-def test_augmented_batches_train_as_well() -> None:
-    one = batch(6)
-    other = augment(one, 0.3, 0.9, torch.Generator().manual_seed(0))
-    encoder = model()
-    value = loss.objective(encoder(other), other, 3, encoder.temperature())
-    torch.autograd.backward(value)
-    assert bool(value.isfinite())
-    assert len(other.source) < len(one.source)

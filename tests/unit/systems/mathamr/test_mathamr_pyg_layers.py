@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from encoder_tools import SMALL, encoded
+from refusals import refuses
+from tuning_tools import one_thread
 
 from harness.errors import HarnessError
 from harness.systems.build import load_system
@@ -24,13 +25,8 @@ pytest.importorskip("torch_geometric", reason="torch_geometric is not installed 
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+__all__ = ["one_thread"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def model(**changes: Any) -> Encoder:  # noqa: ANN401
@@ -83,16 +79,8 @@ def test_initial_values_are_equal_and_weights_can_be_exchanged() -> None:
     model().load_state_dict(theirs.state_dict())
 
 
-def test_the_check_tells_another_model() -> None:
-    data = batch("hierarchy")
-    with torch.no_grad():
-        different = model(convolution="pyg", edge_vectors=True)(data) - model()(data)
-    assert float(different.abs().max()) > 1e-3
-
-
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HarnessError, match=r"^key 'model.convolution' is 'dgl'; known: own, pyg$"):
-        Settings(convolution="dgl")
+    refuses(r"^key 'model.convolution' is 'dgl'; known: own, pyg$", lambda: Settings(convolution="dgl"))
     built = load_system("mathamr-dependency-pyg").system
     assert built.settings(10, 9).convolution == "pyg"  # type: ignore[attr-defined]
     assert built.settings(10, 9).init == "zero-embedding"  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from encoder_tools import SMALL, encoded
 from test_mathamr_training import trainer
+from tuning_tools import one_thread
 
-from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import augment, collate
 
 if TYPE_CHECKING:
@@ -26,14 +26,8 @@ from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E4
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Sums depend on the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+__all__ = ["one_thread"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def made(folder: Path, **changes: object) -> training.Trainer:
@@ -101,22 +95,6 @@ def test_an_epoch_by_hand(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert equal(trained, plain) == (not changes)
 
 
-def test_the_fused_optimizer_steps_as_the_plain_one(tmp_path: Path) -> None:
-    one = made(tmp_path)
-    models = [training.initial(one.settings, 1) for _ in range(2)]
-    plain = torch.optim.AdamW(loop.parameter_groups(models[0], one.schedule.weight_decay), lr=one.schedule.rate)
-    fused = training.optimizer_of(models[1], one.schedule)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(5):
-        for first, second in zip(*(model.parameters() for model in models), strict=True):
-            first.grad = torch.randn(first.shape, generator=generator)
-            second.grad = first.grad.clone()
-        plain.step()
-        fused.step()
-    for first, second in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(second, first, atol=1e-6, rtol=0)
-
-
 def test_scores_that_are_not_normalised_are_trained_on(tmp_path: Path) -> None:
     one = made(tmp_path)
     one = replace(one, settings=replace(one.settings, normalise=False))
@@ -160,11 +138,6 @@ def _sides(one: training.Trainer) -> tuple[Any, Any]:
 
 def _score(q: Tensor, d: Tensor, beta: float) -> float:
     return float((q @ d.T).max(dim=1).values.mean()) if beta else float(q[-1] @ d[-1])
-
-
-def test_a_loss_that_is_no_number_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"training: the loss is nan; lower the learning rate \(key 'rate'\)"):
-        made(tmp_path, batch=4, rate=1e30, least_rate=1e30).run(lambda _: None)
 
 
 def test_a_layer_and_the_head_by_hand() -> None:

@@ -6,13 +6,11 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from mathamr_world import (
-    ASKED,
     SHORT,
     TINY,
     Place,
@@ -26,6 +24,7 @@ from mathamr_world import (
     topics,
     world,
 )
+from tuning_tools import stop_at
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
@@ -38,14 +37,13 @@ from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.configured import DIFFERENCES
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.vocabulary import Vocabulary
-from harness.systems.mathamr.graphs import data, parsers
+from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.graph import restrict
 from harness.systems.mathamr.system import MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.base import Request  # noqa: E402
 from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -333,29 +331,22 @@ def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_a_training_that_is_killed_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_is_killed_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch, counted: Counter[str]
+) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "whole"))
     schedule = SHORT | {"every": 1}
     whole = place.run(training=schedule)
     (expected,) = kept("mathamr-model")
     monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "killed"))
-    step = training.Trainer.step
-    steps: list[int] = []
-
-    def killed(trainer: training.Trainer, *rest: object) -> float:
-        steps.append(len(steps))
-        if len(steps) == 3:
-            raise KeyboardInterrupt
-        return step(trainer, *rest)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training.Trainer, "step", killed)
-        with pytest.raises(KeyboardInterrupt):
-            place.run(training=schedule)
-        assert not kept("mathamr-model")
-        assert list((place.folder / "workspace").glob("training-*/last.pt"))
-        again = place.run(training=schedule)
-    assert len(steps) == 3 + 3  # of five steps in all, two were done before
+    before = counted["steps"]
+    stop_at(monkeypatch, training.Trainer, "step", 3, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        place.run(training=schedule)
+    assert not kept("mathamr-model")
+    assert list((place.folder / "workspace").glob("training-*/last.pt"))
+    again = place.run(training=schedule)
+    assert counted["steps"] - before == 2 + 3  # of five steps in all, two were done before
     assert again.sha256 == whole.sha256
     (found,) = kept("mathamr-model")
     for name in ("best.pt", "vocabulary.json", "log.jsonl"):
@@ -459,23 +450,6 @@ def test_formulas_of_questions_in_another_column(place: Place, formulas: Corpus)
 
 
 # ---- with spaCy -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_dependency_graphs(world: World, tmp_path: Path) -> None:
-    pytest.importorskip("spacy", reason="spaCy is not installed (extra graphs)")
-    if lines := parsers.missing():
-        pytest.skip(lines[0])
-    world.collection("asked", ["A0.0", "A1.1"])
-    corpus = world.corpus("qa", rows(6, 1))
-    system = MathAMR(
-        "tiny", {"qa": "question"}, ["asked"], model=TINY, training=SHORT | {"validation": 0.4}, vocabulary=200
-    )
-    found = system(Request(ASKED, corpus, tmp_path / "workspace")).to_dict()
-    assert {topic: len(docs) for topic, docs in found.items()} == {"T1": 6, "T2": 6, "T4": 6}
-    (folder,) = kept("mathamr-model")
-    relations = Vocabulary.load(folder / "vocabulary.json").relations
-    assert {":nsubj", ":opt", ":slt"} <= set(relations)
 
 
 def test_notes_say_what_was_trained_on(world: World) -> None:

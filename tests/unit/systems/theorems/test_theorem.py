@@ -204,11 +204,6 @@ def test_the_shipped_system_beats_a_shuffle_on_the_embedded_theorems(tmp_path: P
     assert ours.mean("P@10") > 2 * scorer(load_system("shuffle")(Request(mini.topics(), corpus, tmp_path))).mean("P@10")
 
 
-def test_shipped_configurations_build() -> None:
-    for name in ("mathlib", "mathlib-plain"):
-        assert load_system(name)
-
-
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
