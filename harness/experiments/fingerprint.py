@@ -57,7 +57,7 @@ def fingerprint(
     return {
         "system": None if configuration is None else {k: v for k, v in configuration.items() if k not in states.ABOUT},
         "reads": read,
-        "code": code_of(system, read),
+        "code": code_of(system, read, corpus),
         "topics": sha256(repr([asdict(topic) for topic in task.topics]).encode()),
         "corpus": None if corpus is None else {"name": corpus.name, "digest": corpus.digest()},
         "columns": None if corpus is None else [list(corpus.fields), list(corpus.keep)],
@@ -79,12 +79,15 @@ def is_ours(system: Built) -> bool:
     return system.module.startswith(f"{code.OURS}.")
 
 
-def code_of(system: Built, read: Mapping[str, Any], *, modules_only: bool = False) -> str:
-    """Returns a digest of the code that makes a run: of the system, its parts, and reading and writing.
+def code_of(system: Built, read: Mapping[str, Any], corpus: Corpus | None = None, *, modules_only: bool = False) -> str:
+    """Returns a digest of the code that makes a run: of the system, its parts, the corpus' reader, and of writing.
 
     Systems made of other systems list them in `reads`; other parts, such as a view's tokens, are in configurations.
     """
-    return code.digest(*_modules(system, read), modules_only=modules_only)
+    systems, others = _modules(system, read)
+    if corpus is not None and code.known(corpus.reader.read.__module__):
+        others.add(corpus.reader.read.__module__)
+    return code.digest(systems, others, modules_only=modules_only)
 
 
 def _modules(system: Built, read: Mapping[str, Any]) -> tuple[set[str], set[str]]:

@@ -147,7 +147,7 @@ def make(
         say(replaced)
     check_writable(runs / collection)
     say(f"running {built.name} on {collection}")
-    begun = fingerprint.code_of(built, work.spec["reads"], modules_only=True)
+    begun = fingerprint.code_of(built, work.spec["reads"], task.corpus, modules_only=True)
     excluded = task.scorer.exclusions
     with measuring() as meter:
         folder = runs / "workspace" / file_name(built.name)
@@ -171,7 +171,7 @@ def make(
     if len(read_back) != len(run) or set(read_back.doc.tolist()) != set(run.doc.tolist()):
         raise HarnessError(f"system {built.name}: an id in its run is empty or contains blanks")
     key = work.key
-    if fingerprint.code_of(built, work.spec["reads"], modules_only=True) != begun:
+    if fingerprint.code_of(built, work.spec["reads"], task.corpus, modules_only=True) != begun:
         if plan is not None:
             raise fingerprint.changed_since(built.name, ["code"])
         say(f"warning: code of {built.name} changed while its run was made; the next command makes the run again")
