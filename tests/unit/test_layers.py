@@ -27,7 +27,7 @@ TIERS: tuple[tuple[str, ...], ...] = (
     ("reports",),
     ("papers",),
     PAPERS,
-    ("reports.site", "rehearsal"),
+    ("rehearsal",),
     ("server",),
     ("cli",),
     ("__init__", "__main__"),
