@@ -183,8 +183,8 @@ def _write_lab(folder: Folder, field: Field) -> None:
 def _write_papers(folder: Folder) -> list[PaperLine]:
     """Recomputes all papers and writes their pages."""
     from harness.papers import paper
+    from harness.papers.report.pages import line, paper_files, papers_page
     from harness.papers.reproduce import reproduce
-    from harness.reports.site.papers import line, paper_files, papers_page
 
     lines = []
     for key in paper.paper_names():

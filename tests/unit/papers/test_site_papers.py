@@ -17,8 +17,8 @@ from site_tools import Seen
 import harness
 from harness.io.files import cache_root
 from harness.papers.paper import load_paper
+from harness.papers.report.pages import line, paper_files, papers_page
 from harness.papers.reproduce import reproduce
-from harness.reports.site.papers import line, paper_files, papers_page
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 
