@@ -39,18 +39,18 @@ class Edition:
 
     Attributes
     ----------
-    file : the judgments, or where they are.
     topics, judgments : expected numbers; 0 if unknown when the configuration was written.
     reader : reader of the file, a form of judgments.
     private : whether outputs for participants of a lab must not reveal judgments.
     exclusions : topic -> excluded documents, for protocols with the exclusion rule `listed`.
     order : documents in order, or their positions, for protocols with the exclusion rule `later`.
     topic_order : positions of topics in that order; None if topics are themselves documents in it.
+    given : the judgments, if they are a value and in no file.
     """
 
     name: str
     title: str
-    file: Located | Qrels
+    file: Located
     topics: int
     judgments: int
     reader: str = "trec"
@@ -58,6 +58,7 @@ class Edition:
     exclusions: ExclusionFile | None = None
     order: ExclusionFile | None = None
     topic_order: ExclusionFile | None = None
+    given: Qrels | None = None
 
     def exclusion_files(self) -> list[ExclusionFile]:
         """Returns the files that define exclusions."""
@@ -144,7 +145,7 @@ class Collection:
 
     def located(self) -> list[Resource | Path]:
         """Returns all files of the collection."""
-        entries = [edition.file for edition in self.editions.values() if not isinstance(edition.file, Qrels)]
+        entries = [edition.file for edition in self.editions.values() if edition.given is None]
         entries += [each.file for edition in self.editions.values() for each in edition.exclusion_files()]
         entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
         found = [each for entry in entries for each in (entry if isinstance(entry, tuple) else (entry,))]
@@ -175,8 +176,8 @@ class Collection:
             only = "only the organisers can score runs"
             more = "'harness run' can still make them, one configuration at a time"
             raise HarnessError(f"{chosen.file}: cannot be read: {private}; {only}; {more}")
-        if isinstance(chosen.file, Qrels):
-            return chosen.file
+        if chosen.given is not None:
+            return chosen.given
         path = local(chosen.file)
         qrels = read_judgments(path, chosen.reader, chosen.name)
         declared = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))

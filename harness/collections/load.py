@@ -310,7 +310,8 @@ def local_collection(qrels: Path | Qrels, topics: Path | None = None, dollars: D
     protocol is `trec_eval`. `dollars` is the rule for dollar signs of the topics; None: as usual for their format.
     """
     name, source = (qrels.name, str(qrels)) if isinstance(qrels, Path) else ("judgments", qrels.edition)
-    edition = Edition("given", source, qrels, topics=0, judgments=0)
+    given = None if isinstance(qrels, Path) else qrels
+    edition = Edition("given", source, Path(source), topics=0, judgments=0, given=given)
     topic_file = None if topics is None else TopicFile(topics, dollars=dollars)
     return Collection(
         name,
