@@ -1,16 +1,115 @@
-"""Composition of many configurations that share their choices of groups, as the cells of an experiment do."""
+"""Compositions of `conf/COMMAND.yaml` by Hydra, of files that `harness.io.config` reads and merges, each of them once.
+
+Hydra's public interface has all but `Callbacks`, a class that its public `HydraContext` is made of. It is the only
+private name of Hydra in this package.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.callbacks import Callbacks
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from hydra.types import HydraContext
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from harness.experiments.overrides import OVERRIDE
+from harness.io import config
+from harness.io.files import read_bytes
 
-if TYPE_CHECKING:
-    from hydra.core.override_parser.types import Override
-    from omegaconf import DictConfig
+_PACKAGE = re.compile(rb"(?:\s*#\s*@(?!package\b)[^\n]*\n|\s*\n)*\s*#\s*@package\s+(\S+)")
+
+
+class ConfigurationFolder(ConfigSource):
+    """A folder of configurations for Hydra, read by `harness.io.config`: merged with their bases, paths from here."""
+
+    @staticmethod
+    def scheme() -> str:
+        """Returns the beginning of these folders' addresses."""
+        return "harness"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """Returns a configuration such as `system/bm25`."""
+        path = self._file(config_path)
+        if not path.is_file():
+            raise ConfigLoadError(f"Config not found : {path}")
+        group = config_path.rpartition("/")[0]
+        content = OmegaConf.create(config.composed(group, path))
+        # Only sweeps and groups of Hydra set keys outside of their group.
+        header = None if config.is_alone(group) else _PACKAGE.match(read_bytes(path))
+        package = header and header[1].decode()
+        return ConfigResult(self.provider, self.full_path(), content, {"package": package})
+
+    def available(self) -> bool:
+        """Returns whether the folder is there."""
+        return self.is_group("")
+
+    def is_group(self, config_path: str) -> bool:
+        """Returns whether there is such a folder."""
+        return Path(self.path, config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        """Returns whether there is such a file."""
+        return self._file(config_path).is_file()
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Returns the names of a group: of configurations, of groups, or of both."""
+        found = set()
+        for path in Path(self.path, config_path).iterdir():
+            if path.is_dir() and results_filter in (None, ObjectType.GROUP):
+                found.add(path.name)
+            elif path.suffix == ".yaml" and results_filter in (None, ObjectType.CONFIG):
+                found.add(path.stem)
+        return sorted(found)
+
+    def _file(self, config_path: str) -> Path:
+        return Path(self.path, f"{config_path.removesuffix('.yaml')}.yaml")
+
+
+class ConfigurationFolders(SearchPathPlugin):
+    """Replaces our `conf/` on Hydra's search path by all folders of configurations, ours first."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Called by Hydra when a search path is made."""
+        first, *others = (f"{ConfigurationFolder.scheme()}://{folder.resolve()}" for folder in config.folders())
+        for element in search_path.get_path():
+            if element.provider == "main":
+                element.path = first
+        for address in others:
+            search_path.append("user", address)
+
+
+@contextmanager
+def initialized(command: str) -> Iterator[Any]:
+    """Lets Hydra compose configurations of a command from our folders, the user's and those of packages.
+
+    Yields Hydra's object for a command line, with `run`, `multirun` and what shows a configuration.
+    """
+    for plugin in (ConfigurationFolder, ConfigurationFolders):
+        Plugins.instance().register(plugin)
+    ours = str(config.folders()[0].resolve())
+    with initialize_config_dir(ours, job_name=command, version_base="1.3"):
+        yield GlobalHydra.instance().hydra
+
+
+def job_context(loader: ConfigLoader, configuration: DictConfig) -> HydraContext:
+    """Returns what a launcher needs to run jobs with the callbacks of a configuration."""
+    return HydraContext(config_loader=loader, callbacks=Callbacks(configuration))
 
 
 def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], DictConfig]:
@@ -28,10 +127,6 @@ def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], D
     HydraException, OmegaConfBaseException
         By the function, as `hydra.compose` does.
     """
-    from hydra import compose
-    from hydra._internal.config_loader_impl import ConfigLoaderImpl
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     composed: dict[tuple[str, ...], bytes] = {}
     parsed: dict[str, Override] = {}
     parser = OverridesParser.create()
@@ -47,7 +142,15 @@ def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], D
         configuration: DictConfig = pickle.loads(composed[chosen])  # noqa: S301
         values = [word for word in overrides if word not in chosen]
         parsed.update({word: parser.parse_override(word) for word in values if word not in parsed})
-        ConfigLoaderImpl._apply_overrides_to_config([parsed[word] for word in values], configuration)
+        try:
+            for override in (parsed[word] for word in values):
+                if override.is_add() or override.is_delete():
+                    return compose(config_name=command, overrides=list(overrides))
+                OmegaConf.update(
+                    configuration, override.key_or_group, override.value(), force_add=override.is_force_add()
+                )
+        except OmegaConfBaseException:  # Hydra says what is wrong
+            return compose(config_name=command, overrides=list(overrides))
         return configuration
 
     return composition

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,19 @@ def _number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int | float:
 
 for _tag in ("int", "float"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)
+
+
+class _ConfigurationLoader(_Loader):
+    """Reads numbers such as `1e-5`, and dates as text, as Hydra does with configurations."""
+
+
+_ConfigurationLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in kinds if tag != "tag:yaml.org,2002:timestamp"]
+    for first, kinds in _Loader.yaml_implicit_resolvers.items()
+}
+_ConfigurationLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+0123456789.")
+)
 
 
 def folders() -> tuple[Path, ...]:
@@ -167,11 +180,11 @@ def _names(group: str, places: tuple[tuple[Path, str, tuple[str, ...]], ...]) ->
     return out
 
 
-def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
+def parse(data: bytes, path: str, most: int = _MOST, loader: type[_Loader] = _Loader) -> dict[str, Any]:
     """Parses a YAML mapping with at most `most` values after expanding aliases; faults are `path:line: reason`."""
     try:
         _check_nesting(data, path, most)
-        value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
+        value = yaml.load(data, loader)  # noqa: S506  (a safe loader, made stricter)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise format_error(path, line, f"not valid YAML: {error.problem or error}") from None
@@ -184,7 +197,7 @@ def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
 
 
 # Cached by content, so that a file edited during the process is parsed again.
-_parsed = cache(parse)
+_parsed = cache(partial(parse, loader=_ConfigurationLoader))
 
 
 def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
@@ -193,7 +206,7 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
         raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    return _composed(group, known[name]), str(known[name])
+    return composed(group, known[name]), str(known[name])
 
 
 def files(group: str, name: str) -> list[Path]:
@@ -212,78 +225,80 @@ def bases(group: str) -> list[Path]:
     return [folder / group / file for folder in folders() for file in _files(folder / group) if file[0] == "_"]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    return dict(_parsed(read_bytes(path, most=_MOST_BYTES), str(path)))
+def read_file(path: Path) -> dict[str, Any]:
+    """Returns the keys and values of one file, parsed once while it does not change; without its bases."""
+    try:
+        state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
+    except OSError:
+        return parse(read_bytes(path), str(path))  # which says what is wrong
+    # A change within the clock's resolution may not change the time, so recently changed files are always read.
+    if time.time_ns() - state.st_mtime_ns <= _TICK:
+        return dict(_parsed(read_bytes(path, most=_MOST_BYTES), str(path)))
+    return dict(_unchanged(path, state.st_size, state.st_mtime_ns, state.st_ino))
+
+
+@cache
+def _unchanged(path: Path, *_state: int) -> dict[str, Any]:
+    return _parsed(read_bytes(path, most=_MOST_BYTES), str(path))
+
+
+def is_alone(group: str) -> bool:
+    """Returns whether the configurations of a group set no keys but their own, and may begin with bases."""
+    return group not in ("", "sweep", "paper") and not group.startswith("hydra")
+
+
+def _is_base(entry: object) -> bool:
+    """Returns whether an entry of the key `defaults` names a configuration of the same group."""
+    return isinstance(entry, str) and entry != "_self_" and not set(entry) & set("/@")
 
 
 def _lineage(group: str, path: Path, above: tuple[Path, ...]) -> list[Path]:
-    """Returns the bases of a file (from its key `defaults`) in the order of composition, then the file itself.
-
-    Entries other than names in the same group are left to Hydra.
-    """
+    """Returns the bases of a file (from its key `defaults`) and the file itself, in the order of composition."""
     if path in above:
         raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1].name}")
-    listed = _read(path).get("defaults", [])
+    listed = read_file(path).get("defaults", [])
     found: list[Path] = []
     for name in listed if isinstance(listed, list) else ():
-        if name == "_self_" or not isinstance(name, str) or "/" in name or "@" in name:
+        if name == "_self_":
+            found.append(path)
+        if not _is_base(name):
             continue
         known = (folder / group / f"{name}.yaml" for folder in folders())
         base = next((file for file in known if file.is_file()), None)
         if base is None:
             raise HarnessError(f"{path}: key 'defaults' names {name!r}, and no conf/{group}/ has {name}.yaml")
         found += _lineage(group, base, (*above, path))
-    return [*found, path]
+    return found if path in found else [*found, path]
 
 
-def _composed(group: str, path: Path) -> dict[str, Any]:
-    """Merges a configuration with its bases like Hydra: mappings key by key, other values replaced.
+def composed(group: str, path: Path) -> dict[str, Any]:
+    """Returns a configuration merged with its bases as by Hydra: mappings key by key, other values replaced.
 
-    A system whose own file has no key `name` has the name of that file.
+    In a system, relative paths in the file become relative to the current folder, as those of overrides are, and a
+    system whose own file has no key `name` has the name of that file. Entries of `defaults` other than names in the
+    same group stay, for Hydra.
+
+    Raises
+    ------
+    HarnessError
+        A file is not valid YAML, or names a base that is not there.
     """
-    own = _read(path)
-    if group != "system" and ("defaults" not in own or group in ("sweep", "paper")):
+    own = read_file(path)
+    if not is_alone(group) or (group != "system" and "defaults" not in own):
         return own
     merged: dict[str, Any] = {}
+    others: list[Any] = []
     for file in _lineage(group, path, ()) if "defaults" in own else (path,):
-        mapping = _read(file)
+        mapping = read_file(file)
+        listed = mapping.pop("defaults", [])
+        listed = listed if isinstance(listed, list) else []
+        others += [entry for entry in listed if entry != "_self_" and not _is_base(entry)]
         merged = _merged(merged, _anchored(mapping, file.parent) if group == "system" else mapping)
-    merged.pop("defaults", None)
+    if others:
+        merged["defaults"] = [*others, "_self_"]
     if group == "system" and "name" not in own and "state" not in merged:
         merged["name"] = path.stem
     return merged
-
-
-def anchored(name: str, composed: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a system's configuration composed by Hydra, with its file's paths relative to that file, and its name.
-
-    Relative paths in `conf/system/NAME.yaml` are relative to its folder, as in every configuration; paths in overrides
-    are relative to the current folder. A path is taken to be from the file unless an override changed it. So is the
-    name, which is that of the file if the file has no key `name`.
-
-    Parameters
-    ----------
-    composed : the configuration after overrides.
-    """
-    known = names("system")
-    if name not in known:
-        return dict(composed)
-    found = dict(composed)
-    plain: dict[str, Any] = {}
-    for file in _lineage("system", known[name], ()):
-        plain = _merged(plain, _read(file))
-    loaded = _composed("system", known[name])
-    found |= {key: _as_loaded(found[key], plain.get(key), loaded.get(key)) for key in _WITH_PATHS if key in found}
-    if found.get("name") == plain.get("name") and "name" in loaded:
-        found["name"] = loaded["name"]
-    return found
-
-
-def _as_loaded(value: object, plain: object, loaded: object) -> object:
-    """Returns the values of `loaded` where an override did not change those of the files, `plain`, key by key."""
-    if isinstance(value, dict) and isinstance(plain, dict) and isinstance(loaded, dict):
-        return {key: _as_loaded(each, plain.get(key), loaded.get(key)) for key, each in value.items()}
-    return loaded if value == plain else value
 
 
 def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -296,7 +311,7 @@ def _with_paths(value: object, folder: Path) -> object:
         return [_with_paths(each, folder) for each in value]
     if isinstance(value, dict):
         return _anchored(value, folder)
-    if not isinstance(value, str) or not value or value[0] in "/~" or value in names("system"):
+    if not isinstance(value, str) or not value or value[0] in "/~$" or value in names("system"):
         return value
     full, here = os.path.abspath(folder / value), Path.cwd()  # noqa: PTH100  (links stay)
     return os.path.relpath(full) if Path(full).is_relative_to(here) else full
