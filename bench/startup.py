@@ -15,7 +15,7 @@ import sys
 REPEATS = 5
 LIMIT = 0.5  # CPU seconds for `harness --help`
 HEAVY = ("scipy.stats", "pandas", "matplotlib")
-HELP = "import sys; sys.argv = ['harness', '--help']; from harness.cli.main import main; main()"
+HELP = "import sys; sys.argv = ['harness', '--help']; from harness.cli.program import main; main()"
 STARTS = {
     "python alone": "pass",
     "import harness": "import harness",

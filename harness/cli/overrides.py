@@ -61,7 +61,7 @@ def checked_overrides(
         A name or a key is unknown, or a value cannot be read.
     """
     primary = config.folders()[0] / f"{command}.yaml"
-    keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
+    keys = {key: str(primary) for key in config.read_file(primary) if key != "defaults"}
     groups = GROUPS[command]
     chosen: dict[str, list[str]] = {}
     overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
