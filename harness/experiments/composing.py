@@ -10,8 +10,9 @@ import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.callbacks import Callbacks
@@ -104,12 +105,71 @@ def initialized(command: str) -> Iterator[Any]:
         Plugins.instance().register(plugin)
     ours = str(config.folders()[0].resolve())
     with initialize_config_dir(ours, job_name=command, version_base="1.3"):
-        yield GlobalHydra.instance().hydra
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None  # noqa: S101  (for mypy)
+        hydra.config_loader = cast("ConfigLoader", SweepLoader(hydra.config_loader))
+        yield hydra
 
 
 def job_context(loader: ConfigLoader, configuration: DictConfig) -> HydraContext:
     """Returns what a launcher needs to run jobs with the callbacks of a configuration."""
     return HydraContext(config_loader=loader, callbacks=Callbacks(configuration))
+
+
+_MOST_KEPT = 64  # compositions of choices of groups
+
+
+class SweepLoader:
+    """Hydra's loader of configurations, which composes each choice of groups once for all points of a sweep.
+
+    The values of a point are then merged into a copy, which is what Hydra does after it has composed the groups.
+    """
+
+    def __init__(self, loader: ConfigLoader) -> None:
+        self._loader = loader
+        self._composed: dict[tuple[str, ...], bytes] = {}
+        self._parse = lru_cache(4096)(OverridesParser.create().parse_override)
+
+    def __reduce__(self) -> tuple[type[SweepLoader], tuple[ConfigLoader]]:
+        """Leaves the compositions behind when a launcher hands the loader to its processes."""
+        return SweepLoader, (self._loader,)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Does everything else as Hydra's loader."""
+        return getattr(self._loader, name)
+
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: Sequence[str]) -> DictConfig:
+        """Returns the configuration of a point."""
+        parsed = [self._parse(word) for word in sweep_overrides]
+        groups = master_config.hydra.runtime.choices
+        values = [each for each in parsed if not each.is_hydra_override() and each.get_key_element() not in groups]
+        chosen = [str(each.input_line) for each in parsed if each not in values]
+        known = (*master_config.hydra.overrides.hydra, "", *chosen)
+        if known not in self._composed:
+            if len(self._composed) >= _MOST_KEPT:
+                self._composed.clear()
+            self._composed[known] = pickle.dumps(self._loader.load_sweep_config(master_config, chosen))
+        found: DictConfig = pickle.loads(self._composed[known])  # noqa: S301  (of this process)
+        if not _updated(found, values):
+            return self._loader.load_sweep_config(master_config, list(sweep_overrides))
+        task = [each for each in parsed if not each.is_hydra_override()]
+        found.hydra.overrides.task = [each.input_line for each in task]
+        how = found.hydra.job.config.override_dirname
+        named = sorted(str(each.input_line) for each in task if each.key_or_group not in how.exclude_keys)
+        found.hydra.job.override_dirname = how.item_sep.join(named).replace("=", how.kv_sep)
+        return found
+
+
+def _updated(configuration: DictConfig, values: Sequence[Override]) -> bool:
+    """Merges values as Hydra does; returns False where Hydra itself has to do it, or to say what is wrong."""
+    try:
+        for value in values:
+            if value.is_add() or value.is_delete() or value.is_sweep_override() or value.package is not None:
+                return False
+            OmegaConf.update(configuration, value.key_or_group, value.value(), force_add=value.is_force_add())
+    except OmegaConfBaseException:
+        return False
+    return True
 
 
 def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], DictConfig]:
@@ -142,14 +202,7 @@ def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], D
         configuration: DictConfig = pickle.loads(composed[chosen])  # noqa: S301
         values = [word for word in overrides if word not in chosen]
         parsed.update({word: parser.parse_override(word) for word in values if word not in parsed})
-        try:
-            for override in (parsed[word] for word in values):
-                if override.is_add() or override.is_delete():
-                    return compose(config_name=command, overrides=list(overrides))
-                OmegaConf.update(
-                    configuration, override.key_or_group, override.value(), force_add=override.is_force_add()
-                )
-        except OmegaConfBaseException:  # Hydra says what is wrong
+        if not _updated(configuration, [parsed[word] for word in values]):
             return compose(config_name=command, overrides=list(overrides))
         return configuration
 
