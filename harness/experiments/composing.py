@@ -6,6 +6,7 @@ private name of Hydra in this package.
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +128,7 @@ class SweepLoader:
 
     def __init__(self, loader: ConfigLoader) -> None:
         self._loader = loader
-        self._composed: dict[tuple[str, ...], bytes] = {}
+        self._composed: dict[tuple[str, ...], DictConfig] = {}
         self._parse = lru_cache(4096)(OverridesParser.create().parse_override)
 
     def __reduce__(self) -> tuple[type[SweepLoader], tuple[ConfigLoader]]:
@@ -148,8 +149,8 @@ class SweepLoader:
         if known not in self._composed:
             if len(self._composed) >= _MOST_KEPT:
                 self._composed.clear()
-            self._composed[known] = pickle.dumps(self._loader.load_sweep_config(master_config, chosen))
-        found: DictConfig = pickle.loads(self._composed[known])  # noqa: S301  (of this process)
+            self._composed[known] = self._loader.load_sweep_config(master_config, chosen)
+        found = copy.deepcopy(self._composed[known])  # pickle refuses classes of plugins that Hydra loaded twice
         if not _updated(found, values):
             return self._loader.load_sweep_config(master_config, list(sweep_overrides))
         task = [each for each in parsed if not each.is_hydra_override()]
