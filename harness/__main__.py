@@ -10,7 +10,7 @@ from harness.io import interrupt
 def main() -> None:
     """Does what the command line says; an interrupt is one line and exit code 130 from here on."""
     heard = interrupt.begin()
-    from harness.cli.main import main as commands
+    from harness.cli.program import main as commands
 
     try:
         if heard:

@@ -227,11 +227,15 @@ def suggestion(name: str, known: Iterable[object]) -> str:
     --------
     >>> suggestion("arqmath-4", ["arqmath-1", "arqmath-2", "crossmath"]), suggestion("x", ["bm25", "tree"])
     ("did you mean 'arqmath-1' or 'arqmath-2'?", 'known: bm25, tree')
+    >>> suggestion("k2", ["b", "k1"])  # too short for a share of equal characters
+    "did you mean 'k1'?"
     """
     names = sorted({str(each) for each in known})  # keys of YAML may be numbers
     folded = {each.casefold(): each for each in names}
     asked = str(name)[:LONGEST_PATH].casefold()
     near = difflib.get_close_matches(asked, folded, n=len(folded) or 1, cutoff=0.6)
+    if len(asked) == 2:
+        near = near or [each for each in folded if len(each) == 2 and (each[0] == asked[0] or each[1] == asked[1])]
     if near:
         nearness = [difflib.SequenceMatcher(None, each, asked).ratio() for each in near]
         best = [folded[each] for each, ratio in zip(near, nearness, strict=True) if ratio == nearness[0]]

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
 from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
 from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, swept
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
-from harness.experiments.composing import store_variants
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
-from harness.io.console import out, tell
+from harness.io.console import tell
 from harness.store.artefacts import key as content_key
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _FLAGS = {"--dry-run": "dry=true", "--json": "json=true"}
 _MULTIRUN = {"-m", "--multirun"}
 _MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chdir")
-_REFUSED = ("config_path", "config_name", "config_dir", "experimental_rerun")
 _PASSING = ("hydra/launcher", "hydra.launcher", "hydra/callbacks", "hydra.callbacks")
 
 
@@ -48,64 +46,68 @@ def main(command: str, arguments: Sequence[str]) -> None:
     HarnessError
         A configuration, an override or what it names is wrong.
     """
-    # Hydra's parser takes overrides in one piece: `run system=a,b -m corpus=c` would be none.
     arguments = [_FLAGS.get(word, word) for word in arguments]
-    arguments = sorted(arguments, key=lambda argument: argument not in _MULTIRUN)
+    arguments = sorted(arguments, key=lambda argument: argument not in _MULTIRUN)  # so are they shown
     check_alone(command)
-    checked = checked_overrides(command, arguments)
-    interrupt.quiet_workers()
-    import hydra
-    from hydra.core.config_search_path import ConfigSearchPath
-    from hydra.core.plugins import Plugins
-    from hydra.plugins.search_path_plugin import SearchPathPlugin
-    from omegaconf.errors import OmegaConfBaseException
-
-    accept_lazy_help()
-    _check_flags(command, arguments)
-
-    class UserFolders(SearchPathPlugin):
-        """Adds the user's `conf/` and those of packages to Hydra's search path."""
-
-        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-            for folder in config.folders()[1:]:
-                search_path.append("user", f"file://{folder.resolve()}")
-
-    Plugins.instance().register(UserFolders)
-    # Hydra would print errors and exit by itself; ours are one line.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    named = next((a.partition("=")[2] for a in arguments if a.startswith("sweep=")), "null")
+    given = read_flags(command, arguments)
+    if given.hydra_help:
+        print_hydra_help(command)
+        return
+    words, added = checked_overrides(command, given.overrides)
+    named = next((word.partition("=")[2] for word in words if word.startswith("sweep=")), "null")
     sweep = {} if named == "null" else config.load("sweep", named)[0]
-    store_variants(GROUPS[command], f"{arguments} {sweep}")
-    multirun = bool(_MULTIRUN & set(arguments))
-    if not multirun and (sweep or "hydra.mode=MULTIRUN" in arguments):
-        multirun, arguments = True, ["--multirun", *arguments]
-    whole = any(argument.startswith("experiment=") for argument in arguments)
-    if multirun and whole:
-        raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
-    launcher = next((a.partition("=")[2] for a in arguments[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
-    engines.check(launcher, _others("launcher"))
-    _check_sweep(command, arguments, named, sweep)
-    if launcher != engines.BASIC and command != "run" and "make=true" not in arguments:
-        raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run, and for make=true")
-    if multirun or whole or launcher != engines.BASIC:
-        engines.register()
-    trackers.check(arguments)
-    words, added = _words(command, arguments, sweep) if sweep or multirun else checked
+    multirun = given.multirun or bool(sweep) or "hydra.mode=MULTIRUN" in words
+    if multirun and not given.multirun:
+        arguments = ["--multirun", *arguments]
+    _check_plugins(command, given.overrides, sweep, multirun)
+    if multirun:
+        words, added = _words_of_sweep(command, given.overrides, sweep)
     # Whatever runs and logs them, results are the same: these are no part of their names and reports.
     lasting = [word for word in arguments if not word.lstrip("+~").startswith(_PASSING)]
     # The points of a sweep find each other by this.
     kept = content_key({"command": command, "arguments": sorted(lasting), "sweep": sweep})[:12]
-    told = [f"harness {command}", *lasting]
-    sys.argv = [told[0], *words, *(_for_points(arguments, kept, added) if multirun else ())]
-    ours = str(config.folders()[0].resolve())
-    task = _task(command)
+    sys.argv = [f"harness {command}", *lasting]  # which reports show
+    if multirun:
+        words = [*words, *_for_points(arguments, kept, added)]
+    from harness.experiments.composing import initialized
 
-    @wraps(task)
+    with _in_one_line(command), initialized(command) as hydra:
+        given.overrides = words
+        if show_instead(command, hydra, given):
+            return
+        if multirun:
+            hydra.multirun(command, _job(command), [*words, "hydra.mode=MULTIRUN"])
+        else:
+            hydra.run(command, _job(command), [*words, "hydra.mode=RUN"])
+    if command == "run" and multirun:
+        _summarise(arguments, kept)
+
+
+def _check_plugins(command: str, overrides: Sequence[str], sweep: Mapping[str, Any], multirun: bool) -> None:
+    """Checks the launcher, the sweeper and the trackers, and registers ours; raises HarnessError if one is not here."""
+    whole = any(word.startswith("experiment=") for word in overrides)
+    if multirun and whole:
+        raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
+    launcher = next((a.partition("=")[2] for a in overrides[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
+    if launcher != engines.BASIC:
+        engines.check(launcher, other_plugins("launcher"))
+    _check_sweep(command, overrides, sweep)
+    if launcher != engines.BASIC and command != "run" and "make=true" not in overrides:
+        raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run, and for make=true")
+    if multirun or whole or launcher != engines.BASIC:
+        engines.register()
+    trackers.check(overrides)
+
+
+def _job(command: str) -> Callable[[DictConfig], float | None]:
+    """Returns the function of the command as Hydra calls it, also in the processes of a launcher."""
+    told = list(sys.argv)
+
     def job(cfg: DictConfig) -> float | None:
-        sys.argv = told  # which reports show
+        sys.argv = told
         interrupt.in_worker()
         try:
-            return task(cfg)
+            return _perform(command, cfg)
         except HarnessError as error:
             if not _failed_point(error):
                 raise _StoppedError(error) from None
@@ -113,27 +115,44 @@ def main(command: str, arguments: Sequence[str]) -> None:
         except Exception as error:
             raise _StoppedError(error) from None
 
-    if not multirun:
-        from hydra._internal.hydra import Hydra
+    return job
 
-        # It would compose everything once more, only to learn whether this is a sweep.
-        Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
-    stopped: Exception | None = None
+
+def _perform(command: str, cfg: DictConfig) -> float | None:
+    """Calls the function of the command; its modules are imported when it is needed."""
+    if command == "reproduce":
+        from harness.cli.reproduce import reproduce
+
+        reproduce(cfg)
+        return None
+    if cfg.get("experiment"):
+        from harness.cli.experiment import experiment
+
+        return experiment(cfg)
+    from harness.cli.run import run
+
+    return run(cfg)
+
+
+@contextmanager
+def _in_one_line(command: str) -> Iterator[None]:
+    """Turns errors of Hydra, its plugins and the configuration into a HarnessError; those of the job stay."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print some errors and exit by itself
     try:
-        hydra.main(version_base="1.3", config_path=ours, config_name=command)(job)()
-    except _StoppedError as error:
-        stopped = error.error
-        if isinstance(stopped, BrokenPipeError):
-            raise stopped from None
-        if isinstance(stopped, OmegaConfBaseException | OSError):
+        yield
+    except _StoppedError as end:
+        stopped = end.error
+        from omegaconf.errors import OmegaConfBaseException
+
+        if isinstance(stopped, OmegaConfBaseException | OSError) and not isinstance(stopped, BrokenPipeError):
             raise HarnessError(f"{command}: {gist(stopped)}") from stopped
+        raise stopped from None
     except SystemExit as end:
         sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
     except BrokenPipeError:  # whoever read the help has ended
         raise
-    except Exception as error:  # of Hydra, its plugins and the configuration, before or after the work
-        said = gist(error)
-        said = said.replace("LexerNoViableAltException:", "Error parsing override")
+    except Exception as error:
+        said = gist(error).replace("LexerNoViableAltException:", "Error parsing override")
         if said.startswith("Error parsing override"):
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
         if said.endswith("requires --multirun"):
@@ -141,23 +160,9 @@ def main(command: str, arguments: Sequence[str]) -> None:
         if said.startswith("Ambiguous value"):
             said += "; for a sweep over values add -m, put a list in [], quote a text that contains a comma"
         raise HarnessError(f"{command}: {said}") from error
-    sys.argv = told
-    if stopped is not None:
-        raise stopped
-    if command == "run" and multirun:
-        _summarise(arguments, kept)
 
 
-def _others(group: str, plugins: bool = True) -> dict[str, object]:
-    """Returns the launchers or sweepers of Hydra's other plugins, and those in the user's folders."""
-    from hydra.core.config_store import ConfigStore
-
-    stored = ConfigStore.instance().repo.get("hydra", {}).get(group, {}) if plugins else ()
-    own = [path for folder in config.folders() for path in (folder / "hydra" / group).glob("*.yaml")]
-    return {Path(name).stem: None for name in (*stored, *own)}
-
-
-def _check_sweep(command: str, arguments: Sequence[str], name: str, sweep: Mapping[str, Any]) -> None:
+def _check_sweep(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> None:
     """Raises HarnessError for a sweeper that is not supported, and for settings of Hydra's that would move folders."""
     keys = [word.lstrip("+~").partition("=")[0] for word in arguments if "=" in word or word.startswith("~")]
     chosen = [word.partition("=")[2] for word in arguments if word.startswith("hydra/sweeper=")]
@@ -169,7 +174,7 @@ def _check_sweep(command: str, arguments: Sequence[str], name: str, sweep: Mappi
             if group == "hydra/sweeper":
                 chosen.insert(0, str(value))
     for sweeper in chosen[-1:]:
-        engines.check_sweeper(sweeper, _others("sweeper", plugins=False))
+        engines.check_sweeper(sweeper, other_plugins("sweeper", plugins=False))
     given = sweep.get("hydra")
     keys += [f"hydra.{key}" for key in given] if isinstance(given, Mapping) else []
     for word in arguments:
@@ -182,38 +187,18 @@ def _check_sweep(command: str, arguments: Sequence[str], name: str, sweep: Mappi
             raise HarnessError(f"{command}: {key}: {said}")
 
 
-def _words(command: str, arguments: Sequence[str], sweep: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """`checked_overrides` of the arguments and of a sweep's file.
+def _words_of_sweep(command: str, overrides: Sequence[str], sweep: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Returns `checked_overrides` of the command line and of a sweep's file.
 
-    What the file says is said in its place where it sets keys that the system's file does not list.
+    The words replace those of the file where it varies keys that the system's file does not list.
     """
     sweeper = (sweep.get("hydra") or {}).get("sweeper") or {}
     params = sweeper.get("params") if isinstance(sweeper, Mapping) and "defaults" not in sweep else None
     swept_by_file = [f"{key}={value}" for key, value in params.items()] if isinstance(params, Mapping) else []
-    words, added = checked_overrides(command, [*swept_by_file, *arguments])
+    words, added = checked_overrides(command, [*swept_by_file, *overrides])
     if words[: len(swept_by_file)] == swept_by_file:
         return words[len(swept_by_file) :], added
-    # Hydra's parser takes overrides in one piece, behind the flag.
-    return ["--multirun", "hydra.sweeper.params=null", *(word for word in words if word not in _MULTIRUN)], added
-
-
-def _task(command: str) -> Callable[[DictConfig], float | None]:
-    """Returns the function of the command; its modules are imported when it is needed."""
-    if command == "reproduce":
-        from harness.cli.reproduce import reproduce
-
-        return reproduce
-
-    def one_or_many(cfg: DictConfig) -> float | None:
-        if not cfg.get("experiment"):
-            from harness.cli.run import run
-
-            return run(cfg)
-        from harness.cli.experiment import experiment
-
-        return experiment(cfg)
-
-    return one_or_many
+    return ["hydra.sweeper.params=null", *words], added
 
 
 def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> list[str]:
@@ -254,86 +239,3 @@ def _summarise(arguments: Sequence[str], kept: str) -> None:
     formats = given.get("formats")
     folder = Path(str(given.get("output", "reports"))) / "sweeps" / kept
     summarise(folder, formats if isinstance(formats, list) else DEFAULT)
-
-
-def accept_lazy_help() -> None:
-    """Lets Hydra 1.3 declare its options on Python 3.14; on earlier versions there is nothing to do.
-
-    From 3.14 on, argparse formats the help of an option when the option is added. Hydra's help of `--shell-completion`
-    is an object that becomes text when it is printed, which argparse reports as a badly formed help string.
-    """
-    check = getattr(argparse.ArgumentParser, "_check_help", None)
-    if check is None or hasattr(check, "__wrapped__"):
-        return
-
-    @wraps(check)
-    def check_text(parser: argparse.ArgumentParser, action: argparse.Action) -> None:
-        if isinstance(action.help, str):
-            check(parser, action)
-
-    setattr(argparse.ArgumentParser, "_check_help", check_text)  # noqa: B010  (mypy knows no such method before 3.14)
-
-
-def _check_flags(command: str, arguments: Sequence[str]) -> None:
-    """Checks Hydra's flags with its own parser; refuses those that have no meaning here."""
-    from hydra._internal.utils import get_args_parser
-
-    def refuse(message: str) -> NoReturn:
-        raise HarnessError(f"{command}: {message}; 'harness {command} --hydra-help' lists the flags")
-
-    if any(argument.startswith("--ver") for argument in arguments):
-        refuse("--version is a flag of the harness itself: harness --version")
-    if "-c" in arguments or "--collection" in arguments:
-        hint = " (-c is Hydra's --cfg: --cfg job shows the configuration)" if "-c" in arguments else ""
-        refuse(f"give the collection as collection=NAME{hint}")
-    parser = get_args_parser()
-    parser.error = refuse  # type: ignore[method-assign]
-    given = parser.parse_args(list(arguments))
-    if given.hydra_help:
-        _print_hydra_help(command)
-    for flag in _REFUSED:
-        if getattr(given, flag) is not None:
-            refuse(
-                f"--{flag.replace('_', '-')} has no use here; configurations of your own go below conf/ or HARNESS_CONF"
-            )
-    does = [given.run, given.multirun, given.cfg is not None, given.info is not None, given.shell_completion]
-    if sum(does) > 1:
-        refuse("only one of --run, --multirun, --cfg, --info and --shell-completion can be given")
-    if (given.cfg or given.info) and any(word.startswith("sweep=") for word in given.overrides):
-        refuse(f"{'--cfg' if given.cfg else '--info'} shows one configuration, sweep= makes several; leave sweep= out")
-    if given.resolve and not (given.cfg or given.help):
-        refuse("--resolve is for the configuration that --cfg job shows")
-
-
-def _print_hydra_help(command: str) -> NoReturn:
-    """Prints the flags and groups of Hydra that have a meaning here, and ends the program."""
-    from hydra.core.config_store import ConfigStore
-    from hydra.core.plugins import Plugins
-
-    lines = [
-        "Flags of Hydra (https://hydra.cc) that this command takes:",
-        "  --help, -h               help of the command",
-        "  --hydra-help             this list",
-        "  --cfg, -c job|hydra|all  show the composed configuration; --resolve fills in references to other keys,",
-        "                           --package, -p KEY shows a part",
-        "  --info, -i [WHAT]        its origin: all, config, defaults, defaults-tree, plugins or searchpath",
-        "  --multirun, -m           sweep: all combinations of the values of KEY=A,B",
-        "  --run, -r                run one configuration, which is the default",
-    ]
-    if command == "run":
-        Plugins.instance()  # which store their configurations
-        stored = ConfigStore.instance().repo.get("hydra", {}).get("sweeper", {})
-        samplers = [Path(name).stem for name in stored.get("sampler", {}) if name != "grid.yaml"]
-        groups = {
-            "launcher": (engines.BASIC, *engines.ENGINES, *_others("launcher", plugins=False)),
-            "sweeper": ("basic", engines.OPTUNA, *_others("sweeper", plugins=False)),
-            "sweeper/sampler": sorted(samplers),
-            "callbacks": (*trackers.MODULES, *_others("callbacks", plugins=False)),
-        }
-        lines += [
-            "",
-            'Groups of Hydra, as hydra/GROUP=NAME (see "Launchers", "Sweeps" and "Exporting" in the documentation):',
-        ]
-        lines += [f"  hydra/{group:18} {', '.join(dict.fromkeys(names))}" for group, names in groups.items() if names]
-    out("\n".join(lines))
-    sys.exit(0)

@@ -258,8 +258,7 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
         with gather(lines):
             words, _ = checked_overrides("run", cell.overrides, read)
             try:
-                system = next((word.removeprefix("system=") for word in words[::-1] if word.startswith("system=")), "")
-                made = checked(RunSettings, composed(words), "run", system)
+                made = checked(RunSettings, composed(words), "run")
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
             check(made, sweeping=False)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -28,10 +25,8 @@ from harness.cli.serve import serve
 from harness.cli.show import show
 from harness.cli.site import site_app
 from harness.cli.store import store_app
-from harness.errors import DryRunError, HarnessError, SystemRaisedError, lacks_memory, out_of_memory
-from harness.io import interrupt
-from harness.io.compression import keep_pipes
-from harness.io.console import leave_pipe, out, say, tell
+from harness.errors import HarnessError
+from harness.io.console import out
 from harness.version import __version__
 
 app = typer.Typer(
@@ -41,7 +36,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Evaluate mathematical information retrieval: reproduce papers, score and compare runs.",
 )
-HYDRA_COMMANDS = ("reproduce", "run")
 _HYDRA = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
@@ -107,55 +101,18 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-def main() -> None:
-    """The program `harness`: exit code 0, or 2 after one clear line (a line a fault) on standard error.
+def run_app() -> int:
+    """Runs the command that the command line names, other than Hydra's; returns its exit code.
 
-    What a system raises is shown with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
+    Raises
+    ------
+    HarnessError
+        The words are none of the command's, or the command raises one.
     """
-    full = os.environ.get("HYDRA_FULL_ERROR") == "1"  # Hydra's commands set it
-    keep_pipes()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that lacks a character (such as the prime of nDCG′) gets its escape, not a traceback.
-            stream.reconfigure(errors="backslashreplace")
     try:
-        if len(sys.argv) > 1 and sys.argv[1] in HYDRA_COMMANDS:
-            from harness.cli.compose import main as hydra_main
-
-            hydra_main(sys.argv[1], sys.argv[2:])
-            return
         code = app(standalone_mode=False)
-        if code == interrupt.CODE:  # Typer has caught it
-            interrupt.tell()
-        sys.exit(code if isinstance(code, int) else 0)
-    except (HarnessError, typer.TyperException) as error:
-        if interrupt.stopping():  # only what some library made of it
-            interrupt.leave()
-        if isinstance(error, DryRunError):
-            for line in error.lines:
-                out(line)
-            sys.exit(0)
-        _tell(error, full)
-        sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        interrupt.tell()
-        sys.exit(interrupt.CODE)
-    except BrokenPipeError:
-        leave_pipe(sys.stdout)
-    except Exception as error:
-        if not lacks_memory(error):
-            raise
-        _tell(out_of_memory(error), full)
-        sys.exit(2)
-
-
-def _tell(error: HarnessError | typer.TyperException, full: bool) -> None:
-    if full:
-        import traceback
-
-        tell("".join(traceback.format_exception(error)))
-    elif isinstance(error, SystemRaisedError):
-        tell(error.trace)
-    lines = error.lines if isinstance(error, HarnessError) else (" ".join(error.format_message().split()),)
-    for line in lines:
-        say(f"harness: {line}")
+    except typer.TyperException as error:
+        raise HarnessError(" ".join(error.format_message().split())) from error
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return code if isinstance(code, int) else 0

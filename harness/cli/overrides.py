@@ -61,7 +61,7 @@ def checked_overrides(
         A name or a key is unknown, or a value cannot be read.
     """
     primary = config.folders()[0] / f"{command}.yaml"
-    keys = {key: str(primary) for key in config.parse(read_bytes(primary), str(primary)) if key != "defaults"}
+    keys = {key: str(primary) for key in config.read_file(primary) if key != "defaults"}
     groups = GROUPS[command]
     chosen: dict[str, list[str]] = {}
     overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
@@ -95,7 +95,7 @@ def checked_overrides(
             near = suggestion(first, [*keys, *groups])
             if any(first in _settings(name) for name in chosen.get("system", ())):
                 near = f"a setting of the system is given as system.{match['key']}=VALUE"
-            raise HarnessError(f"{primary}: key {match['key']!r} is unknown; {near}")
+            raise HarnessError(f"{command}: {match[0]}: key {match['key']!r} is unknown; {near}")
         if rest and first in groups and first != "system":
             a = "an" if first == "experiment" else "a"
             said = f"{a} {first} is used as its file says; to change it, write a conf/{first}/NAME.yaml of your own"
@@ -108,7 +108,7 @@ def checked_overrides(
             raise HarnessError(f"{command}: {match['key']}: the systems of an experiment are as its file says")
     if "system" not in chosen:
         return list(arguments), []
-    return _settable(arguments, chosen["system"], {match["key"] for match in overrides})
+    return _settable(command, arguments, chosen["system"], {match["key"] for match in overrides})
 
 
 def _settings(system: str) -> set[str]:
@@ -117,7 +117,9 @@ def _settings(system: str) -> set[str]:
     return {*listed, *settings_of(str(listed.get("_target_", "")))}
 
 
-def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str]) -> tuple[list[str], list[str]]:
+def _settable(
+    command: str, arguments: Sequence[str], systems: Sequence[str], given: Set[str]
+) -> tuple[list[str], list[str]]:
     """Returns the arguments, with `++` before keys that the systems take and their files do not list."""
     words: list[str] = []
     added: list[str] = []
@@ -133,7 +135,7 @@ def _settable(arguments: Sequence[str], systems: Sequence[str], given: Set[str])
         ):  # whoever builds the system knows what these keys are in
             words.append(f"++{argument}")
             continue
-        found = [unlisted(system_keys(name), rest, str(config.names("system")[name])) for name in systems]
+        found = [unlisted(system_keys(name), rest, f"{command}: {argument}: system {name}") for name in systems]
         default = (
             found[0] if found[0] is not None and found[0].default and found.count(found[0]) == len(found) else None
         )

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from harness.errors import HarnessError
-from harness.io import config
 from harness.io.checks import Words, typed, whole
 
 if TYPE_CHECKING:
@@ -143,20 +142,11 @@ def import_from_here() -> None:
         sys.path.insert(0, here)
 
 
-def checked(cls: type[S], cfg: DictConfig, command: str, system: str = "") -> S:
-    """Returns the checked settings of a configuration.
-
-    Parameters
-    ----------
-    system : name of its system; by default the one that Hydra's command line chose.
-    """
-    from hydra.core.hydra_config import HydraConfig
+def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
+    """Returns the checked settings of a configuration."""
     from omegaconf import OmegaConf
 
-    found = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
-    if isinstance(found.get("system"), dict):
-        found["system"] = config.anchored(system or str(HydraConfig.get().runtime.choices["system"]), found["system"])
-    return typed(cls, found, command)
+    return typed(cls, cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)), command)
 
 
 def swept() -> dict[str, str]:

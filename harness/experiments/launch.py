@@ -276,15 +276,15 @@ def _lost(fault: str, began: bool) -> str:
 
 def _hand_over(worker: Worker, wave: Sequence[int], jobs: Sequence[Job]) -> dict[int, str]:
     """Hands jobs to the launcher and waits for them; returns the faults of the engine, by job."""
-    from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
-    from hydra.types import HydraContext
+
+    from harness.experiments.composing import job_context
 
     running = GlobalHydra.instance().hydra
     assert running is not None  # noqa: S101  (this is called by Hydra)
     configuration = _configuration(worker.folder)
-    context = HydraContext(config_loader=running.config_loader, callbacks=Callbacks(configuration))
+    context = job_context(running.config_loader, configuration)
     launcher = Plugins.instance().instantiate_launcher(
         hydra_context=context, task_function=worker, config=configuration
     )

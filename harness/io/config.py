@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,19 @@ def _number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int | float:
 
 for _tag in ("int", "float"):
     _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _number)
+
+
+class _ConfigurationLoader(_Loader):
+    """Reads numbers such as `1e-5`, and dates as text, as Hydra does with configurations."""
+
+
+_ConfigurationLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in kinds if tag != "tag:yaml.org,2002:timestamp"]
+    for first, kinds in _Loader.yaml_implicit_resolvers.items()
+}
+_ConfigurationLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$"), list("-+0123456789.")
+)
 
 
 def folders() -> tuple[Path, ...]:
@@ -146,7 +159,7 @@ def _variants(path: Path) -> dict[str, Any]:
         return {}
     if time.time_ns() - state.st_mtime_ns <= _TICK:
         return _family.__wrapped__(path)
-    return _family(path, state.st_size, state.st_mtime_ns)
+    return _family(path, state.st_size, state.st_mtime_ns, state.st_ino)
 
 
 @cache  # keyed by the state of the file; called thousands of times
@@ -206,11 +219,11 @@ def _names(group: str, places: tuple[tuple[Path, str, tuple[tuple[str, str], ...
     return out
 
 
-def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
+def parse(data: bytes, path: str, most: int = _MOST, loader: type[_Loader] = _Loader) -> dict[str, Any]:
     """Parses a YAML mapping with at most `most` values after expanding aliases; faults are `path:line: reason`."""
     try:
         _check_nesting(data, path, most)
-        value = yaml.load(data, _Loader)  # noqa: S506  (a safe loader, made stricter)
+        value = yaml.load(data, loader)  # noqa: S506  (a safe loader, made stricter)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise format_error(path, line, f"not valid YAML: {error.problem or error}") from None
@@ -223,7 +236,7 @@ def parse(data: bytes, path: str, most: int = _MOST) -> dict[str, Any]:
 
 
 # Cached by content, so that a file edited during the process is parsed again.
-_parsed = cache(parse)
+_parsed = cache(partial(parse, loader=_ConfigurationLoader))
 
 
 def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
@@ -232,7 +245,7 @@ def read(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     if not isinstance(name, str) or name not in known:
         place = f"{where}: " if where else ""
         raise HarnessError(f"{place}{group} {name!r} is unknown; {suggestion(str(name), known)}")
-    return _composed(group, name, known[name]), str(known[name])
+    return composed(group, name, known[name]), str(known[name])
 
 
 def files(group: str, name: str) -> list[Path]:
@@ -251,9 +264,12 @@ def bases(group: str) -> list[Path]:
     return [folder / group / file for folder in folders() for file in _files(folder / group) if file[0] == "_"]
 
 
-def _read(path: Path, name: str = "") -> dict[str, Any]:
-    """Returns the keys and values of a file; those of a variant, if it is the family of one of this name."""
-    found = dict(_parsed(read_bytes(path, most=_MOST_BYTES), str(path)))
+def read_file(path: Path, name: str = "") -> dict[str, Any]:
+    """Returns the keys and values of one file, parsed once while it does not change; without its bases.
+
+    Those of a variant, if the file is the family of one of this name.
+    """
+    found = dict(_content(path))
     if path.name[0] == "_" and "variants" in found:
         del found["variants"]
         if name in (variants := _variants(path)):
@@ -261,76 +277,86 @@ def _read(path: Path, name: str = "") -> dict[str, Any]:
     return found
 
 
-def _lineage(group: str, name: str, path: Path, above: tuple[str, ...] = ()) -> list[tuple[Path, str]]:
-    """Returns the bases of a file (from its key `defaults`) in the order of composition, then the file itself.
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
+    except OSError:
+        return parse(read_bytes(path), str(path))  # which says what is wrong
+    # A change within the clock's resolution may not change the time, so recently changed files are always read.
+    if time.time_ns() - state.st_mtime_ns <= _TICK:
+        return _parsed(read_bytes(path, most=_MOST_BYTES), str(path))
+    return _unchanged(path, state.st_size, state.st_mtime_ns, state.st_ino)
 
-    Each with the name of the configuration. Entries other than names in the same group are left to Hydra.
+
+@cache
+def _unchanged(path: Path, *_state: int) -> dict[str, Any]:
+    return _parsed(read_bytes(path, most=_MOST_BYTES), str(path))
+
+
+def is_alone(group: str) -> bool:
+    """Returns whether the configurations of a group set no keys but their own, and may begin with bases."""
+    return group not in ("", "sweep", "paper") and not group.startswith("hydra")
+
+
+def _is_base(entry: object) -> bool:
+    """Returns whether an entry of the key `defaults` names a configuration of the same group."""
+    return isinstance(entry, str) and entry != "_self_" and not set(entry) & set("/@")
+
+
+def _lineage(group: str, name: str, path: Path, above: tuple[str, ...] = ()) -> list[tuple[Path, str]]:
+    """Returns the bases of a configuration (from its key `defaults`) and itself, in the order of composition.
+
+    Each is a file and the name of the configuration in it.
     """
     if name in above:
         raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1]}.yaml")
-    listed = _read(path).get("defaults", [])
+    listed = read_file(path).get("defaults", [])
     found: list[tuple[Path, str]] = []
     for base in listed if isinstance(listed, list) else ():
-        if base == "_self_" or not isinstance(base, str) or "/" in base or "@" in base:
+        if base == "_self_":
+            found.append((path, name))
+        if not _is_base(base):
             continue
         known = (folder / group / f"{base}.yaml" for folder in folders())
         file = next((file for file in known if file.is_file()), None) or names(group).get(base)
         if file is None:
             raise HarnessError(f"{path}: key 'defaults' names {base!r}, and no conf/{group}/ has {base}.yaml")
         found += _lineage(group, base, file, (*above, name))
-    return [*found, (path, name)]
+    return found if (path, name) in found else [*found, (path, name)]
 
 
-def _composed(group: str, name: str, path: Path) -> dict[str, Any]:
-    """Merges a configuration with its bases like Hydra: mappings key by key, other values replaced.
+def composed(group: str, name: str, path: Path) -> dict[str, Any]:
+    """Returns a configuration merged with its bases as by Hydra: mappings key by key, other values replaced.
 
-    A system whose own file has no key `name` has the name of that file.
+    In a system, relative paths in the file become relative to the current folder, as those of overrides are, and a
+    system whose own file has no key `name` has the name of that file. Entries of `defaults` other than names in the
+    same group stay, for Hydra.
+
+    Raises
+    ------
+    HarnessError
+        A file is not valid YAML, or names a base that is not there.
     """
-    own = _read(path, name)
+    own = read_file(path, name)
     if group != "system" and path.stem != name:  # a variant, whose name is not repeated in its keys
         own = {"name": name, **own}
-    if group != "system" and ("defaults" not in own or group in ("sweep", "paper")):
+    if not is_alone(group) or (group != "system" and "defaults" not in own):
         return own
     merged: dict[str, Any] = {}
+    others: list[Any] = []
     for file, of in _lineage(group, name, path) if "defaults" in own else ((path, name),):
-        mapping = _read(file, of)
+        mapping = read_file(file, of)
+        listed = mapping.pop("defaults", [])
+        listed = listed if isinstance(listed, list) else []
+        others += [entry for entry in listed if entry != "_self_" and not _is_base(entry)]
         merged = _merged(merged, _anchored(mapping, file.parent) if group == "system" else mapping)
-    merged.pop("defaults", None)
-    if "name" not in own and "state" not in merged:
+    if others:
+        merged["defaults"] = [*others, "_self_"]
+    if "name" not in own and "state" not in merged and group == "system":
         merged["name"] = name
+    elif group != "system" and path.stem != name:
+        merged["name"] = own["name"]
     return merged
-
-
-def anchored(name: str, composed: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a system's configuration composed by Hydra, with its file's paths relative to that file, and its name.
-
-    Relative paths in `conf/system/NAME.yaml` are relative to its folder, as in every configuration; paths in overrides
-    are relative to the current folder. A path is taken to be from the file unless an override changed it. So is the
-    name, which is that of the file if the file has no key `name`.
-
-    Parameters
-    ----------
-    composed : the configuration after overrides.
-    """
-    known = names("system")
-    if name not in known:
-        return dict(composed)
-    found = {key: value for key, value in composed.items() if key != "variants"}  # of a base that Hydra has read
-    plain: dict[str, Any] = {}
-    for file, of in _lineage("system", name, known[name]):
-        plain = _merged(plain, _read(file, of))
-    loaded = _composed("system", name, known[name])
-    found |= {key: _as_loaded(found[key], plain.get(key), loaded.get(key)) for key in _WITH_PATHS if key in found}
-    if found.get("name") == plain.get("name") and "name" in loaded:
-        found["name"] = loaded["name"]
-    return found
-
-
-def _as_loaded(value: object, plain: object, loaded: object) -> object:
-    """Returns the values of `loaded` where an override did not change those of the files, `plain`, key by key."""
-    if isinstance(value, dict) and isinstance(plain, dict) and isinstance(loaded, dict):
-        return {key: _as_loaded(each, plain.get(key), loaded.get(key)) for key, each in value.items()}
-    return loaded if value == plain else value
 
 
 def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -343,7 +369,7 @@ def _with_paths(value: object, folder: Path) -> object:
         return [_with_paths(each, folder) for each in value]
     if isinstance(value, dict):
         return _anchored(value, folder)
-    if not isinstance(value, str) or not value or value[0] in "/~" or value in names("system"):
+    if not isinstance(value, str) or not value or value[0] in "/~$" or value in names("system"):
         return value
     full, here = os.path.abspath(folder / value), Path.cwd()  # noqa: PTH100  (links stay)
     return os.path.relpath(full) if Path(full).is_relative_to(here) else full

@@ -14,10 +14,12 @@ TYPE_CHECKING = False  # importing `typing` would take longer than the rest of t
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+    from typing import Any
 
 CODE = 130
 _PATIENCE = 20.0  # seconds for an orderly end
 _LINE = b"harness: stopped; what was written is whole\n"
+_PROGRAM = "HARNESS_PROGRAM"  # process of the program, for the workers that systems and libraries start
 _told = False
 _stopping = False
 
@@ -35,6 +37,7 @@ def work() -> None:
 
     Forked processes end silently at an interrupt, because this process reports it.
     """
+    os.environ[_PROGRAM] = str(os.getpid())
     sys.unraisablehook = _unraisable
     os.register_at_fork(after_in_child=_forked)
     signal.signal(signal.SIGINT, _stop)
@@ -72,34 +75,54 @@ def leave(*_: object) -> None:
     os._exit(CODE)
 
 
-def quiet_workers() -> None:
-    """Blocks interrupts in worker processes that libraries start (multiprocessing, joblib).
+class Withheld:
+    """A block in which this thread, and the processes that it starts, do not hear interrupts.
 
-    An interrupt from a terminal goes to all processes at once, and each of them would print its own traceback.
-    Workers start with SIGINT blocked, and `_stop` ends them. Code that runs in them may call `in_worker`.
+    An interrupt from a terminal goes to all processes at once, and each of them would print its own traceback. Workers
+    started in such a block end with `_stop`, or hear interrupts after `in_worker`.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return
-    import _posixsubprocess  # both libraries start processes through it; subprocess keeps its own reference
-    import subprocess  # noqa: F401
 
-    start: Callable[..., int] = _posixsubprocess.fork_exec
+    def __enter__(self) -> None:
+        """Begins the block."""
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
-    def quiet(*arguments: object) -> int:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return start(*arguments)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def __exit__(self, *_: object) -> None:
+        """Ends the block, in which an interrupt may have waited."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
-    _posixsubprocess.fork_exec = quiet
+
+def call_withheld(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Calls a function that starts workers, in a thread in which interrupts are withheld; this thread hears them."""
+    import threading
+
+    found: list[Any] = []
+    faults: list[BaseException] = []
+
+    def call() -> None:
+        with Withheld():
+            try:
+                found.append(function())
+            except BaseException as error:
+                faults.append(error)
+
+    thread = threading.Thread(target=call, name="launch", daemon=True)
+    thread.start()
+    thread.join()
+    if faults:
+        raise faults[0]
+    return found[0]
 
 
 def in_worker() -> None:
-    """Makes an interrupt silently end a worker of `quiet_workers` and the programs that it started."""
+    """Makes an interrupt silently end a worker that was started where it is withheld, and its own workers."""
     if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        _end_silently()
+
+
+def _end_silently() -> None:
+    os.environ[_PROGRAM] = str(os.getpid())
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _stop(_: int, frame: FrameType | None) -> None:
@@ -138,3 +161,8 @@ def _unraisable(found: sys.UnraisableHookArgs) -> None:
 
 def _forked() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+# A process that a system or a library has started, by multiprocessing or joblib, and that imports what it works with.
+if os.environ.get(_PROGRAM) == str(os.getppid()) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    _end_silently()

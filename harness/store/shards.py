@@ -26,6 +26,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from harness.errors import HarnessError
 from harness.io.console import progress
 from harness.io.files import sha256
+from harness.io.interrupt import Withheld
 from harness.store import artefacts
 
 Item = TypeVar("Item")
@@ -237,10 +238,10 @@ class _Pool:
         try:
             if not self._checked:
                 self._check()
-            return self._processes.submit(_make_there, shard)
+            return self._submit(_make_there, shard)
         except BrokenProcessPool:
             self.close()
-            return self._processes.submit(_make_there, shard)
+            return self._submit(_make_there, shard)
 
     def result(self, shard: Shard, future: Future[int]) -> int:
         """Returns the number of items of a shard when it is finished."""
@@ -259,16 +260,16 @@ class _Pool:
     def _check(self) -> None:
         """Checks once that the work can begin, so that a missing package is one error."""
         try:
-            self._processes.submit(_checked_there).result()
+            self._submit(_checked_there).result()
         except BrokenProcessPool:
             raise HarnessError("the processes of this map end before they begin; try one process to see why") from None
         self._checked = True
 
-    @property
-    def _processes(self) -> ProcessPoolExecutor:
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:  # noqa: ANN401
         if self._executor is None:
             self._executor = ProcessPoolExecutor(self.workers, get_context("spawn"), _start, (self.task,))
-        return self._executor
+        with Withheld():  # it may start a process
+            return self._executor.submit(work, *arguments)
 
 
 def alone(task: Map[Any], shard: Shard) -> int:
@@ -286,7 +287,9 @@ def alone(task: Map[Any], shard: Shard) -> int:
 def _halved(task: Map[Any], number: int, items: Sequence[Any]) -> bytes:
     with ProcessPoolExecutor(1, get_context("spawn"), _start, (task,)) as process:
         try:
-            return process.submit(_work_there, items).result()
+            with Withheld():
+                future = process.submit(_work_there, items)
+            return future.result()
         except BrokenProcessPool:
             pass
     if task.crashed is None:

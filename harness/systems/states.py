@@ -116,9 +116,12 @@ def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns the needed models that are not available locally."""
+    needed = needed_models(configurations)
+    if not needed:
+        return []
     from harness.systems.dense import models
 
-    return [model for model in needed_models(configurations) if models.missing(model)]
+    return [model for model in needed if models.missing(model)]
 
 
 def by_hand(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:

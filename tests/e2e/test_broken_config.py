@@ -207,17 +207,17 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
     "no name": (("run", "system="), f"system=: no such system; {SYSTEM_NAMES}"),
     "key": (
         ("reproduce", "outputs=x"),
-        f"{CONF}/reproduce.yaml: key 'outputs' is unknown; did you mean 'output'?",
+        "reproduce: outputs=x: key 'outputs' is unknown; did you mean 'output'?",
     ),
     "group of the other command": (
         (*RUN, "paper=demo"),
-        f"{CONF}/run.yaml: key 'paper' is unknown; known: {RUN_KEYS}",
+        f"run: paper=demo: key 'paper' is unknown; known: {RUN_KEYS}",
     ),
-    "added key": ((*RUN, "+sed=1"), f"{CONF}/run.yaml: key 'sed' is unknown; did you mean 'seed'?"),
+    "added key": ((*RUN, "+sed=1"), "run: +sed=1: key 'sed' is unknown; did you mean 'seed'?"),
     "removed key": ((*RUN, "~seed"), f"run: ~seed: no key of {CONF}/run.yaml can be removed"),
     "key of a system": (
         (*RUN, "system.dept=10"),
-        f"{CONF}/system/overlap.yaml: key 'dept' is unknown; did you mean 'depth'?",
+        "run: system.dept=10: system overlap: key 'dept' is unknown; did you mean 'depth'?",
     ),
     "key of a collection": (
         (*RUN, "collection.protocol=mathlib"),

@@ -18,7 +18,8 @@ from pages import DOCS, PROVIDED, follow, marked, unused, with_needs
 from shown_commands import blocks, commands
 from tools import Place
 
-from harness.cli.main import HYDRA_COMMANDS, app
+from harness.cli.main import app
+from harness.cli.program import HYDRA_COMMANDS
 from harness.io import config
 
 ROOT = Path(__file__).parents[2]

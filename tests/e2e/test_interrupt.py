@@ -28,7 +28,7 @@ sys.argv[:] = ["harness", *sys.argv[2:]]
 from {module} import {name}
 def hook(event, arguments):
     global at, seen
-    if seen or (event == "import" and arguments[0] == "harness.cli.main"):
+    if seen or (event == "import" and arguments[0] == "harness.cli.program"):
         seen += 1
         if at == 0 and seen == 1:
             os.write(2, b"ready\\n")

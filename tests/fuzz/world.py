@@ -171,7 +171,7 @@ def _become(root: Path, arguments: tuple[str, ...], out: Path, err: Path) -> Non
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.argv = ["harness", *arguments]
-        from harness.cli.main import main
+        from harness.cli.program import main
 
         try:
             main()

@@ -11,7 +11,7 @@ HEAVY = ("scipy.stats", "scipy.optimize", "pandas", "matplotlib", "hydra", "jinj
 HELP = """
 import sys
 sys.argv = ["harness", "--help"]
-from harness.cli.main import main
+from harness.cli.program import main
 try:
     main()
 except SystemExit as end:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_joblib_launcher.joblib_launcher import JoblibLauncher
 
 from harness.experiments.engines.shared import Engine, groups
+from harness.io import interrupt
 from harness.systems.hardware import cores
 from harness.systems.resources import Resources
 
@@ -44,7 +46,8 @@ class Joblib(Engine, JoblibLauncher):  # type: ignore[misc]
             settings = {"n_jobs": count} if count > 1 else {"n_jobs": 2, "pre_dispatch": 1}
             self.joblib = {**given, **settings}
             with _threads(max(cores() // count, 1)):
-                made = super().launch([job_overrides[at] for at in places], initial_job_idx)
+                words = [job_overrides[at] for at in places]
+                made = interrupt.call_withheld(partial(super().launch, words, initial_job_idx))
             found.update(zip(places, made, strict=True))
         self.joblib = given
         return [found[at] for at in range(len(job_overrides))]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn
 from hydra.types import HydraContext, TaskFunction
-from hydra_plugins.hydra_optuna_sweeper._impl import create_params_from_overrides
 from hydra_plugins.hydra_optuna_sweeper.optuna_sweeper import OptunaSweeper
 from omegaconf import DictConfig, OmegaConf
 
@@ -59,8 +59,8 @@ class Optuna(OptunaSweeper):
         words = [*(f"{key}={value}" for key, value in (self.sweeper.params or {}).items()), *arguments]
         words = list({key_of(word): word for word in words}.values())  # the last one of a key holds, as without Optuna
         self.sweeper.params = None
-        spaces, fixed = create_params_from_overrides(words)
-        varied = {key.lstrip("+") for key in spaces.keys() - fixed.keys()}
+        parsed = OverridesParser.create().parse_overrides(words)
+        varied = {override.key_or_group for override in parsed if override.is_sweep_override()}
         if not varied and not self.sweeper.search_space and not self.sweeper.custom_search_space_extender:
             raise HarnessError("hydra/sweeper=optuna: no key varies; add one such as 'system.b=interval(0,1)'")
         if topics := sorted(varied.intersection(_SCORED_BY)):
@@ -77,11 +77,8 @@ class Optuna(OptunaSweeper):
         self._write(Path(self.sweeper.config.hydra.sweep.dir))
 
     def _trials(self) -> list[optuna.trial.FrozenTrial]:
-        return [
-            each
-            for study in self._study.get_all_study_summaries()
-            for each in self._study.get_all_trials(study._study_id)
-        ]
+        names = optuna.study.get_all_study_summaries(self._study)
+        return [each for study in names for each in optuna.load_study(study.study_name, self._study).trials]
 
     def _write(self, folder: Path) -> None:
         """Writes the results: those of the plugin, with the direction and all trials in order."""

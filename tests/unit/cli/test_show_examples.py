@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from harness.cli import facts
@@ -17,7 +16,7 @@ from harness.cli.run import check
 from harness.cli.settings import RunSettings, checked
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
-from harness.experiments.composing import composer
+from harness.experiments.composing import composer, initialized
 from harness.experiments.produce import check_untrained
 from harness.io import config
 from harness.systems.build import build_system
@@ -45,9 +44,8 @@ def check_runnable(words: Sequence[str]) -> None:
     """Composes and builds what `harness run` would with these words."""
     words = [word.replace("llm=ENDPOINT", "llm=local") for word in words]
     given, _ = checked_overrides("run", words)
-    system = next(word.removeprefix("system=") for word in words if word.startswith("system="))
-    with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
-        found = checked(RunSettings, composer("run", GROUPS["run"])(given), "run", system)
+    with initialized("run"):
+        found = checked(RunSettings, composer("run", GROUPS["run"])(given), "run")
     check(found, sweeping=False)
     collection = load_collection(str((found.collection or {})["name"]))
     check_untrained(build_system(found.system or {}, "system"), collection.name, collection.edition(found.edition).name)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from harness.cli.overrides import GROUPS, checked_overrides
-from harness.experiments.composing import composer
+from harness.experiments.composing import composer, initialized
 from harness.experiments.experiment import FULL, load_experiment
 from harness.io import config
 
 
 @pytest.fixture(autouse=True)
 def configured() -> Iterator[None]:
-    with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
+    with initialized("run"):
         yield
 
 

@@ -107,14 +107,14 @@ def test_keys_that_no_class_has(name: str, key: str, fault: str) -> None:
     with pytest.raises(HarnessError) as caught:
         checked_overrides("run", [f"system={name}", f"system.{key}=1"])
     (line,) = caught.value.lines
-    assert line.startswith(f"{config.names('system')[name]}: key ")
+    assert line.startswith(f"run: system.{key}=1: system {name}: key ")
     assert fault in line
 
 
 def test_each_system_of_a_sweep_has_the_key() -> None:
     words = ["system=bm25,shuffle", "system.depth=1,2", "system.name=a"]
     assert checked_overrides("run", words) == ([*words[:2], "++system.name=a"], [])  # whose file may not list a name
-    with pytest.raises(HarnessError, match=r"shuffle\.yaml: key 'k1' is unknown"):
+    with pytest.raises(HarnessError, match=r"run: system\.k1=1: system shuffle: key 'k1' is unknown"):
         checked_overrides("run", ["system=bm25,shuffle", "system.k1=1"])
 
 
