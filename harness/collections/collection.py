@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class Edition:
     exclusions: ExclusionFile | None = None
     order: ExclusionFile | None = None
     topic_order: ExclusionFile | None = None
-    given: Qrels | None = None
+    given: Qrels | None = field(default=None, kw_only=True)
 
     def exclusion_files(self) -> list[ExclusionFile]:
         """Returns the files that define exclusions."""
