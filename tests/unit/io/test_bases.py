@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from composed_configurations import FILE, GROUPS, digests
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
 from harness.cli.meanings import comments
@@ -30,7 +30,7 @@ BASED = [(group, name) for group in GROUPS for name in config.names(group) if le
 @pytest.mark.parametrize(("group", "name"), BASED)
 def test_hydra_composes_the_same(group: str, name: str) -> None:
     with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
-        whole = compose(config_name="run", overrides=[f"{group}={name}"])
+        whole = composer("run", [group])([f"{group}={name}"])
     assert OmegaConf.to_container(whole[group], resolve=False) == config.load(group, name)[0]
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from harness.cli.overrides import _written, checked_overrides
 from harness.errors import HarnessError
+from harness.experiments.composing import composer
 from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config
@@ -43,7 +44,7 @@ def lacking(mapping: Mapping[str, Any], factory: Any = None, above: str = "") ->
 
 def composed(name: str, *words: str) -> dict[str, Any]:
     given, _ = checked_overrides("run", [f"system={name}", *words])
-    found: dict[str, Any] = OmegaConf.to_container(compose("run", given), resolve=True)["system"]  # type: ignore[index,call-overload,assignment]
+    found: dict[str, Any] = OmegaConf.to_container(composer("run", ["system"])(given), resolve=True)["system"]  # type: ignore[index,call-overload,assignment]
     return found
 
 
