@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from composed_configurations import FILE, GROUPS, digests
@@ -13,7 +14,7 @@ from omegaconf import OmegaConf
 
 from harness.cli.meanings import comments
 from harness.errors import HarnessError
-from harness.experiments.composing import composer
+from harness.experiments.composing import initialized
 from harness.io import config
 
 
@@ -25,15 +26,25 @@ def test_what_a_name_means_has_not_changed() -> None:
     assert [name for name in kept if found[name] != kept[name]] == []
 
 
-BASED = [(group, name) for group in GROUPS for name in config.names(group) if len(config.files(group, name)) > 1]
+NAMES = [(group, name, path) for group in GROUPS for name, path in config.names(group).items()]
+BASED = [(group, name) for group, name, path in NAMES if path.stem == name and len(config.files(group, name)) > 1]
+VARIANTS = list({path: (group, name) for group, name, path in NAMES if path.stem != name}.values())  # one of a family
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "name"), BASED)
 def test_hydra_composes_the_same(group: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the files themselves, not by way of our loader."""
-    monkeypatch.setitem(Plugins.instance().plugin_type_to_subclass_list, SearchPathPlugin, [])
+    plugins: dict[Any, Any] = Plugins.instance().plugin_type_to_subclass_list
+    monkeypatch.setitem(plugins, SearchPathPlugin, [])
     with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
+        whole = compose(config_name="run", overrides=[f"{group}={name}"])
+    assert OmegaConf.to_container(whole[group], resolve=False) == config.load(group, name)[0]
+
+
+@pytest.mark.parametrize(("group", "name"), VARIANTS)
+def test_hydra_finds_variants_of_families(group: str, name: str) -> None:
+    with initialized("run"):
         whole = compose(config_name="run", overrides=[f"{group}={name}"])
     assert OmegaConf.to_container(whole[group], resolve=False) == config.load(group, name)[0]
 
@@ -81,8 +92,8 @@ def test_a_base_may_hold_variants_of_its_own(here: Path, monkeypatch: pytest.Mon
     assert config.load("system", "other")[0] == second | {"depth": 6, "name": "other"}
     (here / "base.yaml").write_text("defaults: [_own, _self_]\n")  # without the variants
     assert config.load("system", "base")[0] == {"title": "All", **shared, "name": "base"}
-    with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
-        made = composer("run", ["system"])(["system=own-2", "system.depth=7"])
+    with initialized("run"):
+        made = compose("run", ["system=own-2", "system.depth=7"])
     assert OmegaConf.to_container(made.system) == second | {"depth": 7}
 
 

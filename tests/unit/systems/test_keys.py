@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from case_tables import table
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from harness.cli.overrides import _written, checked_overrides
 from harness.errors import HarnessError
+from harness.experiments.composing import initialized
 from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config
@@ -27,7 +28,7 @@ WITH_CLASS = {name: each for name in config.names("system") if "_target_" in (ea
 @pytest.fixture(autouse=True, scope="module")
 def hydra() -> Iterator[None]:
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(config.folders()[0].resolve()), version_base="1.3"):
+    with initialized("run"):
         yield
 
 
