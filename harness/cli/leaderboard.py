@@ -102,8 +102,8 @@ def leaderboard(
     """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
     from harness.labs.board import leaderboard_to_json
     from harness.labs.leaderboard import Settings, leaderboards
+    from harness.labs.leaderboard_report import incomplete, leaderboard_report, reading, said_of
     from harness.render.write import DEFAULT, FORMATS, first_page
-    from harness.reports.leaderboard import incomplete, leaderboard_report, reading, said_of
     from harness.store.provenance import provenance
 
     note = note_unless(quiet)

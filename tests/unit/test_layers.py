@@ -19,9 +19,11 @@ TIERS = (
     ("collections",),
     ("systems",),
     ("experiments",),
-    ("papers", "builders", "labs"),
+    ("papers", "builders"),
     ("reports", "rehearsal"),
-    ("server",),
+    ("labs",),
+    ("labs.site",),
+    ("labs.server",),
     ("cli",),
     ("__init__", "__main__"),
 )
@@ -38,7 +40,7 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("experiments", "render"): (),
     ("papers", "render"): (),
     ("builders", "render"): (),
-    ("labs", "render"): (),
+    **{(wing, other): () for wing in ("labs", "labs.site", "labs.server") for other in ("papers", "builders")},
 }
 
 
@@ -70,7 +72,9 @@ def imports(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def folder(module: str) -> str:
-    return module.split(".")[1] if "." in module else "__init__"
+    """Returns the folder of a module, as the tiers name it: `labs.site`, but `systems` for `systems.dense`."""
+    parts = module.split(".")[1:]
+    return next((name for name in (".".join(parts[:2]), *parts[:1]) if name in TIER), "".join(parts[:1]) or "__init__")
 
 
 def faults() -> list[str]:

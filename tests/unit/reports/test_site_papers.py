@@ -18,7 +18,7 @@ import harness
 from harness.io.files import cache_root
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import reproduce
-from harness.reports.site.papers import line, paper_files, papers_page
+from harness.reports.paper_pages import line, paper_files, papers_page
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 

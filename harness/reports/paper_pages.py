@@ -1,0 +1,281 @@
+"""Pages of papers: one per paper and per table, with the verdict of each cell and the commands of each row."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.collections.files import local
+from harness.errors import HarnessError
+from harness.io.files import cache_root
+from harness.papers.cells import KINDS, Verdict
+from harness.papers.reproduce import Reproduction
+from harness.render.model import Facts, Records, Text
+from harness.render.pages import Block, Code, Folded, Head, Item, Line, Link, Listing, Page, Part, place
+from harness.reports.paper import METRICS, published_table
+from harness.reports.site_page import HOME, Made, PaperLine, document
+
+_MEANINGS = {
+    "exact": "rounds to the printed digits",
+    "close": "within two units of the last printed digit",
+    "within": "where another seed would put it, with probability 0.95",
+    "differs": "more than two units away",
+    "needs": "needs a missing resource",
+    "not implemented": "its system is not implemented",
+    "blocked": "a resource is not available anywhere",
+}
+_CACHE = '"${HARNESS_CACHE:-$HOME/.cache/mathir-harness}"/'
+
+
+def line(reproduction: Reproduction) -> PaperLine:
+    """Returns a paper's line in lists of papers."""
+    return PaperLine(reproduction.paper.title, f"{_base(reproduction)}/index.html", _outcome(reproduction.verdicts))
+
+
+def papers_page(lines: Sequence[PaperLine]) -> Made:
+    """Returns the list of papers."""
+    rows = tuple(Line((Item(each.title, link=each.path), Item(each.outcome))) for each in lines)
+    table = Listing("papers", "Papers", (Head("paper"), Head("outcome")), rows)
+    meanings = tuple(f"{name}: {meaning}" for name, meaning in _MEANINGS.items())
+    parts = (Part("", (table,)), Part("Verdicts", (Text(meanings),)))
+    headline = "Published tables, recomputed: a verdict for each number and the commands for each row."
+    return Made(Page("papers/index.html", "Results of papers", headline, parts, crumbs=(HOME,)))
+
+
+def paper_files(reproduction: Reproduction) -> Iterator[Mapping[str, str]]:
+    """Yields the files of a paper: its page, then a page for each table."""
+    yield _paper(reproduction).files()
+    tables = _tables(reproduction)
+    names = list(tables)
+    for at, name in enumerate(names):
+        yield _table(reproduction, names, at, tables[name]).files()
+
+
+def _base(reproduction: Reproduction) -> str:
+    return f"papers/{place(reproduction.paper.key)}"
+
+
+def _tables(reproduction: Reproduction) -> dict[str, list[Verdict]]:
+    found: dict[str, list[Verdict]] = {}
+    for verdict in reproduction.verdicts:
+        found.setdefault(verdict.cell.table, []).append(verdict)
+    return found
+
+
+def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    counted = Counter(verdict.verdict for verdict in verdicts)
+    return {kind: counted[kind] for kind in KINDS if counted[kind]}
+
+
+def _outcome(verdicts: Sequence[Verdict]) -> str:
+    return f"{len(verdicts)} values: " + ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
+
+
+def _title(name: str) -> str:
+    return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
+
+
+def _path(reproduction: Reproduction, table: str) -> str:
+    return f"{_base(reproduction)}/{place(table)}.html"
+
+
+def _paper(reproduction: Reproduction) -> Made:
+    paper, config = reproduction.paper, reproduction.paper.config
+    tables = _tables(reproduction)
+    lines = tuple(
+        Line(
+            (
+                Item(_title(name), link=_path(reproduction, name)),
+                Item(verdicts[0].cell.caption),
+                Item(str(len(verdicts)), float(len(verdicts))),
+                *(_count(_counts(verdicts).get(kind, 0)) for kind in KINDS),
+            )
+        )
+        for name, verdicts in tables.items()
+    )
+    heads = (
+        Head("table"),
+        Head("content"),
+        Head("values", "number"),
+        *(Head(kind, "number", about=_MEANINGS[kind]) for kind in KINDS),
+    )
+    facts = [
+        ("paper", config.url),
+        ("DOI", f"https://doi.org/{config.doi}" if config.doi else ""),
+        ("code", config.code),
+    ]
+    command = f"harness reproduce paper={paper.key}"
+    parts = [
+        Part("", (Facts(tuple((name, value) for name, value in facts if value)),)),
+        Part("Tables", (Listing("tables", "Tables of the paper", heads, lines),)),
+        Part("Recompute", (Code("All tables, with a full report:", command),)),
+    ]
+    if config.remarks:
+        parts.append(Part("Details that the paper omits", (Text(config.remarks),)))
+    page = Page(
+        f"{_base(reproduction)}/index.html",
+        paper.title,
+        f"{_outcome(reproduction.verdicts)}.",
+        tuple(parts),
+        crumbs=(HOME, Link("Papers", "papers/index.html")),
+        site="Results of papers",
+    )
+    data = document(
+        "site-paper",
+        {
+            "paper": paper.key,
+            "title": paper.title,
+            "counts": _counts(reproduction.verdicts),
+            "tables": [
+                {"table": name, "path": _path(reproduction, name), "counts": _counts(verdicts)}
+                for name, verdicts in tables.items()
+            ],
+        },
+    )
+    return Made(page, data)
+
+
+def _count(value: int) -> Item:
+    return Item(str(value) if value else "", float(value))
+
+
+def _table(reproduction: Reproduction, names: Sequence[str], at: int, verdicts: Sequence[Verdict]) -> Made:
+    name = names[at]
+    paper = reproduction.paper
+    rows: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        rows.setdefault((verdict.cell.group, verdict.cell.system), []).append(verdict)
+    folded = tuple(_row(reproduction, name, *key, of) for key, of in rows.items())
+    previous, following = (
+        Link(_title(names[n]), _path(reproduction, names[n])) if 0 <= n < len(names) else None for n in (at - 1, at + 1)
+    )
+    page = Page(
+        _path(reproduction, name),
+        _title(name),
+        f"{_outcome(verdicts)}.",
+        (
+            Part("", (published_table(reproduction, name, verdicts),)),
+            Part("Rows and their commands", (Text(("Open a row for the commands that recompute it.",)), *folded)),
+            Part("Values", (_values(verdicts),)),
+        ),
+        crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_base(reproduction)}/index.html")),
+        steps=(previous, following),
+        kicker=paper.title,
+        site=paper.title,
+    )
+    cells = [
+        {
+            "group": v.cell.group,
+            "system": v.cell.system,
+            "collection": v.cell.collection,
+            "slice": v.cell.slice,
+            "metric": v.cell.metric,
+            "aggregate": v.cell.aggregate,
+            "printed": v.cell.value,
+            "value": None if v.value is None or math.isnan(v.value) else v.value,
+            "verdict": v.verdict,
+            "cause": v.cause,
+        }
+        for v in verdicts
+    ]
+    data = document(
+        "site-table",
+        {
+            "paper": paper.key,
+            "table": name,
+            "caption": verdicts[0].cell.caption,
+            "cells": cells,
+            "rows": [
+                {"group": group, "system": system, "commands": [c for _, c in _commands(reproduction, name, of)]}
+                for (group, system), of in rows.items()
+            ],
+        },
+    )
+    columns = ("table", "group", "system", "collection", "slice", "metric", "printed", "value", "verdict", "cause")
+    records: list[tuple[Any, ...]] = [(name, *(cell[column] for column in columns[1:])) for cell in cells]
+    return Made(page, data, Records(columns, tuple(records)))
+
+
+def _row(reproduction: Reproduction, table: str, group: str, system: str, verdicts: Sequence[Verdict]) -> Folded:
+    """Returns a row of the table, closed; open, it shows its commands and what is missing."""
+    label = ", ".join(part for part in (group, system) if part)
+    counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
+    blocks: list[Block] = [Code(said, command) for said, command in _commands(reproduction, table, verdicts)]
+    causes = tuple(dict.fromkeys(verdict.cause for verdict in verdicts if verdict.cause))
+    if causes:
+        blocks.insert(0, Text(tuple(f"{cause[:1].upper()}{cause[1:]}." for cause in causes)))
+    return Folded(label or table, tuple(blocks), (counts,))
+
+
+def _commands(reproduction: Reproduction, table: str, verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Returns (what it does, command) for a row: archived runs are scored, available rows are run."""
+    paper, found = reproduction.paper, []
+    runs = {(run.collection, run.name): run for run in paper.runs}
+    measured: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for verdict in verdicts:
+        if verdict.value is not None and (verdict.cell.collection, verdict.run) in runs:
+            key = (verdict.cell.collection, verdict.run, verdict.collection, verdict.edition, verdict.protocol)
+            measured.setdefault(key, []).append(verdict.measure)
+    if measured:
+        found.append(("Fetch the archived runs of the paper:", f"harness fetch {shlex.quote(paper.key)}"))
+    for (place_, run, collection, edition, protocol), measures in measured.items():
+        words = ["--collection", collection, "--edition", edition, "--protocol", protocol]
+        words += ["--measures", ",".join(dict.fromkeys(measures))]
+        path = _local(local(runs[place_, run].file))
+        found.append((f"Score {run} on {collection}:", f"harness score {path} {shlex.join(words)}"))
+    available = paper.available
+    if available is not None:
+        cell = verdicts[0].cell
+        labels = (cell.system, f"{cell.group} / {cell.system}")
+        for row in available.rows:
+            if row.table == table and row.label in labels:
+                if full := available.full(row):
+                    found.append(("Make the run on the paper's collection:", full))
+                if available.here is not None and (small := available.small(row)):
+                    found.append((f"A small replacement, on {available.here.corpus}:", small))
+    found.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
+    return found
+
+
+def _local(path: Path) -> str:
+    """Returns the path of a fetched file, quoted for a shell, that is right for every user's cache."""
+    try:
+        return _CACHE + shlex.quote(path.relative_to(cache_root()).as_posix())
+    except (ValueError, HarnessError):
+        return shlex.quote(path.name)
+
+
+def _values(verdicts: Sequence[Verdict]) -> Folded:
+    """Returns every value with its verdict and cause."""
+    lines = []
+    for v in verdicts:
+        cell = v.cell
+        digits = len(cell.value.partition(".")[2])
+        value = Item("–") if v.value is None else Item(f"{v.value:.{digits + 2}f}", v.value)
+        row = ", ".join(part for part in (cell.group, cell.system) if part)
+        where = ", ".join(part for part in (cell.collection, cell.slice) if part)
+        items = (
+            Item(row),
+            Item(where),
+            Item(METRICS.get(cell.metric, cell.metric)),
+            Item(cell.value, float(cell.value)),
+            value,
+            Item(v.verdict),
+            Item(v.cause),
+        )
+        lines.append(Line(items))
+    heads = (
+        Head("row"),
+        Head("collection"),
+        Head("measure"),
+        Head("printed", "number"),
+        Head("recomputed", "number"),
+        Head("verdict"),
+        Head("cause"),
+    )
+    table = Listing("values", "Published and recomputed values", heads, tuple(lines), search=len(lines) > 15)
+    return Folded(f"All {len(lines)} values, with causes", (table,))
