@@ -369,24 +369,26 @@ def _stem(path: Path) -> Path:
 
 def _print(board: Leaderboard) -> None:
     """Prints the table in the width of the terminal."""
+    from harness.labs.board import Mean, Span, shown_columns
     from harness.scoring.measures import decimals
 
-    labels = [board.protocol.label(measure) for measure in board.measures]
-    rows = [["run", "rank", "group", *(() if board.private else ("rank interval",)), *labels]]
-    shown = [*board.ranked, *board.others]
-    for each in shown:
-        digits = [decimals(mean.measure, board.decimals) for mean in each.means]
-        found = zip(each.means, digits, strict=True)
-        means = ["n/a" if mean.value is None else f"{mean.value:.{most}f}" for mean, most in found]
-        rank = "-" if each.rank is None else str(each.rank)
+    def text(value: object) -> str:
+        match value:
+            case Mean():
+                return "n/a" if value.value is None else f"{value.value:.{decimals(value.measure, board.decimals)}f}"
+            case Span():
+                return "" if value.low is None else f"{value.low}-{value.high}"
+        return "-" if value is None else str(value)
+
+    columns = shown_columns(board, "command", board.measures)
+    rows = [["run", *(column.name for column in columns)]]
+    for each in (*board.ranked, *board.others):
         name = f"{each.name}{' (baseline)' if each.baseline else ''}"
-        span = "" if each.rank_low is None else f"{each.rank_low}-{each.rank_high}"
-        rows.append([name, rank, each.group, *(() if board.private else (span,)), *means])
+        rows.append([name, *(text(column.value(each)) for column in columns)])
     if board.floor:
-        there = {mean.measure: mean.value for mean in board.floor}
-        known = (there.get(measure) for measure in board.measures)
-        means = ["" if value is None else f"{value:.{board.decimals}f}" for value in known]
-        rows.append(["random floor", "", "", *(() if board.private else ("",)), *means])
+        floor = {board.protocol.label(mean.measure): mean.value for mean in board.floor}
+        means = (floor.get(column.name) for column in columns)
+        rows.append(["random floor", *("" if mean is None else f"{mean:.{board.decimals}f}" for mean in means)])
     out_table(rows)
     if board.others:
         out("rank -: not the team's primary run, or post-hoc; neither ranked nor tested")

@@ -6,7 +6,16 @@ import math
 from collections.abc import Sequence
 
 from harness.errors import counted
-from harness.labs.board import Detectable, Leaderboard, Mean, Standing, leaderboard_to_json
+from harness.labs.board import (
+    BoardColumn,
+    Detectable,
+    Leaderboard,
+    Mean,
+    Span,
+    Standing,
+    leaderboard_to_json,
+    shown_columns,
+)
 from harness.labs.testing import CORRECTIONS
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
@@ -250,50 +259,52 @@ def _whole(value: int | None) -> Cell:
 
 def _table(board: Leaderboard, standings: Sequence[Standing], name: str, caption: str, *, ranked: bool) -> Table:
     """Returns the table of runs with their means; ranked runs with rank, group and the rank's interval."""
-    kinds = any(each.kind for each in standings)
-    counts = not board.private
+    columns = [
+        each
+        for each in shown_columns(board, "report", board.measures)
+        if (ranked or not each.ranked) and (each.name != "kind" or any(run.kind for run in standings))
+    ]
     best = {}
     for measure in board.measures:
         values = [value for each in standings if (value := each.mean(measure).value) is not None]
         best[measure] = max(values) if len(values) > 1 and ranked else math.nan
-    spans = (Column("rank interval", parts=("rank low", "rank high")),) if counts else ()
-    columns = [
-        Column("run"),
-        *((Column("rank", kind="number"),) if ranked else ()),
-        *((Column("kind"),) if kinds else ()),
-        *((Column("group"), *spans) if ranked else ()),
-        *(_measure_column(board, measure) for measure in board.measures),
-        *((Column("n", kind="number"), Column("topics missing", kind="number")) if counts else ()),
+
+    def cell(value: object) -> Cell:
+        match value:
+            case Mean():
+                marks = ("best",) if value.value is not None and value.value == best[value.measure] else ()
+                return _mean_cell(value, board, marks)
+            case Span():
+                return _span(value.low, value.high)
+            case str():
+                return Cell(value)
+            case float():
+                return number_cell(value)
+        return _whole(value if isinstance(value, int) else None)
+
+    def heading(column: BoardColumn) -> Column:
+        match column.value(standings[0]):
+            case Mean():
+                label = column.name
+                return Column(label, "", "number", () if board.private else (label, f"{label} low", f"{label} high"))
+            case Span():
+                word = column.name.removesuffix(" interval")
+                return Column(column.name, parts=(f"{word} low", f"{word} high"))
+        return Column(column.name, kind="text" if column.name in ("kind", "group") else "number")
+
+    rows = [
+        (
+            Cell(each.name, marks=("baseline",) if each.baseline else ()),
+            *(cell(column.value(each)) for column in columns),
+        )
+        for each in standings
     ]
-    rows = []
-    for each in standings:
-        row = [Cell(each.name, marks=("baseline",) if each.baseline else ())]
-        row += [_whole(each.rank)] if ranked else []
-        row += [Cell(each.kind)] if kinds else []
-        row += [Cell(each.group), *(_span(each.rank_low, each.rank_high) for _ in spans)] if ranked else []
-        for mean in each.means:
-            marks = ("best",) if mean.value is not None and mean.value == best[mean.measure] else ()
-            row.append(_mean_cell(mean, board, marks))
-        row += [_counted(each), _whole(each.missing)] if counts else []
-        rows.append(tuple(row))
     if board.floor and (ranked or not board.ranked):
-        there = {mean.measure: mean for mean in board.floor}
-        floor = [Cell("random floor"), *(Cell("") for _ in range(kinds + (2 + len(spans) if ranked else 0)))]
-        floor += [_mean_cell(there[m], board) if m in there else Cell("") for m in board.measures]
-        rows.append((*floor, *((Cell(""), Cell("")) if counts else ())))
+        there = {board.protocol.label(mean.measure): mean for mean in board.floor}
+        floor = (_mean_cell(there[each.name], board) if each.name in there else Cell("") for each in columns)
+        rows.append((Cell("random floor"), *floor))
     notes = (f"{said_of(board)}.",)
-    return Table(name, caption, tuple(columns), tuple(rows), notes)
-
-
-def _measure_column(board: Leaderboard, measure: str) -> Column:
-    label = board.protocol.label(measure)
-    return Column(label, kind="number", parts=() if board.private else (label, f"{label} low", f"{label} high"))
-
-
-def _counted(standing: Standing) -> Cell:
-    """Makes the cell of n, or of several n if measures count different topics."""
-    found = list(dict.fromkeys(mean.n for mean in standing.means))
-    return _whole(found[0]) if len(found) == 1 else Cell("/".join(str(mean.n) for mean in standing.means))
+    return Table(name, caption, (Column("run"), *map(heading, columns)), tuple(rows), notes)
 
 
 def _span(low: int | None, high: int | None) -> Cell:

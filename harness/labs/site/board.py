@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Literal
 
 from harness.errors import counted
-from harness.labs.board import Leaderboard, Mean, Standing, leaderboard_to_json
+from harness.labs.board import BoardColumn, Leaderboard, Mean, Span, Standing, leaderboard_to_json, shown_columns
 from harness.labs.leaderboard_report import headline, incomplete, means_figure, reading, said_of
 from harness.labs.site.field import Field, FieldRun
 from harness.labs.site.lab_page import frozen_text, lab_page
-from harness.labs.site.metadata import COSTS, RESOURCES
+from harness.labs.site.metadata import COSTS, RESOURCES, Cost
 from harness.render.model import Figure, Records, Text
 from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Listing, Part
 from harness.render.profiles import frontier, timeline
@@ -19,7 +21,6 @@ from harness.reports.parts import protocol_text
 from harness.reports.site_page import Made
 from harness.scoring.measures import decimals
 
-_GROUP = "Runs that share a letter do not differ significantly"
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."
 
 
@@ -97,53 +98,36 @@ def runs_listing(field: Field) -> Listing:
     """Returns the table of all current runs."""
     board = field.board
     exact, label = not board.private, field.label(field.main)
-    further = [measure for measure in board.measures if measure != field.main]
     kinds = tuple(dict.fromkeys(run.standing.kind for run in field.runs if run.standing.kind))
     resources = tuple(name for name in RESOURCES if any(name in run.resources for run in field.runs))
     costs = [cost for cost in COSTS if any(cost.name in run.costs for run in field.runs)]
     judged = [run.standing.judgments for run in field.runs if run.standing.judgments is not None]
-    heads = [
-        Head("run"),
-        Head("rank", "number"),
-        Head(label, "number"),  # beside the rank, so that phones show both
-        *(
-            [Head("group", about=_GROUP if not board.undefined else f"{_GROUP}, or their test is undefined")]
-            if field.tested
-            else []
-        ),
-        *([Head("rank interval", "number")] if exact else []),
-        *(Head(field.label(measure), "number") for measure in further),
-        Head("kind"),
-        Head("resources", shown=bool(resources)),
-        Head("date"),
-        Head("team", shown=False),
-        *(Head(cost.name, "number", shown=False) for cost in costs),
-        *([Head("topics missing", "number", shown=False)] if exact else []),
-        *([Head(f"Judged@{judged[0].k}", "number", shown=False)] if judged else []),
-        Head("description", shown=False),
-    ]
     best = {
         measure: max((_value(run.standing, measure) for run in field.runs[: field.ranked]), default=math.nan)
         for measure in board.measures
     }
+    columns: list[tuple[int, Head, Callable[[FieldRun], Item]]] = [
+        (80, Head("resources", shown=bool(resources)), lambda run: Item(", ".join(run.resources))),
+        (90, Head("date"), lambda run: Item(run.submission.submitted[:10])),
+        (100, Head("team", shown=False), lambda run: Item(run.team)),
+        *((110, Head(each.name, "number", shown=False), partial(_cost, cost=each)) for each in costs),
+        (140, Head("description", shown=False), lambda run: Item(run.description)),
+    ]
+    if judged:
+        columns.append((130, Head(f"Judged@{judged[0].k}", "number", shown=False), lambda run: _judged(run.standing)))
+    for each in shown_columns(board, "site", board.measures):
+        if each.name != "group" or field.tested:
+            kind: Literal["text", "number"] = "text" if each.name in ("kind", "group") else "number"
+            head = Head(each.name, kind, not each.switched, each.about(board))
+            columns.append((each.where["site"], head, partial(_item, column=each, board=board, best=best)))
+    columns.sort(key=lambda each: each[0])
+    heads = [Head("run"), *(head for _, head, _ in columns)]
     lines = []
     for run in field.runs:
         each = run.standing
         items = [
             Item(run.label, link=run.path, small=run.team + (" (baseline)" if each.baseline else "")),
-            Item("–" if each.rank is None else str(each.rank), None if each.rank is None else float(each.rank)),
-            _mean(each.mean(field.main), field, best[field.main]),
-            *([Item(each.group)] if field.tested else []),
-            *([_interval(each)] if exact else []),
-            *(_mean(each.mean(measure), field, best[measure]) for measure in further),
-            Item(each.kind),
-            Item(", ".join(run.resources)),
-            Item(run.submission.submitted[:10]),
-            Item(run.team),
-            *(_cost(run, cost.name, cost.decimals) for cost in costs),
-            *([_count(each.missing)] if exact else []),
-            *([_judged(each)] if judged else []),
-            Item(run.description),
+            *(item(run) for _, _, item in columns),
         ]
         values = {
             "runs": ("primary",) if each.rank is not None else (),
@@ -184,15 +168,25 @@ def _floor(field: Field, heads: Sequence[Head]) -> Line:
     return Line(tuple(items), {"runs": ("primary",), "kind": (), "resource": ()})
 
 
-def _interval(standing: Standing) -> Item:
-    low, high = standing.rank_low, standing.rank_high
-    if low is None or high is None:
-        return Item("")
-    return Item(str(low) if low == high else f"{low} to {high}", (low + high) / 2)
+def _item(run: FieldRun, column: BoardColumn, board: Leaderboard, best: Mapping[str, float]) -> Item:
+    """Returns the item of a run in a column of the leaderboard."""
+    match column.value(run.standing):
+        case Mean() as mean:
+            return _mean(mean, board, best[mean.measure])
+        case Span(low, high):
+            if low is None or high is None:
+                return Item("")
+            return Item(str(low) if low == high else f"{low} to {high}", (low + high) / 2)
+        case str() as text:
+            return Item(text)
+        case None:
+            return Item("–")
+        case number:
+            return Item(str(number), float(number))
 
 
-def _mean(mean: Mean, field: Field, best: float) -> Item:
-    digits = decimals(mean.measure, field.board.decimals)
+def _mean(mean: Mean, board: Leaderboard, best: float) -> Item:
+    digits = decimals(mean.measure, board.decimals)
     if mean.value is None:
         return Item("n/a")
     half = "" if mean.low is None or mean.high is None else f"± {(mean.high - mean.low) / 2:.{digits}f}"
@@ -200,13 +194,9 @@ def _mean(mean: Mean, field: Field, best: float) -> Item:
     return Item(shown, mean.value, small=half, best=mean.value == best)
 
 
-def _cost(run: FieldRun, name: str, decimals: int) -> Item:
-    value = run.costs.get(name)
-    return Item("") if value is None else Item(f"{value:,.{decimals}f}", value)
-
-
-def _count(value: int | None) -> Item:
-    return Item("") if value is None else Item(str(value), float(value))
+def _cost(run: FieldRun, cost: Cost) -> Item:
+    value = run.costs.get(cost.name)
+    return Item("") if value is None else Item(f"{value:,.{cost.decimals}f}", value)
 
 
 def _judged(standing: Standing) -> Item:

@@ -30,7 +30,7 @@ from harness.labs.server.live import HIDDEN, SITE
 
 CLOCKS = (
     *("labs.lab", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.field"),
-    *("server.service", "server.accounts", "server.database", "server.drawing", "server.publisher", "server.pages"),
+    *(f"labs.server.{name}" for name in ("service", "accounts", "database", "drawing", "publisher", "pages")),
 )
 # The second judges three topics, of which some runs answer none, and other documents.
 WORLDS = (
