@@ -204,8 +204,8 @@ class BoardColumn:
     ----------
     value : value of a run.
     private : whether it reveals judgments, so that no form shows it if the judgments are private.
-    where : form (`command`, `report`, `site`; `data`: JSON and CSV) -> place in the order of the form's columns. Fields
-        of `Standing` are in the data anyway.
+    where : form (`command`, `report`, `site`, `server`; `data`: JSON and CSV) -> place in the order of the form's
+        columns. Fields of `Standing` are in the data anyway.
     ranked : whether tables of runs that are not ranked lack it.
     switched : whether the site shows it only if a reader asks for it.
     """
@@ -232,10 +232,17 @@ def _about_groups(board: Leaderboard) -> str:
 
 # All that forms of a leaderboard show of a run beside its name and means. The one place that decides what is private.
 COLUMNS: list[BoardColumn] = [
-    BoardColumn("rank", lambda each: each.rank, False, {"command": 10, "report": 10, "site": 10}, ranked=True),
+    BoardColumn(
+        "rank", lambda each: each.rank, False, {"command": 10, "report": 10, "site": 10, "server": 10}, ranked=True
+    ),
     BoardColumn("kind", lambda each: each.kind, False, {"report": 20, "site": 70}),
     BoardColumn(
-        "group", lambda each: each.group, False, {"command": 30, "report": 30, "site": 30}, True, about=_about_groups
+        "group",
+        lambda each: each.group,
+        False,
+        {"command": 30, "report": 30, "site": 30, "server": 30},
+        True,
+        about=_about_groups,
     ),
     BoardColumn(
         "rank interval",
@@ -247,7 +254,7 @@ COLUMNS: list[BoardColumn] = [
     BoardColumn("n", _counted, True, {"report": 80}),
     BoardColumn("topics missing", lambda each: each.missing, True, {"report": 90, "site": 120}, switched=True),
 ]
-MAIN, MEASURES = {"site": 20}, {"command": 50, "report": 50, "site": 50}  # places of the means
+MAIN, MEASURES = {"site": 20}, {"command": 50, "report": 50, "site": 50, "server": 50}  # places of the means
 
 
 def shown_columns(board: Leaderboard, form: str, measures: Sequence[str] = ()) -> list[BoardColumn]:
@@ -293,4 +300,7 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
         raise HarnessError(
             f"{where}: schema is {found[0]!r:.60} version {found[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
         )
+    added = {each.name for each in COLUMNS if "data" in each.where}
+    for key in ("ranked", "others") if added else ():
+        content[key] = [{name: value for name, value in run.items() if name not in added} for run in content[key]]
     return checks.typed(Leaderboard, content, where)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from harness.labs.board import Mean, Span, leaderboard_from_json, shown_columns
 from harness.labs.lab import Lab
 from harness.labs.server.live import SITE
 from harness.labs.server.service import Service
 from harness.labs.submissions import Submission
-from harness.scoring.protocol import load_protocol
 
 _FIRST = 5  # runs of the leaderboard that the first page shows
 
@@ -23,24 +23,36 @@ def leaders(service: Service, lab: Lab) -> list[list[str]]:
     Empty if the leaderboard is not built. It shows what the page of the leaderboard shows; if no run is ranked, the
     other runs.
     """
-    board = _json(service.state / SITE / service.base / "leaderboard.json")
-    shown = [each for each in board.get("ranked") or board.get("others", ()) if isinstance(each, dict)][:_FIRST]
+    content = _json(service.state / SITE / service.base / "leaderboard.json")
+    if not content:
+        return []
+    board = leaderboard_from_json(content)
+    shown = (board.ranked or board.others)[:_FIRST]
     if not shown:
         return []
-    measure = shown[0]["means"][0]["measure"]
-    grouped, spans = any(each["group"] for each in shown), any(_span(lab, each) for each in shown)
-    label = load_protocol(lab.protocol).label(measure)
-    rows = [["rank", "run", *(["group"] if grouped else []), label, *(["95% interval"] if spans else [])]]
-    for each in shown:
-        mean = each["means"][0]["value"]
-        group, span = [each["group"]] if grouped else [], [_span(lab, each)] if spans else []
-        rows.append([str(each["rank"] or "–"), each["name"], *group, "n/a" if mean is None else lab.text(mean), *span])
-    return rows
+    found = shown_columns(board, "server", board.measures[:1])
+    columns = [each for each in found if each.name != "group" or any(run.group for run in shown)]
+    spans = [_interval(lab, run.mean(board.measures[0])) for run in shown]
+    rows = [[each.name for each in columns], *([_text(lab, each.value(run)) for each in columns] for run in shown)]
+    names, last = ["run", *(run.name for run in shown)], ["95% interval", *spans]
+    shows = any(spans)
+    return [
+        [*row[:1], name, *row[1:], *([span] if shows else [])]
+        for row, name, span in zip(rows, names, last, strict=True)
+    ]
 
 
-def _span(lab: Lab, run: dict[str, Any]) -> str:
-    low, high = run["means"][0]["low"], run["means"][0]["high"]
-    return "" if low is None or high is None else f"{lab.text(low)} to {lab.text(high)}"
+def _interval(lab: Lab, mean: Mean) -> str:
+    return "" if mean.low is None or mean.high is None else f"{lab.text(mean.low)} to {lab.text(mean.high)}"
+
+
+def _text(lab: Lab, value: str | float | Span | Mean | None) -> str:
+    match value:
+        case Mean():
+            return "n/a" if value.value is None else lab.text(value.value)
+        case Span():
+            return "" if value.low is None else f"{value.low} to {value.high}"
+    return "–" if value is None else str(value)
 
 
 def final_page(service: Service) -> str:

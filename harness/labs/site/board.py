@@ -115,11 +115,11 @@ def runs_listing(field: Field) -> Listing:
     ]
     if judged:
         columns.append((130, Head(f"Judged@{judged[0].k}", "number", shown=False), lambda run: _judged(run.standing)))
-    for each in shown_columns(board, "site", board.measures):
-        if each.name != "group" or field.tested:
-            kind: Literal["text", "number"] = "text" if each.name in ("kind", "group") else "number"
-            head = Head(each.name, kind, not each.switched, each.about(board))
-            columns.append((each.where["site"], head, partial(_item, column=each, board=board, best=best)))
+    for column in shown_columns(board, "site", board.measures):
+        if column.name != "group" or field.tested:
+            kind: Literal["text", "number"] = "text" if column.name in ("kind", "group") else "number"
+            head = Head(column.name, kind, not column.switched, column.about(board))
+            columns.append((column.where["site"], head, partial(_item, column=column, board=board, best=best)))
     columns.sort(key=lambda each: each[0])
     heads = [Head("run"), *(head for _, head, _ in columns)]
     lines = []
