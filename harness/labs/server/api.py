@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -248,78 +249,14 @@ def description(address: str) -> dict[str, Any]:
     types.sort(key=lambda each: each.__name__)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     known = dict(zip(types, schemas, strict=True))
-    token: list[dict[str, list[str]]] = [{"token": []}]
-
-    def answer(text: str, schema: Any, status: str = "200") -> dict[str, Any]:  # noqa: ANN401
-        wrong = {"application/json": {"schema": known[Errors]}}
-        return {
-            status: {"description": text, "content": {"application/json": {"schema": schema}}},
-            "4XX": {"description": "What is wrong, a line each.", "content": wrong},
-        }
-
-    upload_form = {
-        "type": "object",
-        "required": ["run"],
-        "properties": {
-            "run": {"type": "string", "contentMediaType": "application/octet-stream"},
-            "metadata": {"type": "string", "contentMediaType": "application/yaml"},
-            **{name: {"type": "string"} for name in FIELDS},
-        },
-    }
-    key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
-    paths: dict[str, Any] = {
-        f"{ROOT}/lab": {"get": {"summary": "The lab.", "responses": answer("The lab.", known[LabFacts])}},
-        f"{ROOT}/leaderboard": {
-            "get": {
-                "summary": "The leaderboard as last built; schema mathir-harness/leaderboard.",
-                "responses": answer("The leaderboard.", {"type": "object"}),
-            }
-        },
-        f"{ROOT}/submissions": {
-            "post": {
-                "summary": "Upload a run; it is scored later. The same idempotency key is the same upload.",
-                "security": token,
-                "parameters": [key],
-                "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": upload_form}}},
-                "responses": answer("The upload, which waits.", known[UploadFacts], "202"),
-            }
-        },
-        f"{ROOT}/submissions/{{id}}": {
-            "get": {
-                "summary": "An upload and, when it is scored, its receipt or its faults.",
-                "security": token,
-                "parameters": [_in_path("id")],
-                "responses": answer("The upload.", known[UploadFacts]),
-            }
-        },
-        f"{ROOT}/team": {
-            "get": {"summary": "The caller's team.", "security": token, "responses": answer("", known[TeamFacts])}
-        },
-        f"{ROOT}/runs/{{team}}/{{label}}/{{version}}": {
-            "get": {
-                "summary": "The file of a run of the caller's team; of any team for organisers.",
-                "security": token,
-                "parameters": [_in_path("team"), _in_path("label"), _in_path("version", "integer")],
-                "responses": {
-                    "200": {"description": "The run.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-                },
-            }
-        },
-        f"{ROOT}/audit": {
-            "get": {
-                "summary": "Organisers: the audit trail, the latest line first.",
-                "security": token,
-                "responses": answer("The trail.", {"type": "array", "items": known[AuditLine]}),
-            }
-        },
-    }
+    paths = _paths(known)
     for action in ACTIONS.values():
         paths[f"{ROOT}/{action.name}"] = {
             "post": {
                 "summary": f"{'Organisers: ' if action.role == 'organiser' else ''}{action.summary}",
-                "security": token,
+                "security": _TOKEN,
                 "requestBody": {"content": {"application/json": {"schema": known[action.arguments]}}},
-                "responses": answer("What was done.", known[Done]),
+                "responses": _answers(known, "What was done.", known[Done]),
             }
         }
     return {
@@ -330,6 +267,83 @@ def description(address: str) -> dict[str, Any]:
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+_Schemas = Mapping[type[msgspec.Struct], Any]
+_TOKEN: list[dict[str, list[str]]] = [{"token": []}]
+
+
+def _answers(known: _Schemas, text: str, schema: Any, status: str = "200") -> dict[str, Any]:  # noqa: ANN401
+    """Returns the descriptions of a good answer and of a bad one."""
+    wrong = {"application/json": {"schema": known[Errors]}}
+    return {
+        status: {"description": text, "content": {"application/json": {"schema": schema}}},
+        "4XX": {"description": "What is wrong, a line each.", "content": wrong},
+    }
+
+
+def _paths(known: _Schemas) -> dict[str, Any]:
+    """Returns the descriptions of the paths that are no actions."""
+    upload_form = {
+        "type": "object",
+        "required": ["run"],
+        "properties": {
+            "run": {"type": "string", "contentMediaType": "application/octet-stream"},
+            "metadata": {"type": "string", "contentMediaType": "application/yaml"},
+            **{name: {"type": "string"} for name in FIELDS},
+        },
+    }
+    key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
+    return {
+        f"{ROOT}/lab": {"get": {"summary": "The lab.", "responses": _answers(known, "The lab.", known[LabFacts])}},
+        f"{ROOT}/leaderboard": {
+            "get": {
+                "summary": "The leaderboard as last built; schema mathir-harness/leaderboard.",
+                "responses": _answers(known, "The leaderboard.", {"type": "object"}),
+            }
+        },
+        f"{ROOT}/submissions": {
+            "post": {
+                "summary": "Upload a run; it is scored later. The same idempotency key is the same upload.",
+                "security": _TOKEN,
+                "parameters": [key],
+                "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": upload_form}}},
+                "responses": _answers(known, "The upload, which waits.", known[UploadFacts], "202"),
+            }
+        },
+        f"{ROOT}/submissions/{{id}}": {
+            "get": {
+                "summary": "An upload and, when it is scored, its receipt or its faults.",
+                "security": _TOKEN,
+                "parameters": [_in_path("id")],
+                "responses": _answers(known, "The upload.", known[UploadFacts]),
+            }
+        },
+        f"{ROOT}/team": {
+            "get": {
+                "summary": "The caller's team.",
+                "security": _TOKEN,
+                "responses": _answers(known, "", known[TeamFacts]),
+            }
+        },
+        f"{ROOT}/runs/{{team}}/{{label}}/{{version}}": {
+            "get": {
+                "summary": "The file of a run of the caller's team; of any team for organisers.",
+                "security": _TOKEN,
+                "parameters": [_in_path("team"), _in_path("label"), _in_path("version", "integer")],
+                "responses": {
+                    "200": {"description": "The run.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+                },
+            }
+        },
+        f"{ROOT}/audit": {
+            "get": {
+                "summary": "Organisers: the audit trail, the latest line first.",
+                "security": _TOKEN,
+                "responses": _answers(known, "The trail.", {"type": "array", "items": known[AuditLine]}),
+            }
         },
     }
 
