@@ -38,9 +38,9 @@ from harness.errors import HarnessError
 from harness.io.files import data_root
 from harness.labs.lab import new_lab
 from harness.labs.remote import submit_to
+from harness.labs.server.live import changed, site_state, state_folder
 from harness.labs.submissions import submissions
 from harness.labs.submit import Offer
-from harness.server.live import changed, site_state, state_folder
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "tools"))
 

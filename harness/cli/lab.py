@@ -193,9 +193,9 @@ def check_(
 
 def _troubled(folder: Path, address: str) -> list[str]:
     """Returns a line for each upload to the lab's server that could not be scored, for no fault of the run."""
-    from harness.server.database import Database
-    from harness.server.live import DATABASE, state_folder
-    from harness.server.queue import Queue
+    from harness.labs.server.database import Database
+    from harness.labs.server.live import DATABASE, state_folder
+    from harness.labs.server.queue import Queue
 
     state = state_folder(folder)
     if not address and not (state / DATABASE).is_file():

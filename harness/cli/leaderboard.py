@@ -102,17 +102,13 @@ def leaderboard(
     quiet: Quiet = False,
 ) -> None:
     """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
-    from harness.labs.board import leaderboard_to_json
     from harness.labs.leaderboard import Settings, leaderboards
-    from harness.render.write import DEFAULT, FORMATS, first_page
-    from harness.reports.leaderboard import incomplete, leaderboard_report, reading, said_of
+    from harness.labs.leaderboard_report import leaderboard_report
+    from harness.render.write import first_page
     from harness.store.provenance import provenance
 
     note = note_unless(quiet)
-    chosen = [name.strip() for name in formats.split(",") if name.strip()] or DEFAULT
-    for name in chosen:
-        if name not in FORMATS:
-            raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
+    chosen = _formats(formats)
     places = list(dict.fromkeys(places))
     # Path's own would raise for what is too long to be a file's name.
     labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
@@ -163,6 +159,34 @@ def leaderboard(
         wanted = replace(wanted, private=True) if redact else wanted
         sources.append(_of_files(asked, wanted))
     boards = [board for source in sources for board in leaderboards(source.entries, source.settings)]
+    _print_boards(boards, as_json, note)
+    alone = labs[0] / ("final" if final else "leaderboard") if len(sources) == len(labs) == 1 and not as_json else None
+    if (folder := output or alone) is None:
+        return
+    title = sources[0].title if len(sources) == 1 else ""
+    remarks = tuple(dict.fromkeys(remark for source in sources for remark in source.remarks))
+    checksums = {name: digest for source in sources for name, digest in source.files.items()}
+    page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
+    written = page.write(folder, chosen, say)
+    (note if as_json else out)(f"report: {first_page(written)}")
+
+
+def _formats(formats: str) -> Sequence[str]:
+    """Returns the chosen formats of the report, the default ones if none is chosen."""
+    from harness.render.write import DEFAULT, FORMATS
+
+    chosen = [name.strip() for name in formats.split(",") if name.strip()]
+    for name in chosen:
+        if name not in FORMATS:
+            raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
+    return chosen or DEFAULT
+
+
+def _print_boards(boards: Sequence[Leaderboard], as_json: bool, note: Callable[[str], None]) -> None:
+    """Prints leaderboards with how to read them, or as JSON; incomplete runs are warned of."""
+    from harness.labs.board import leaderboard_to_json
+    from harness.labs.leaderboard_report import incomplete, reading, said_of
+
     for sentence in dict.fromkeys(sentence for board in boards for sentence in incomplete(board)):
         note(f"warning: {sentence}")
     if as_json:
@@ -175,15 +199,6 @@ def leaderboard(
         judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
         for line in (f"{said_of(board)}{judged}", *reading(board), *([board.privacy] if board.privacy else [])):
             out_wrapped(line)
-    alone = labs[0] / ("final" if final else "leaderboard") if len(sources) == len(labs) == 1 and not as_json else None
-    if (folder := output or alone) is None:
-        return
-    title = sources[0].title if len(sources) == 1 else ""
-    remarks = tuple(dict.fromkeys(remark for source in sources for remark in source.remarks))
-    checksums = {name: digest for source in sources for name, digest in source.files.items()}
-    page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
-    written = page.write(folder, chosen, say)
-    (note if as_json else out)(f"report: {first_page(written)}")
 
 
 def _of_files(asked: Asked, settings: Settings) -> _Source:
@@ -371,24 +386,26 @@ def _stem(path: Path) -> Path:
 
 def _print(board: Leaderboard) -> None:
     """Prints the table in the width of the terminal."""
+    from harness.labs.board import Mean, Span, shown_columns
     from harness.scoring.measures import decimals
 
-    labels = [board.protocol.label(measure) for measure in board.measures]
-    rows = [["run", "rank", "group", *(() if board.private else ("rank interval",)), *labels]]
-    shown = [*board.ranked, *board.others]
-    for each in shown:
-        digits = [decimals(mean.measure, board.decimals) for mean in each.means]
-        found = zip(each.means, digits, strict=True)
-        means = ["n/a" if mean.value is None else f"{mean.value:.{most}f}" for mean, most in found]
-        rank = "-" if each.rank is None else str(each.rank)
+    def text(value: object) -> str:
+        match value:
+            case Mean():
+                return "n/a" if value.value is None else f"{value.value:.{decimals(value.measure, board.decimals)}f}"
+            case Span():
+                return "" if value.low is None else f"{value.low}-{value.high}"
+        return "-" if value is None else str(value)
+
+    columns = shown_columns(board, "command", board.measures)
+    rows = [["run", *(column.name for column in columns)]]
+    for each in (*board.ranked, *board.others):
         name = f"{each.name}{' (baseline)' if each.baseline else ''}"
-        span = "" if each.rank_low is None else f"{each.rank_low}-{each.rank_high}"
-        rows.append([name, rank, each.group, *(() if board.private else (span,)), *means])
+        rows.append([name, *(text(column.value(each)) for column in columns)])
     if board.floor:
-        there = {mean.measure: mean.value for mean in board.floor}
-        known = (there.get(measure) for measure in board.measures)
-        means = ["" if value is None else f"{value:.{board.decimals}f}" for value in known]
-        rows.append(["random floor", "", "", *(() if board.private else ("",)), *means])
+        floor = {board.protocol.label(mean.measure): mean.value for mean in board.floor}
+        means = (floor.get(column.name) for column in columns)
+        rows.append(["random floor", *("" if mean is None else f"{mean:.{board.decimals}f}" for mean in means)])
     out_table(rows)
     if board.others:
         out("rank -: not the team's primary run, or post-hoc; neither ranked nor tested")

@@ -71,10 +71,10 @@ def serve(
         raise HarnessError(
             f"serve: the package {error.name} is missing; pip install 'mathir-harness[server]'"
         ) from None
-    from harness.server.live import state_folder
-    from harness.server.processes import Place, run_publisher, run_server, run_worker, service
-    from harness.server.service import Settings
-    from harness.server.worker import Limits
+    from harness.labs.server.live import state_folder
+    from harness.labs.server.processes import Place, run_publisher, run_server, run_worker, service
+    from harness.labs.server.service import Settings
+    from harness.labs.server.worker import Limits
 
     place = Place(lab, (state or state_folder(lab)).resolve(), database)
     if only == "worker":

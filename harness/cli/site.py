@@ -19,9 +19,9 @@ from harness.io.console import out, say, track
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.labs.site.field import Field
     from harness.render.folder import Folder
-    from harness.reports.site.field import Field
-    from harness.reports.site.home import PaperLine
+    from harness.reports.site_page import PaperLine
 
 site_app = typer.Typer(
     cls=Group,
@@ -72,8 +72,8 @@ def build(
     """
     from harness.labs.addresses import is_address, server_of
     from harness.labs.folders import lab_around
+    from harness.labs.site.home import home_page, schema_files
     from harness.render.folder import Folder
-    from harness.reports.site.home import home_page, schema_files
 
     if not labs and not papers:
         raise HarnessError("nothing to build; name one or more labs, or give --papers")
@@ -126,8 +126,8 @@ def _field(
     from harness.labs.lab import read_lab
     from harness.labs.leaderboard import Settings, leaderboards
     from harness.labs.published import final_runs
+    from harness.labs.site.field import field_of
     from harness.labs.submissions import events
-    from harness.reports.site.field import field_of
 
     drawn = Settings(resamples=resamples, seed=seed)
     lab = read_lab(folder)
@@ -174,7 +174,7 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
 
 
 def _write_lab(folder: Folder, field: Field) -> None:
-    from harness.reports.site.lab import count, lab_files
+    from harness.labs.site.lab import count, lab_files
 
     for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
         folder.write(files)

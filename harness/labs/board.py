@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.errors import HarnessError
@@ -165,16 +165,18 @@ class Leaderboard:
 
     def columns(self) -> tuple[str, ...]:
         """Returns the column names of `rows`."""
-        return ("collection", "edition", "protocol", "qrels_sha256", *_COLUMNS)
+        added = [column.name for column in shown_columns(self, "data")]
+        return ("collection", "edition", "protocol", "qrels_sha256", *_COLUMNS, *added)
 
     def rows(self) -> tuple[tuple[str | float | bool | None, ...], ...]:
         """Returns one row per run and measure."""
-        same = (self.collection, self.edition, self.protocol.name, self.qrels_sha256)
+        same, added = (self.collection, self.edition, self.protocol.name, self.qrels_sha256), _added(self)
         return tuple(
             (
                 *same,
                 *(getattr(each, name) for name in _STANDING_FIELDS),
                 *(getattr(mean, name) for name in _MEAN_FIELDS),
+                *added.get(each.name, {}).values(),
             )
             for each in (*self.ranked, *self.others)
             for mean in each.means
@@ -186,9 +188,102 @@ _MEAN_FIELDS = ("measure", "n", "value", "low", "high")
 _COLUMNS = ("run", *_STANDING_FIELDS[1:], "measure", "n", "mean", "mean_low", "mean_high")
 
 
+@dataclass(frozen=True)
+class Span:
+    """An interval of ranks; None if there is none."""
+
+    low: int | None
+    high: int | None
+
+
+@dataclass(frozen=True)
+class BoardColumn:
+    """A column of leaderboards; each form renders a value by its type: text, integer, `Span` or `Mean`.
+
+    Attributes
+    ----------
+    value : value of a run.
+    private : whether it reveals judgments, so that no form shows it if the judgments are private.
+    where : form (`command`, `report`, `site`, `server`; `data`: JSON and CSV) -> place in the order of the form's
+        columns. Fields of `Standing` are in the data anyway.
+    ranked : whether tables of runs that are not ranked lack it.
+    switched : whether the site shows it only if a reader asks for it.
+    """
+
+    name: str
+    value: Callable[[Standing], str | int | float | Span | Mean | None]
+    private: bool
+    where: Mapping[str, int]
+    ranked: bool = False
+    switched: bool = False
+    about: Callable[[Leaderboard], str] = field(default=lambda _: "")
+
+
+def _counted(standing: Standing) -> int | str | None:
+    """Returns n, or several n if measures count different topics."""
+    found = list(dict.fromkeys(mean.n for mean in standing.means))
+    return found[0] if len(found) == 1 else "/".join(str(mean.n) for mean in standing.means)
+
+
+def _about_groups(board: Leaderboard) -> str:
+    said = "Runs that share a letter do not differ significantly"
+    return f"{said}, or their test is undefined" if board.undefined else said
+
+
+# All that forms of a leaderboard show of a run beside its name and means. The one place that decides what is private.
+COLUMNS: list[BoardColumn] = [
+    BoardColumn(
+        "rank", lambda each: each.rank, False, {"command": 10, "report": 10, "site": 10, "server": 10}, ranked=True
+    ),
+    BoardColumn("kind", lambda each: each.kind, False, {"report": 20, "site": 70}),
+    BoardColumn(
+        "group",
+        lambda each: each.group,
+        False,
+        {"command": 30, "report": 30, "site": 30, "server": 30},
+        True,
+        about=_about_groups,
+    ),
+    BoardColumn(
+        "rank interval",
+        lambda each: Span(each.rank_low, each.rank_high),
+        True,
+        {"command": 40, "report": 40, "site": 40},
+        ranked=True,
+    ),
+    BoardColumn("n", _counted, True, {"report": 80}),
+    BoardColumn("topics missing", lambda each: each.missing, True, {"report": 90, "site": 120}, switched=True),
+]
+MAIN, MEASURES = {"site": 20}, {"command": 50, "report": 50, "site": 50, "server": 50}  # places of the means
+
+
+def shown_columns(board: Leaderboard, form: str, measures: Sequence[str] = ()) -> list[BoardColumn]:
+    """Returns the columns that a form shows of a board, in order; those of the given measures included."""
+    means = [
+        BoardColumn(
+            board.protocol.label(name),
+            lambda each, name=name: each.mean(name),  # type: ignore[misc]
+            False,
+            {**MEASURES, **(MAIN if name == board.main else {})},
+        )
+        for name in measures
+    ]
+    found = [each for each in (*COLUMNS, *means) if form in each.where and not (board.private and each.private)]
+    return sorted(found, key=lambda each: each.where[form])
+
+
+def _added(board: Leaderboard) -> dict[str, dict[str, Any]]:
+    """Returns run -> columns that JSON and CSV have beside the fields of `Standing`."""
+    columns = shown_columns(board, "data")
+    return {each.name: {c.name: c.value(each) for c in columns} for each in (*board.ranked, *board.others) if columns}
+
+
 def leaderboard_to_json(board: Leaderboard) -> dict[str, Any]:
     """Converts a leaderboard to plain JSON values, with schema name and version."""
-    return {"schema": SCHEMA, "version": VERSION, **asdict(board)}
+    found, added = {"schema": SCHEMA, "version": VERSION, **asdict(board)}, _added(board)
+    for each in (*found["ranked"], *found["others"]):
+        each.update(added.get(each["name"], {}))
+    return found
 
 
 def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboard:
@@ -205,4 +300,7 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
         raise HarnessError(
             f"{where}: schema is {found[0]!r:.60} version {found[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
         )
+    added = {each.name for each in COLUMNS if "data" in each.where}
+    for key in ("ranked", "others") if added else ():
+        content[key] = [{name: value for name, value in run.items() if name not in added} for run in content[key]]
     return checks.typed(Leaderboard, content, where)

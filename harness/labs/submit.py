@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ from harness.labs.roster import fault as roster_fault
 from harness.labs.standing import Standing, refuse_if_changed, standing
 from harness.labs.storing import clear, commit, files_of, staged
 from harness.labs.submissions import Submission, find, from_events, refuse_if_rejudged
+from harness.scoring.scores import Scores
 from harness.version import __version__
 
 LONGEST_TEXT = 2_000  # characters of a description
@@ -166,10 +168,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     with lab.guarded():
         scores = bench.scorer(run)
     refuse_if_changed(lab, scores, found)
-    if scores.missing and not lab.private:
-        notes.append(f"answers {len(judged) - len(scores.missing)} of {len(judged)} topics")
-    if not lab.private and (remark := not_judged(bench.scorer, run, scores)):
-        notes.append(f"{run.name}: {remark}")
+    notes += [] if lab.private else _coverage(bench, run, scores)
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
     public, _ = halves(lab, journal.events, scores.topics)
@@ -208,19 +207,40 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
             found = from_events(journal.events, lab.folder)
             break
     submission = next(each for each in found if (each.name, each.version) == (details.name, version))
+    said = protection(lab, width_of(lab, scores.select(public))) if lab.private else ""
+    return _receipt(lab, submission, scores, bench, found, notes, said)
+
+
+def _coverage(bench: Task, run: Run, scores: Scores) -> list[str]:
+    """Returns notes on unanswered topics and unjudged results, which would reveal private judgments."""
+    judged = len(set(bench.scorer.qrels.topics))
+    notes = [f"answers {judged - len(scores.missing)} of {judged} topics"] if scores.missing else []
+    remark = not_judged(bench.scorer, run, scores)
+    return [*notes, f"{run.name}: {remark}"] if remark else notes
+
+
+def _receipt(
+    lab: Lab,
+    submission: Submission,
+    scores: Scores,
+    bench: Task,
+    found: Sequence[Submission],
+    notes: Sequence[str],
+    said: str,
+) -> Receipt:
+    """Returns the receipt of a stored submission; `said` : what is shown of private judgments."""
     where = None
     try:
-        if not lab.private or means[lab.measures[0]] is not None:
+        if not lab.private or not math.isnan(submission.means[lab.measures[0]]):
             where = standing(lab, submission, scores, bench, found)
     except HarnessError as error:  # the submission counts nevertheless
-        notes += [f"not compared: {line}" for line in error.lines]
-    made_so_far = sum(each.team == details.team and not each.refunded for each in found)
+        notes = [*notes, *(f"not compared: {line}" for line in error.lines)]
+    mine = [each for each in found if each.team == submission.team]
+    made = sum(not each.refunded for each in mine)
     if lab.private:
-        said = protection(lab, width_of(lab, scores.select(public)))
-        refunded = sum(each.team == details.team and each.refunded for each in found)
-        return Receipt(submission, made_so_far, where, tuple(notes), said, refunded=refunded)
+        return Receipt(submission, made, where, tuple(notes), said, refunded=len(mine) - made)
     counted = tuple(scores.n(measure) for measure in lab.measures)
-    return Receipt(submission, made_so_far, where, tuple(notes), counted=counted, missing=len(scores.missing))
+    return Receipt(submission, made, where, tuple(notes), counted=counted, missing=len(scores.missing))
 
 
 def _check_invalid(lab: Lab, events: Sequence[Event], team: str) -> None:

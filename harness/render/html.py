@@ -111,19 +111,19 @@ def render_first(report: Content) -> str:
 
 
 @cache
-def read_template(name: str) -> str:
+def read_template(name: str, folder: Path = _TEMPLATES) -> str:
     """Returns the text of a template, style or script."""
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
+    return (folder / name).read_text(encoding="utf-8")
 
 
 @cache
-def template(name: str) -> Template:
+def template(name: str, folder: Path = _TEMPLATES) -> Template:
     """Returns a template; every text that it prints passes `visible` and is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # `finalize` sees every value that a template prints, so every text passes `visible`; our markup is not a plain str.
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -19,8 +19,8 @@ from server_tools import Program, Served, listening, program, served
 from site_tools import build
 
 from harness.labs.lab import new_lab
+from harness.labs.server import publisher
 from harness.labs.submissions import submissions
-from harness.server import publisher
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

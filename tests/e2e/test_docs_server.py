@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from harness.cli.main import app
-from harness.server.guard import OVERHEAD
-from harness.server.service import Settings
+from harness.labs.server.guard import OVERHEAD
+from harness.labs.server.service import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 

@@ -23,14 +23,14 @@ from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab
 from harness.labs.roster import add_team
-from harness.server.accounts import Accounts
-from harness.server.app import application
-from harness.server.database import Database
-from harness.server.live import Live, make_private, state_folder
-from harness.server.mail import Outbox
-from harness.server.queue import Queue
-from harness.server.service import Service, Settings
-from harness.server.worker import Limits, Worker
+from harness.labs.server.accounts import Accounts
+from harness.labs.server.app import application
+from harness.labs.server.database import Database
+from harness.labs.server.live import Live, make_private, state_folder
+from harness.labs.server.mail import Outbox
+from harness.labs.server.queue import Queue
+from harness.labs.server.service import Service, Settings
+from harness.labs.server.worker import Limits, Worker
 
 ADDRESS = "http://localhost"
 FAST = Settings(rate=1_000_000, uploads=1_000_000, attempts=1_000_000)

@@ -23,12 +23,13 @@ TIERS: tuple[tuple[str, ...], ...] = (
     ("collections",),
     ("systems",),
     ("experiments",),
-    ("labs",),
     ("reports",),
+    ("labs",),
+    ("labs.site",),
     ("papers",),
     PAPERS,
     ("rehearsal",),
-    ("server",),
+    ("labs.server",),
     ("cli",),
     ("__init__", "__main__"),
 )
@@ -43,7 +44,7 @@ ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("systems", "render"): (),
     ("systems", "scoring"): ("harness.scoring.measures", "harness.scoring.rankings"),
     ("experiments", "render"): (),
-    ("labs", "render"): (),
+    **{(room, "labs"): () for room in ("papers", *PAPERS)},
 }
 
 

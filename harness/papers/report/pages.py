@@ -17,8 +17,7 @@ from harness.papers.report.paper import published_table
 from harness.papers.reproduce import Reproduction
 from harness.render.model import Facts, Records, Text
 from harness.render.pages import Block, Code, Folded, Head, Item, Line, Link, Listing, Page, Part, place
-from harness.reports.site.home import PaperLine
-from harness.reports.site.made import HOME, Made, document
+from harness.reports.site_page import HOME, Made, PaperLine, document
 
 _MEANINGS = {
     "exact": "rounds to the printed digits",

@@ -18,7 +18,7 @@ import harness as h
 from harness.errors import HarnessError
 from harness.labs.board import Judgments, Leaderboard, Mean, Ties, leaderboard_from_json, leaderboard_to_json
 from harness.labs.leaderboard import Entry, Settings, floor, leaderboard, leaderboards
-from harness.reports.leaderboard import headline, reading
+from harness.labs.leaderboard_report import headline, reading
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 

@@ -15,13 +15,13 @@ import harness as h
 from harness.experiments.sweep import Point
 from harness.experiments.task import task
 from harness.labs.leaderboard import Entry, Settings, leaderboards
+from harness.labs.leaderboard_report import leaderboard_report
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import reproduce
 from harness.render.model import Cell, Column, Content, Figure, Section, Table, Text
 from harness.render.write import Report
 from harness.reports.comparison import report
-from harness.reports.leaderboard import leaderboard_report
 from harness.reports.sweep import sweep_report
 from harness.store.provenance import provenance
 

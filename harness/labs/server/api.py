@@ -1,0 +1,362 @@
+"""The HTTP API: JSON in and out, described by `/api/v1/openapi.json`, which is made from the same table and types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from harness.errors import HarnessError
+from harness.labs.receipts import Shown, shown_means_of
+from harness.labs.server.actions import ACTIONS, Action, Done, parsed, perform
+from harness.labs.server.guard import RefusedError
+from harness.labs.server.live import SITE
+from harness.labs.server.queue import State
+from harness.labs.server.service import FIELDS, Service, upload_json
+from harness.labs.server.web import RoleError, address_of, caller, needed, service_of, take_upload
+from harness.version import __version__
+
+ROOT = "/api/v1"
+
+
+class LabFacts(msgspec.Struct, frozen=True):
+    """A lab: its settings that participants see, and its state."""
+
+    title: str
+    collection: str
+    edition: str
+    protocol: str
+    measures: list[str]
+    private: bool
+    deadline: str | None
+    cap: int | None
+    cap_per_day: int | None
+    frozen: bool
+    submissions: int
+    teams: int
+
+
+class UploadFacts(msgspec.Struct, frozen=True):
+    """An upload; `ahead`: number of uploads scored before it if teams take turns, null unless it waits.
+
+    `held`: it could not be scored, for no fault of its own; its file is kept until the organisers decide.
+    """
+
+    id: str
+    team: str
+    file: str
+    received: str
+    state: State
+    ahead: int | None
+    finished: str | None
+    errors: list[str]
+    receipt: Shown | None
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """A version of a run of the caller's team."""
+
+    label: str
+    version: int
+    kind: str
+    submitted: str
+    sha256: str
+    means: dict[str, float | None]
+    current: bool
+    primary: bool
+    withdrawn: bool
+    disqualified: str
+    appeal: str
+    reinstated: str
+    refunded: bool
+
+
+class TeamFacts(msgspec.Struct, frozen=True):
+    """A team: how many submissions it has made and may make, and its runs, the latest first."""
+
+    team: str
+    made: int
+    cap: int | None
+    today: int
+    cap_per_day: int | None
+    invalid: int
+    invalid_cap: int | None
+    runs: list[RunFacts]
+
+
+class AuditLine(msgspec.Struct, frozen=True):
+    """A line of the audit trail."""
+
+    number: int
+    at: str
+    actor: str
+    action: str
+    details: dict[str, Any]
+
+
+class Errors(msgspec.Struct, frozen=True):
+    """What is wrong, a line each."""
+
+    errors: list[str]
+
+
+def routes() -> list[Route]:
+    """Returns the routes of the API."""
+    return [
+        Route(f"{ROOT}/openapi.json", lambda request: JSONResponse(description(address_of(request)))),
+        Route(f"{ROOT}/lab", _lab),
+        Route(f"{ROOT}/leaderboard", _leaderboard),
+        Route(f"{ROOT}/submissions", _submit, methods=["POST"]),
+        Route(f"{ROOT}/submissions/{{id}}", _upload),
+        Route(f"{ROOT}/team", _team),
+        Route(f"{ROOT}/runs/{{team}}/{{label}}/{{version}}", _run),
+        Route(f"{ROOT}/audit", _audit),
+        *(Route(f"{ROOT}/{name}", _action(action), methods=["POST"]) for name, action in ACTIONS.items()),
+    ]
+
+
+def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:  # noqa: ANN401
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
+
+
+def _lab(request: Request) -> Response:
+    service = service_of(request)
+    lab, found = service.lab(), service.of_teams()
+    return _json(
+        LabFacts(
+            lab.title,
+            lab.collection,
+            lab.edition,
+            lab.protocol,
+            list(lab.measures),
+            lab.private,
+            None if lab.deadline is None else lab.deadline.isoformat(),
+            lab.cap,
+            lab.cap_per_day,
+            service.frozen(),
+            len(found),
+            len({each.team for each in found}),
+        )
+    )
+
+
+def _leaderboard(request: Request) -> Response:
+    service = service_of(request)
+    path = service.state / SITE / service.base / "leaderboard.json"
+    if not path.is_file():
+        raise RefusedError(404, "the leaderboard is not built yet")
+    return FileResponse(path, media_type="application/json", headers={"cache-control": "no-cache"})
+
+
+async def _submit(request: Request) -> Response:
+    who = await run_in_threadpool(needed, request, "team")
+    upload = await take_upload(request, who, request.headers.get("idempotency-key", ""))
+    content = await run_in_threadpool(upload_json, service_of(request), upload)
+    return _json(content, 202, {"location": f"{ROOT}/submissions/{upload.id}"})
+
+
+def _upload(request: Request) -> Response:
+    service, who = service_of(request), caller(request)
+    upload = service.queue.find(request.path_params["id"])
+    if upload is None or not service.may_see(who, upload.team):
+        raise RefusedError(404, "there is no such upload of yours")  # the same whether it exists or not
+    return _json(upload_json(service, upload))
+
+
+def _team(request: Request) -> Response:
+    service, who = service_of(request), needed(request, "team")
+    lab, found = service.lab(), service.allowance(who.name)
+    runs = [
+        RunFacts(
+            each.label,
+            each.version,
+            each.kind,
+            each.submitted,
+            each.sha256,
+            shown_means_of(lab, each),
+            each.current,
+            each.primary,
+            each.withdrawn,
+            each.disqualified,
+            each.appeal,
+            each.reinstated,
+            each.refunded,
+        )
+        for each in service.of_team(who.name)
+    ]
+    counts = (found.made, found.cap, found.today, found.cap_per_day, found.invalid, found.invalid_cap)
+    return _json(TeamFacts(who.name, *counts, runs))
+
+
+def _run(request: Request) -> Response:
+    at = request.path_params
+    if not service_of(request).may_see(caller(request), at["team"]):
+        raise RefusedError(404, "there is no such run of yours")
+    return run_file(service_of(request), at["team"], at["label"], at["version"])
+
+
+def run_file(service: Service, team: str, label: str, version: str) -> Response:
+    """Returns the stored file of a run."""
+    found = service.run(team, label, version)
+    if found is None:
+        raise RefusedError(404, "there is no such run of yours")
+    # The name in the answer's header has no character of the team's.
+    name = f"run-{found.sha256[:12]}.txt"
+    return FileResponse(found.run, media_type="text/plain; charset=utf-8", filename=name)
+
+
+def _audit(request: Request) -> Response:
+    needed(request, "organiser")
+    return _json([AuditLine(**line) for line in service_of(request).accounts.trail(1_000)])
+
+
+def _action(action: Action) -> Any:  # noqa: ANN401
+    async def endpoint(request: Request) -> Response:
+        who = await run_in_threadpool(needed, request, action.role)
+        if who.csrf:  # a browser sends its cookie with forms of other sites; those of our pages go to /do/
+            raise RefusedError(403, "the API takes tokens, not the session of a browser")
+        given = parsed(action, await request.body())
+        return _json(await run_in_threadpool(perform, service_of(request), who, action, given, address_of(request)))
+
+    return endpoint
+
+
+# ---- description -----------------------------------------------------------------------------------------------------
+
+
+def description(address: str) -> dict[str, Any]:
+    """Returns the description of the API as OpenAPI 3.1.
+
+    Examples
+    --------
+    >>> sorted(description("http://localhost")["paths"])[:2]
+    ['/api/v1/accept', '/api/v1/add-organiser']
+    """
+    types: list[type[msgspec.Struct]] = [
+        LabFacts,
+        UploadFacts,
+        TeamFacts,
+        AuditLine,
+        Errors,
+        Done,
+        *{each.arguments for each in ACTIONS.values()},
+    ]
+    types.sort(key=lambda each: each.__name__)
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    known = dict(zip(types, schemas, strict=True))
+    paths = _paths(known)
+    for action in ACTIONS.values():
+        paths[f"{ROOT}/{action.name}"] = {
+            "post": {
+                "summary": f"{'Organisers: ' if action.role == 'organiser' else ''}{action.summary}",
+                "security": _TOKEN,
+                "requestBody": {"content": {"application/json": {"schema": known[action.arguments]}}},
+                "responses": _answers(known, "What was done.", known[Done]),
+            }
+        }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Server of a lab", "version": __version__},
+        "servers": [{"url": address}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+_Schemas = Mapping[type[msgspec.Struct], Any]
+_TOKEN: list[dict[str, list[str]]] = [{"token": []}]
+
+
+def _answers(known: _Schemas, text: str, schema: Any, status: str = "200") -> dict[str, Any]:  # noqa: ANN401
+    """Returns the descriptions of a good answer and of a bad one."""
+    wrong = {"application/json": {"schema": known[Errors]}}
+    return {
+        status: {"description": text, "content": {"application/json": {"schema": schema}}},
+        "4XX": {"description": "What is wrong, a line each.", "content": wrong},
+    }
+
+
+def _paths(known: _Schemas) -> dict[str, Any]:
+    """Returns the descriptions of the paths that are no actions."""
+    upload_form = {
+        "type": "object",
+        "required": ["run"],
+        "properties": {
+            "run": {"type": "string", "contentMediaType": "application/octet-stream"},
+            "metadata": {"type": "string", "contentMediaType": "application/yaml"},
+            **{name: {"type": "string"} for name in FIELDS},
+        },
+    }
+    key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
+    return {
+        f"{ROOT}/lab": {"get": {"summary": "The lab.", "responses": _answers(known, "The lab.", known[LabFacts])}},
+        f"{ROOT}/leaderboard": {
+            "get": {
+                "summary": "The leaderboard as last built; schema mathir-harness/leaderboard.",
+                "responses": _answers(known, "The leaderboard.", {"type": "object"}),
+            }
+        },
+        f"{ROOT}/submissions": {
+            "post": {
+                "summary": "Upload a run; it is scored later. The same idempotency key is the same upload.",
+                "security": _TOKEN,
+                "parameters": [key],
+                "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": upload_form}}},
+                "responses": _answers(known, "The upload, which waits.", known[UploadFacts], "202"),
+            }
+        },
+        f"{ROOT}/submissions/{{id}}": {
+            "get": {
+                "summary": "An upload and, when it is scored, its receipt or its faults.",
+                "security": _TOKEN,
+                "parameters": [_in_path("id")],
+                "responses": _answers(known, "The upload.", known[UploadFacts]),
+            }
+        },
+        f"{ROOT}/team": {
+            "get": {
+                "summary": "The caller's team.",
+                "security": _TOKEN,
+                "responses": _answers(known, "", known[TeamFacts]),
+            }
+        },
+        f"{ROOT}/runs/{{team}}/{{label}}/{{version}}": {
+            "get": {
+                "summary": "The file of a run of the caller's team; of any team for organisers.",
+                "security": _TOKEN,
+                "parameters": [_in_path("team"), _in_path("label"), _in_path("version", "integer")],
+                "responses": {
+                    "200": {"description": "The run.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+                },
+            }
+        },
+        f"{ROOT}/audit": {
+            "get": {
+                "summary": "Organisers: the audit trail, the latest line first.",
+                "security": _TOKEN,
+                "responses": _answers(known, "The trail.", {"type": "array", "items": known[AuditLine]}),
+            }
+        },
+    }
+
+
+def _in_path(name: str, kind: str = "string") -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
+
+
+def error(request: Request, raised: Exception) -> Response:
+    """Returns the answer of the API to an error."""
+    if isinstance(raised, HarnessError):
+        return _json(Errors(list(service_of(request).shown(raised.lines))), 422)
+    if isinstance(raised, RoleError):
+        status = 401 if raised.who is None else 403
+        return _json(Errors([raised.line]), status, {"www-authenticate": "Bearer"} if status == 401 else None)
+    return _json(Errors(["an error of the server; the organisers can see it in its log"]), 500)

@@ -1,0 +1,116 @@
+"""The web application: routes, errors, and the guard around them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Scope
+
+from harness.errors import HarnessError
+from harness.io.console import say, tell
+from harness.labs.server import api, database, pages
+from harness.labs.server.drawing import home_of, message
+from harness.labs.server.guard import API, Guard, Rates, RefusedError
+from harness.labs.server.live import HIDDEN, SITE, UnavailableError
+from harness.labs.server.service import Service
+from harness.labs.server.web import RoleError
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Pages(StaticFiles):
+    """The pages of the site; not its hidden files, nor anything that a link leads out to."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Returns a file."""
+        if HIDDEN.search(path):
+            raise HTTPException(404)
+        found = await super().get_response(path, scope)
+        found.headers["cache-control"] = "no-cache"
+        # Each page has its own policy, by the hashes of its styles and scripts.
+        found.headers["content-security-policy"] = "frame-ancestors 'none'"
+        return found
+
+
+def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
+    """Returns the web application of a lab.
+
+    Parameters
+    ----------
+    hosts : names by which requests may reach it, besides those of this machine and of the settings' address.
+    """
+    site = service.state / SITE
+    site.mkdir(exist_ok=True)
+    app = Starlette(
+        routes=[*api.routes(), *pages.routes(), Mount("/site", Pages(directory=site, html=True))],
+        exception_handlers={
+            HarnessError: _error,
+            RoleError: _error,
+            RefusedError: _refused,
+            HTTPException: _http,
+            Exception: _broken,
+            **dict.fromkeys(database.errors(), _unavailable),
+        },
+    )
+    app.state.service, app.state.rates, app.state.receiving = service, Rates(), Counter()
+    named = urlsplit(service.settings.url).hostname
+    return Guard(app, service.settings, app.state.rates, frozenset({*LOCAL, *hosts, *([named] if named else [])}))
+
+
+def _of_api(request: Request) -> bool:
+    return request.url.path.startswith(API)
+
+
+def _error(request: Request, error: Exception) -> Response:
+    if isinstance(error, UnavailableError):
+        return _refused(request, RefusedError(503, error.lines[0]))
+    if _of_api(request):
+        return api.error(request, error)
+    if isinstance(error, RoleError):
+        if error.who is None and request.method == "GET":
+            return RedirectResponse(f"/login?next={request.url.path}", 303)
+        status, back = (401, "/login") if error.who is None else (403, home_of(error.who))
+        return message(request, "Not allowed", f"{error.line[:1].upper()}{error.line[1:]}.", status, back)
+    lines = error.lines if isinstance(error, HarnessError) else ()
+    return message(request, "Not possible", "; ".join(lines), 422)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)  # noqa: S101  (it is registered for this class)
+    if _of_api(request) or error.status in (408, 413, 429):
+        return error.response(request.url.path)
+    return message(request, "Not possible", f"{error.line[:1].upper()}{error.line[1:]}.", error.status)
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  (it is registered for this class)
+    line = {404: "there is no such page", 405: "this address takes no such request"}.get(error.status_code, "")
+    return _refused(request, RefusedError(error.status_code, line or str(error.detail).lower()))
+
+
+def _unavailable(request: Request, error: Exception) -> Response:
+    say(f"{request.method} {request.url.path}: database: {' '.join(str(error).split())}")
+    return RefusedError(503, "the server's database cannot be used at present; try again later").response(
+        request.url.path
+    )
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    import traceback
+
+    say(f"{request.method} {request.url.path}: an error of the server")
+    tell("".join(traceback.format_exception(error)))
+    if _of_api(request):
+        return api.error(request, error)
+    line = "an error of the server; the organisers can see it in its log"
+    try:
+        return message(request, "Error of the server", f"{line[:1].upper()}{line[1:]}.", 500)
+    except Exception:  # the database may be what is broken
+        return RefusedError(500, line).response("")

@@ -1,0 +1,202 @@
+"""Drawing of pages, and what pages of visitors, teams and organisers share."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from harness.errors import counted
+from harness.labs.lab import Lab
+from harness.labs.names import zoned
+from harness.labs.server.accounts import Caller
+from harness.labs.server.guard import RefusedError
+from harness.labs.server.live import SITE, UnreadableError
+from harness.labs.server.service import Service
+from harness.labs.server.web import caller, service_of
+from harness.labs.submissions import Submission
+from harness.render import html
+from harness.scoring.protocol import load_protocol
+from harness.version import __version__
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def _style() -> str:
+    shared = "".join(html.read_template(name) for name in ("report.css", "site.css"))
+    return shared + html.read_template("server.css", TEMPLATES)
+
+
+def page(
+    request: Request,
+    template: str,
+    title: str,
+    who: Caller | None,
+    *,
+    status: int = 200,
+    errors: tuple[str, ...] = (),
+    heading: str = "",
+    done: str = "",
+    secret: str = "",
+    waits: bool = False,
+    **values: object,
+) -> Response:
+    """Draws a page from `templates/`; its heading is its title unless given."""
+    from markupsafe import Markup, escape
+
+    service = service_of(request)
+    here = request.url.path
+    if here.startswith("/do/") and who is not None:
+        here = home_of(who)
+    tabs = [("Home", "/"), *([("Results", f"/site/{service.base}/index.html")] if built(service) else [])]
+    if who is None:
+        tabs += [("Log in", "/login"), *([("Ask to join", "/ask")] if service.settings.asking else [])]
+    elif who.role == "team":
+        tabs += [("Submit", "/submit"), ("Team", "/team")]
+    else:
+        tabs += [("Organise", "/organise"), ("Audit", "/organise/audit")]
+    code = html.read_template("server.js", TEMPLATES)
+    csrf = who.csrf if who is not None else ""
+    text = html.template(f"{template}.html.j2", TEMPLATES).render(
+        title=title,
+        heading=heading or title,
+        lab=_title(service),
+        tabs=tabs,
+        here=here,
+        who=f"{who.role} {who.name}" if who is not None else "",
+        secret_field=Markup(f'<input type="hidden" name="csrf" value="{escape(csrf)}">'),  # noqa: S704 - escaped
+        errors=service.shown(errors),
+        done=done,
+        secret=secret,
+        style=Markup(_style()),  # noqa: S704 - our own files
+        script=Markup(code),  # noqa: S704 - our own file
+        waits=waits,
+        version=__version__,
+        **values,
+    )
+    policy = (
+        f"default-src 'none'; style-src {html.source_hash(_style())}; script-src {html.source_hash(code)}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(text, status, {"content-security-policy": policy})
+
+
+def _title(service: Service) -> str:
+    try:
+        return service.lab().title
+    except UnreadableError:  # a page that says so is drawn nevertheless
+        return "Lab"
+
+
+def home_of(who: Caller) -> str:
+    """Returns the page on which a caller acts."""
+    return "/team" if who.role == "team" else "/organise"
+
+
+def built(service: Service) -> bool:
+    """Returns whether the pages of results were built."""
+    return (service.state / SITE / service.base / "index.html").is_file()
+
+
+def message(request: Request, title: str, text: str, status: int, back: str = "/") -> Response:
+    """Draws a page with one sentence."""
+    (text,) = service_of(request).shown([text])
+    return page(request, "message", title, known(request), status=status, text=text, back=back)
+
+
+def known(request: Request) -> Caller | None:
+    """Returns who calls; None also for a token that is refused, or if the lab cannot be read."""
+    try:
+        return caller(request)
+    except (RefusedError, UnreadableError):
+        return None
+
+
+def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
+    """Returns facts about a lab: name, value; a value may be an address of the web."""
+    current = [each for each in service.of_teams() if each.current]
+    state = "frozen" if service.frozen() else "open" if closed(service) == "" else "open for post-hoc runs"
+    state = f"published, {state}" if service.published() else state
+    return [
+        ("Collection", f"{lab.collection}, edition {lab.edition}"),
+        ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
+        ("State", state),
+        ("Deadline", "none" if lab.deadline is None else f"{zoned(lab.deadline)}{until(lab.deadline)}"),
+        ("Runs", f"{counted(len(current), 'run')} by {counted(len({each.team for each in current}), 'team')}"),
+        *([("Contact", lab.contact)] if lab.contact else []),
+    ]
+
+
+def closed(service: Service) -> str:
+    """Returns why a lab takes no runs at present; empty if it does."""
+    lab = service.lab()
+    if service.frozen():
+        return "The lab is frozen."
+    if service.revealed():
+        return "The lab has ended; only post-hoc runs are accepted."
+    if lab.deadline is not None and datetime.now(UTC) > lab.deadline:
+        return f"The deadline was {zoned(lab.deadline)}; only post-hoc runs are accepted."
+    return ""
+
+
+def until(time: datetime, now: datetime | None = None) -> str:
+    """Returns how far away a time is, to be put behind it; empty for an earlier one, or one after a year.
+
+    Examples
+    --------
+    >>> until(datetime(2026, 9, 3, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC))
+    ', in 2 days'
+    """
+    seconds = (time - (now or datetime.now(UTC))).total_seconds()
+    if not 0 <= seconds <= 366 * 86400:
+        return ""
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * size or name == "minute":
+            return f", in {counted(int(seconds // size), name)}"
+    raise AssertionError
+
+
+def plural(number: int, name: str) -> str:
+    """Returns the name of a number of things."""
+    return name if number == 1 else f"{name}s"
+
+
+def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
+    """Returns the template's variables for a version of a run."""
+    marks = [("withdrawn", run.withdrawn), ("disqualified", bool(run.disqualified)), ("refunded", run.refunded)]
+    states = [name for name, holds in marks if holds]
+    states += ["primary run"] if run.primary else []
+    states = states or ["current" if run.current else "replaced by a later version"]
+    states += ["reinstated"] if run.reinstated else []
+    withdrawn = run.reason if run.withdrawn else ""
+    disqualified, reinstated = ("" if each == "-" else each for each in (run.disqualified, run.reinstated))
+    reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal), ("reinstated", reinstated)]
+    return {
+        "team": run.team,
+        "label": run.label,
+        "version": run.version,
+        "title": run.title,
+        "kind": run.kind,
+        "submitted": short(run.submitted),
+        "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each], each) for each in lab.measures],
+        "state": ", ".join(states),
+        "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
+        "primary": run.primary,
+        "may_be_primary": run.current and not run.primary and run.kind != "post-hoc" and not frozen,
+        "may_withdraw": not run.withdrawn and not frozen,
+        "may_appeal": bool(run.disqualified) and not run.appeal and not frozen,
+        "may_disqualify": not run.disqualified,
+        "may_reinstate": bool(run.disqualified),
+        "may_refund": not run.refunded,
+    }
+
+
+def short(time: str) -> str:
+    """Returns a time of the journal for readers."""
+    return time.replace("T", " ").replace("+00:00", " UTC")

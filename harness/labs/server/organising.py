@@ -1,0 +1,170 @@
+"""Pages of organisers."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from harness.labs.roster import real_names, roster
+from harness.labs.server.accounts import Caller, Invitation
+from harness.labs.server.drawing import built, facts_of, page, plural, run_row, short
+from harness.labs.server.live import HIDDEN, SITE, changed
+from harness.labs.server.queue import Upload
+from harness.labs.server.web import needed, service_of
+
+_MOST_ROWS = 200  # submissions and invitations that the page shows
+_FEW = 15  # submissions that need no search
+_LONGEST_WANTED = 200  # characters
+
+
+def organise_page(request: Request) -> Response:
+    """Returns the organisers' page."""
+    return organise(request, needed(request, "organiser"))
+
+
+def organise(
+    request: Request,
+    who: Caller,
+    errors: tuple[str, ...] = (),
+    done: str = "",
+    secret: str = "",
+    status: int = 200,
+    kept: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> Response:
+    """Draws the organisers' page, with the outcome of an action.
+
+    Parameters
+    ----------
+    kept : name of an action that was refused -> the fields of its form, to fill it in again.
+    """
+    service = service_of(request)
+    lab, events, site = service.lab(), service.live.events(), service.site()
+    known, names, found = roster(events), real_names(lab), service.of_teams()
+    troubled = service.queue.troubled()
+    now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
+    teams = [
+        {
+            "team": team,
+            "name": names.get(team, team),
+            "made": sum(each.team == team for each in found),
+            "valid": team in known,
+        }
+        for team in sorted({*known, *(each.team for each in found)})
+    ]
+    wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
+    runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
+    said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
+    if not service.live.submissions():
+        said = "The pages are built after the first submission."
+    elif site.get("error"):
+        said = f"The pages could not be built: {service.shown([site['error']])[0]}"
+    elif site.get("of") != changed(service.live.folder):
+        said = f"{said} The lab has changed since; they are built again."
+    requests = [each for each in invitations if each.state == "asked" and not each.expired(now)]
+    return page(
+        request,
+        "organise",
+        "Organise",
+        who,
+        status=status,
+        errors=errors,
+        done=done,
+        secret=secret,
+        kept=kept,
+        counts=[
+            _count(len(requests), "request", " to join"),
+            _count(len(known), "team", " with a token"),
+            _count(len(found), "submission"),
+            _count(waiting, "upload", " waiting"),
+            *([_count(len(troubled), "upload", " not scored, see below")] if troubled else []),
+        ],
+        troubled=[_troubled(each) for each in troubled],
+        facts=facts_of(service, lab),
+        deadline="" if lab.deadline is None else lab.deadline.isoformat(),
+        frozen=service.frozen(),
+        late=lab.deadline is not None and now > lab.deadline,
+        held=lab.private,
+        revealed=service.revealed(),
+        may_publish=not service.revealed() and (lab.private or not service.frozen()),
+        early=lab.private and lab.deadline is not None and now <= lab.deadline,
+        site=said,
+        built=built(service),
+        requests=[_invitation(each, now) for each in requests],
+        invitations=[_invitation(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
+        teams=teams,
+        pseudonyms=any(each["team"] != each["name"] for each in teams),
+        runs=[run_row(lab, each) for each in runs[:_MOST_ROWS]],
+        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(found):,}",
+        wanted=wanted,
+        searchable=len(found) > _FEW,
+        organisers=service.accounts.organisers(),
+    )
+
+
+def _troubled(upload: Upload) -> dict[str, str]:
+    """Returns a row of an upload that could not be scored."""
+    held = upload.state == "held"
+    state = "held until you decide" if held else "being scored" if upload.state == "running" else "is tried again"
+    return {
+        "id": upload.id,
+        "title": f"{upload.team} / {upload.fields.get('label') or upload.file}",
+        "file": upload.file,
+        "received": short(upload.received),
+        "state": f"{state}; {plural(upload.attempts, 'attempt')}: {upload.attempts}",
+        "reason": upload.reason,
+        "decide": "" if upload.state == "running" else "yes",
+    }
+
+
+def _count(number: int, name: str, more: str = "") -> dict[str, object]:
+    return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
+
+
+def _invitation(found: Invitation, now: datetime) -> dict[str, str]:
+    state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[found.state]
+    waits = found.state in ("asked", "open")
+    return {
+        "id": found.id,
+        "team": found.team,
+        "contact": found.contact,
+        "state": "expired" if waits and found.expired(now) else state,
+        "created": short(found.created),
+        "expires": short(found.expires) if waits else "",
+        "may_refuse": "yes" if waits and not found.expired(now) else "",
+    }
+
+
+def audit_page(request: Request) -> Response:
+    """Returns the page of the audit trail."""
+    who = needed(request, "organiser")
+    shown = []
+    for line in service_of(request).accounts.trail():
+        details = ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)
+        shown.append({**line, "at": short(line["at"]), "details": details})
+    return page(request, "audit", "Audit trail", who, lines=shown)
+
+
+def site_zip(request: Request) -> Response:
+    """Packs the pages as they are; equal pages give equal bytes."""
+    needed(request, "organiser")
+    root = (service_of(request).state / SITE).resolve()
+    out = tempfile.NamedTemporaryFile(suffix=".zip", delete=False)  # noqa: SIM115  (deleted after the answer)
+    with out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(root.rglob("*")):
+            name = path.relative_to(root).as_posix()
+            # As for single pages: no hidden files, and nothing that a link leads out to.
+            if HIDDEN.search(name) or not path.resolve().is_relative_to(root):
+                continue
+            with suppress(FileNotFoundError, IsADirectoryError):  # the pages may be built again meanwhile
+                archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    done = BackgroundTask(Path(out.name).unlink)
+    return FileResponse(out.name, media_type="application/zip", filename="site.zip", background=done)

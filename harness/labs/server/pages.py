@@ -1,0 +1,438 @@
+"""Pages for people: forms that work without scripts, in the style of the site."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from harness.errors import HarnessError, counted
+from harness.labs.allowance import Allowance
+from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
+from harness.labs.names import zoned
+from harness.labs.receipts import Shown
+from harness.labs.roster import add_team
+from harness.labs.server.accounts import SESSION_HOURS, Caller
+from harness.labs.server.actions import ACTIONS, parsed, perform
+from harness.labs.server.api import run_file
+from harness.labs.server.drawing import built, closed, facts_of, home_of, known, page, plural, run_row, short
+from harness.labs.server.guard import RefusedError
+from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
+from harness.labs.server.queue import Upload
+from harness.labs.server.results import final_page, leaders, place_of, result_page
+from harness.labs.server.service import Service, upload_json
+from harness.labs.server.web import (
+    FormError,
+    address_of,
+    attempt,
+    caller,
+    check_form,
+    cookie_name,
+    fields,
+    is_secure,
+    needed,
+    service_of,
+    take_upload,
+)
+from harness.scoring.protocol import load_protocol
+
+STATES = {
+    "queued": "waiting",
+    "running": "being scored",
+    "done": "scored",
+    "refused": "refused",
+    "held": "not scored yet; the organisers decide",
+    "failed": "failed",  # of earlier versions of the server
+}
+
+
+def routes() -> list[Route]:
+    """Returns the routes of the pages."""
+    return [
+        Route("/", _home),
+        Route("/login", _login_page),
+        Route("/login", _log_in, methods=["POST"]),
+        Route("/logout", _log_out, methods=["POST"]),
+        Route("/ask", _ask_page),
+        Route("/ask", _ask, methods=["POST"]),
+        Route("/join/{code}", _join_page),
+        Route("/join/{code}", _join, methods=["POST"]),
+        Route("/submit", _submit_page),
+        Route("/submit", _submit, methods=["POST"]),
+        Route("/submissions/{id}", _upload_page),
+        Route("/submissions/{id}/state", _upload_state),
+        Route("/team", _team_page),
+        Route("/team/runs/{label}/{version}", _team_run),
+        Route("/organise", organise_page),
+        Route("/organise/audit", audit_page),
+        Route("/organise/site.zip", site_zip),
+        Route("/do/{action}", _back),
+        Route("/do/{action}", _do, methods=["POST"]),
+    ]
+
+
+# ---- visitors --------------------------------------------------------------------------------------------------------
+
+
+def _home(request: Request) -> Response:
+    from harness.labs.site.about import submit_command
+
+    service, who = service_of(request), caller(request)
+    lab = service.lab()
+    problem = "The pages could not be built; the organisers can see why." if service.site().get("error") else ""
+    return page(
+        request,
+        "home",
+        lab.title,
+        who,
+        about=lab.about,
+        facts=facts_of(service, lab),
+        built=built(service),
+        problem=problem if service.live.submissions() else "",
+        leaders=leaders(service, lab),
+        final=final_page(service),
+        closed=closed(service),
+        base=service.base,
+        asking=service.settings.asking,
+        role="" if who is None else who.role,
+        command=submit_command(lab, "--server", address_of(request)),
+    )
+
+
+def _login_page(request: Request) -> Response:
+    asking = service_of(request).settings.asking
+    return page(request, "login", "Log in", caller(request), next=_next(request.query_params), asking=asking)
+
+
+def _next(given: Mapping[str, str]) -> str:
+    """Returns where to go after logging in: one of our own pages."""
+    wanted = given.get("next", "")
+    return wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""
+
+
+async def _log_in(request: Request) -> Response:
+    given = await fields(request)
+    return await run_in_threadpool(_opened, request, given.get("token", ""), _next(given))
+
+
+def _opened(request: Request, token: str, wanted: str) -> Response:
+    service = service_of(request)
+    attempt(request, spend=False)
+    opened = service.accounts.log_in(token, service.live.events())
+    if opened is None:
+        attempt(request)
+        errors = ("the token is unknown or was revoked; the organisers can issue another",)
+        asking = service.settings.asking
+        return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted, asking=asking)
+    secret, who = opened
+    _end(request)
+    answer = RedirectResponse(wanted or home_of(who), 303)
+    _set_cookie(request, answer, secret)
+    return answer
+
+
+def _set_cookie(request: Request, answer: Response, secret: str) -> None:
+    age, secure = SESSION_HOURS * 3600, is_secure(request)
+    answer.set_cookie(cookie_name(request), secret, age, secure=secure, httponly=True, samesite="lax", path="/")
+
+
+def _end(request: Request) -> None:
+    """Ends the session that the browser had, so that an old cookie is worth nothing."""
+    if old := request.cookies.get(cookie_name(request)):
+        service_of(request).accounts.log_out(old)
+
+
+async def _log_out(request: Request) -> Response:
+    given = await fields(request)
+    who = await run_in_threadpool(caller, request)
+    if who is not None:
+        check_form(request, who, given)
+        await run_in_threadpool(_end, request)
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True)
+    return answer
+
+
+def _ask_page(request: Request) -> Response:
+    if not service_of(request).settings.asking:
+        raise RefusedError(404, "teams join by invitation; ask the organisers")
+    return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_rule())
+
+
+def _rule() -> str:
+    return f"{NAME_RULE[:1].upper()}{NAME_RULE[1:]}."
+
+
+async def _ask(request: Request) -> Response:
+    given = await fields(request)
+    if not service_of(request).settings.asking:
+        raise RefusedError(404, "teams join by invitation; ask the organisers")
+    return await run_in_threadpool(_asked, request, given.get("team", ""), given.get("contact", ""))
+
+
+def _asked(request: Request, team: str, contact: str) -> Response:
+    attempt(request)
+    try:
+        code = service_of(request).accounts.ask(team.strip(), contact.strip())
+    except HarnessError as error:
+        who, errors = known(request), tuple(error.lines)
+        return page(
+            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_rule()
+        )
+    return RedirectResponse(f"/join/{code}", 303)
+
+
+_JOINING = {"open": "Join the lab", "asked": "Your request waits"}
+
+
+def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") -> Response:
+    service = service_of(request)
+    attempt(request, spend=False)
+    found = service.accounts.invitation(request.path_params["code"])
+    if found is None:
+        attempt(request)
+    state = "unknown" if found is None else found.state
+    if found is not None and state in ("asked", "open") and found.expired(datetime.now(UTC)):
+        state = "expired"
+    hidden_until = service.lab().pseudonyms_until
+    return page(
+        request,
+        "join",
+        _JOINING.get(state, "Invitation"),
+        known(request),
+        status=404 if found is None else 422 if errors else 200,
+        errors=errors,
+        state=state,
+        team="" if found is None else found.team,
+        given=given,
+        rule=_rule(),
+        path=request.url.path,
+        address=f"{address_of(request)}{request.url.path}",
+        pseudonyms="" if hidden_until is None or datetime.now(UTC) >= hidden_until else zoned(hidden_until),
+    )
+
+
+async def _join(request: Request) -> Response:
+    given = await fields(request)
+    return await run_in_threadpool(_joined, request, given.get("team", "").strip())
+
+
+def _joined(request: Request, chosen: str) -> Response:
+    service, code = service_of(request), request.path_params["code"]
+    attempt(request, spend=False)
+    try:
+        found = service.accounts.use(code)
+        try:
+            team, token = add_team(service.lab(), found.team or chosen, new=True)
+        except BaseException:
+            service.accounts.unuse(code)
+            raise
+    except HarnessError as error:
+        attempt(request)
+        return _join_page(request, tuple(error.lines), chosen)
+    service.accounts.set_contact(team, found.contact)
+    service.accounts.record(f"team {team}", "join", {})
+    opened = service.accounts.log_in(token, service.live.events())
+    who = None if opened is None else opened[1]
+    answer = page(request, "joined", "Welcome", who, team=team, token=token, address=address_of(request))
+    if opened is not None:
+        _end(request)
+        _set_cookie(request, answer, opened[0])
+    return answer
+
+
+# ---- teams -----------------------------------------------------------------------------------------------------------
+
+_EMPTY = {"label": "", "description": "", "kind": "", "code": "", "external_data": "", "primary": ""}
+
+
+def _submit_page(request: Request) -> Response:
+    """Returns the form, filled in as for an earlier upload of the team if its id is given as `again`."""
+    service, who = service_of(request), needed(request, "team")
+    before = service.queue.find(request.query_params.get("again", ""))
+    given = before.fields if before is not None and before.team == who.name else {}
+    return _form(request, who, {**given, "primary": "true" if given.get("primary") else ""})
+
+
+def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
+    service, lab = service_of(request), service_of(request).lab()
+    late = closed(service) != ""
+    allowed = service.allowance(who.name)
+    return page(
+        request,
+        "submit",
+        "Submit a run",
+        who,
+        status=422 if errors else 200,
+        errors=errors,
+        counts=_counts(allowed),
+        closed=closed(service),
+        spent=_spent(allowed, who.name),
+        frozen=service.frozen(),
+        key=secrets.token_urlsafe(18),
+        most=service.settings.most_upload,
+        given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if late else KINDS[0])},
+        kinds=KIND_MEANINGS,
+        require=lab.require,
+    )
+
+
+def _spent(found: Allowance, team: str) -> list[str]:
+    """Returns why a team may submit nothing more at present; empty if it may."""
+    invalid = found.invalid_cap is not None and found.invalid >= found.invalid_cap
+    more = [f"team {team}: has sent {found.invalid} of {found.invalid_cap} invalid files"] if invalid else []
+    return found.faults(team) + more
+
+
+def _counts(found: Allowance) -> list[dict[str, object]]:
+    """Returns what a team has left: number, of what, and how many it has made."""
+    rows = [
+        ("submission", "left", found.made, found.cap),
+        ("submission", "left today (UTC)", found.today, found.cap_per_day),
+        ("invalid file", "left", found.invalid, found.invalid_cap),
+    ]
+    shown: list[dict[str, object]] = []
+    for name, left, made, most in rows:
+        if most is not None:
+            number = max(0, most - made)
+            more = f"{made:,} of {most:,} made"
+            text = f"{plural(number, name)} {left}"
+            shown.append({"number": f"{number:,}", "text": text, "more": more, "none": not number})
+    if found.cap is None:
+        text = f"{plural(found.made, 'submission')} made"
+        shown.insert(0, {"number": f"{found.made:,}", "text": text, "more": "no maximum", "none": False})
+    return shown
+
+
+async def _submit(request: Request) -> Response:
+    who = await run_in_threadpool(needed, request, "team")
+    try:
+        upload = await take_upload(request, who)
+    except FormError as error:
+        return await run_in_threadpool(_form, request, who, error.given, tuple(error.lines))
+    return RedirectResponse(f"/submissions/{upload.id}", 303)
+
+
+def _upload_page(request: Request) -> Response:
+    service, who, upload = _upload_of(request)
+    facts = upload_json(service, upload)
+    receipt = None if facts["receipt"] is None else Shown(**facts["receipt"])
+    state = STATES[upload.state]
+    if upload.state == "queued":
+        state = f"waiting; {counted(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
+        if upload.reason:
+            state = "waiting; it could not be scored yet, for no fault of the run, and is tried again"
+    run = None if receipt is None else service.run(receipt.team, receipt.label, str(receipt.version))
+    rank, group = (None, "") if run is None else place_of(service, run)
+    return page(
+        request,
+        "upload",
+        f"Submission {upload.file}: {STATES[upload.state]}",
+        who,
+        heading="Submission",
+        waits=upload.state in ("queued", "running"),
+        upload=facts,
+        received=short(upload.received),
+        state=state,
+        seen=_version(service, upload),
+        receipt=receipt,
+        headline="" if receipt is None else receipt.headline("the lab"),
+        run_page="" if run is None else result_page(service, run),
+        standing="" if run is None else run_row(service.lab(), run)["state"],
+        rank=rank,
+        group=group,
+        own=who is not None and who.role == "team",
+        counts=_counts(service.allowance(upload.team)),
+    )
+
+
+def _upload_of(request: Request) -> tuple[Service, Caller | None, Upload]:
+    service, who = service_of(request), caller(request)
+    upload = service.queue.find(request.path_params["id"])
+    if upload is None or not service.may_see(who, upload.team):
+        raise RefusedError(404, "there is no such upload of yours; log in first")
+    return service, who, upload
+
+
+def _version(service: Service, upload: Upload) -> str:
+    """Returns by what a script tells that the page of an upload has changed: state, and whether its run has a page."""
+    if (receipt := upload.result.get("receipt")) is None:
+        return upload.state
+    run = service.run(str(receipt["team"]), str(receipt["label"]), str(receipt["version"]))
+    return upload.state + (" with page" if run is not None and result_page(service, run) else "")
+
+
+def _upload_state(request: Request) -> Response:
+    service, _, upload = _upload_of(request)
+    return JSONResponse({"state": upload.state, "version": _version(service, upload)})
+
+
+def _team_page(request: Request) -> Response:
+    return _team(request, needed(request, "team"))
+
+
+def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", status: int = 200) -> Response:
+    service = service_of(request)
+    lab = service.lab()
+    frozen = service.frozen()
+    return page(
+        request,
+        "team",
+        f"Team {who.name}",
+        who,
+        status=status,
+        errors=errors,
+        done=done,
+        counts=_counts(service.allowance(who.name)),
+        closed=closed(service),
+        frozen=frozen,
+        measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
+        runs=[{**run_row(lab, each, frozen), "page": result_page(service, each)} for each in service.of_team(who.name)],
+        uploads=[
+            {"id": each.id, "file": each.file, "received": short(each.received), "state": STATES[each.state]}
+            for each in service.queue.of_team(who.name)
+        ],
+    )
+
+
+def _team_run(request: Request) -> Response:
+    who = needed(request, "team")
+    at = request.path_params
+    return run_file(service_of(request), who.name, at["label"], at["version"])
+
+
+def _back(request: Request) -> Response:
+    """Leads whoever opens the address of an action again to the page with its form."""
+    who = caller(request)
+    return RedirectResponse("/login" if who is None else home_of(who), 303)
+
+
+async def _do(request: Request) -> Response:
+    action = ACTIONS.get(request.path_params["action"])
+    if action is None:
+        raise RefusedError(404, "there is no such action")
+    who = await run_in_threadpool(needed, request, action.role)
+    given = await fields(request)
+    check_form(request, who, given)
+    given.pop("csrf", None)
+    return await run_in_threadpool(_done, request, who, action.name, given)
+
+
+def _done(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
+    action, service = ACTIONS[name], service_of(request)
+    try:
+        done = perform(service, who, action, parsed(action, given), address_of(request))
+    except HarnessError as error:
+        lines = tuple(error.lines)
+        if who.role == "team":
+            return _team(request, who, lines, status=422)
+        return organise(request, who, lines, status=422, kept={name: given})
+    if who.role == "team":
+        return _team(request, who, done=f"{done.done}.")
+    return organise(request, who, done=f"{done.done}.", secret=done.secret)

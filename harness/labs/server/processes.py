@@ -1,0 +1,175 @@
+"""The processes of a server: one that answers, workers that score, one that builds the pages.
+
+The first one starts the others and starts them again if they end. Each of them ends when the first one is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError
+from harness.io.console import hide_progress, say
+from harness.labs.server.accounts import Accounts
+from harness.labs.server.app import application
+from harness.labs.server.database import Database
+from harness.labs.server.live import DATABASE, Live, make_private
+from harness.labs.server.mail import Outbox
+from harness.labs.server.patience import patient
+from harness.labs.server.publisher import publish
+from harness.labs.server.queue import Queue
+from harness.labs.server.service import Service, Settings
+from harness.labs.server.worker import Limits, Worker
+
+_PARENT = "HARNESS_SERVER_PID"
+DATABASE_VARIABLE = "HARNESS_DATABASE"
+_PAUSE = 1.0  # seconds before a process that ended is started again
+_MOST_CONNECTIONS = 400
+_GRACE = 10  # seconds for requests that run when the server is stopped
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a lab's server has its files.
+
+    Attributes
+    ----------
+    lab : folder of the lab.
+    state : folder of the server's own files: database, uploads, pages.
+    database : address of a PostgreSQL database; empty for SQLite in `state`.
+    """
+
+    lab: Path
+    state: Path
+    database: str = ""
+
+    def open(self) -> Database:
+        """Opens the database; creates the folder if it is new."""
+        make_private(self.state)
+        return Database(self.database or str(self.state / DATABASE))
+
+
+def until_stopped() -> Callable[[], bool]:
+    """Returns a function that tells whether this process was told to stop, or the server that started it is gone."""
+    # By the number that the server has given: it may be gone before this process asks for its parent.
+    stop, parent = threading.Event(), os.environ.get(_PARENT)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: stop.set())
+    return lambda: stop.is_set() or parent not in (None, str(os.getppid()))
+
+
+def run_worker(place: Place, limits: Limits) -> None:
+    """Scores uploads until it is stopped."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # children are forks, and threads do not survive a fork
+    queue = Queue(place.open(), place.state)
+    stopped = until_stopped()
+    queue.sweep()
+    hide_progress()
+    Worker(place.lab, queue, limits).work(stopped)
+
+
+def run_publisher(place: Place, address: str) -> None:
+    """Builds the pages until it is stopped; `address` is that of the server, empty if unknown."""
+    make_private(place.state)
+    publish(place.lab.resolve(), place.state, address, until_stopped())
+
+
+def service(place: Place, settings: Settings, outbox: Path | None) -> Service:
+    """Opens what pages and API share."""
+    database = place.open()
+    live = Live(place.lab.resolve())
+    live.lab()
+    live.events()
+    return Service(live, place.state, Accounts(database), Queue(database, place.state), settings, Outbox(outbox))
+
+
+def run_server(
+    made: Service,
+    place: Place,
+    host: str,
+    port: int,
+    commands: Callable[[str], Sequence[Sequence[str]]],
+    told: Callable[[str], None],
+) -> None:
+    """Answers requests until the process is stopped; starts the processes of `commands` and keeps them running.
+
+    Parameters
+    ----------
+    port : 0 for any free port.
+    commands : called with the address of the server.
+    told : called with the address once requests are answered.
+
+    Raises
+    ------
+    HarnessError
+        The port is taken, or the host is not of this machine.
+    """
+    import uvicorn
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        raise HarnessError(f"{host}:{port}: cannot serve there: {error.strerror or error}") from None
+    stop = threading.Event()
+    # Not as an option, which all users of the machine can read: it may hold a password.
+    environment = {**os.environ, **({DATABASE_VARIABLE: place.database} if place.database else {})}
+    shown = f"[{host}]" if ":" in host else host
+    address = made.settings.url or f"http://{shown}:{listening.getsockname()[1]}"
+    keepers = [threading.Thread(target=_keep, args=(list(each), environment, stop)) for each in commands(address)]
+    config = uvicorn.Config(
+        application(made, (host,)),
+        http=patient(made.settings.idle),
+        ws="none",
+        lifespan="off",
+        access_log=False,  # addresses hold invitations
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=_GRACE,
+        h11_max_incomplete_event_size=32 << 10,
+    )
+    server = uvicorn.Server(config)
+    try:
+        for keeper in keepers:
+            keeper.start()
+        told(address)
+        server.run(sockets=[listening])
+    finally:
+        stop.set()
+        for keeper in keepers:
+            keeper.join()
+
+
+def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Event) -> None:
+    """Runs a process, and again whenever it ends, until `stop`."""
+    while not stop.is_set():
+        line = [sys.executable, "-P", "-m", "harness", *command]
+        own = {**environment, _PARENT: str(os.getpid())}
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, env=own)
+        while process.poll() is None and not stop.wait(0.2):
+            pass
+        if stop.is_set():
+            _end(process)
+            return
+        say(f"{' '.join(command[:2])}: a process ended with code {process.returncode} and is started again")
+        stop.wait(_PAUSE)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    until = time.monotonic() + _GRACE
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    if process.poll() is None:
+        process.kill()
+    process.wait()

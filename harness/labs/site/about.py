@@ -1,0 +1,157 @@
+"""The page about a lab: protocol in words, how to submit, rules, dates, contact, licence."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import datetime
+
+from harness.labs.addresses import form_of
+from harness.labs.journal import Extended
+from harness.labs.lab import Lab
+from harness.labs.names import zoned
+from harness.labs.site.field import Field
+from harness.labs.site.lab_page import frozen_text, lab_page, utc
+from harness.render.latex import escape_unbroken as escape
+from harness.render.model import Facts, Text
+from harness.render.pages import Block, Code, Link, Part, Rich, is_web
+from harness.reports.parts import protocol_text
+from harness.reports.site_page import Made
+from harness.scoring.protocol import load_protocol
+
+
+def about_page(field: Field) -> Made:
+    """Returns the page about a lab."""
+    lab, collection = field.lab, field.task.collection
+    edition = collection.edition(lab.edition)
+    facts = [
+        ("collection", f"{lab.collection}: {collection.title}"),
+        ("judgments", f"edition {lab.edition}: {edition.title}"),
+        ("topics", str(field.board.topics)),
+        ("documents", lab.corpus or collection.corpus),
+        ("licence", collection.licence),
+        ("SHA-256 of the judgments", field.board.qrels_sha256),
+    ]
+    opening = (*([Text((lab.about,))] if lab.about else []), *frozen_text(field))
+    parts = [
+        Part("", opening) if opening else None,
+        Part("Dates", (Facts(tuple(_dates(field))),)),
+        Part("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes(field))),
+        Part("Protocol", tuple(_protocol(field))),
+        Part("Submission", tuple(_submission(field))),
+        Part("Rules", (Text(tuple(_rules(field))),)),
+        Part("Contact", (_contact(lab.contact),)) if lab.contact else None,
+        Part("Citation", (Code("BibTeX", _bibtex(field)),)),
+        Part("Links", (_links(field),)),
+    ]
+    page = lab_page(field, "about.html", f"About {lab.title}", "", parts, "about.html")
+    return Made(page)
+
+
+def _notes(field: Field) -> Iterator[Block]:
+    if field.remarks:
+        yield Text(field.remarks)
+
+
+def _dates(field: Field) -> Iterator[tuple[str, str]]:
+    deadline = field.lab.deadline
+    yield ("deadline", "none" if deadline is None else f"{zoned(deadline)}; later runs are post-hoc")
+    for act in field.acts:
+        reason = f": {field.names.text(act.reason)}" if field.names.text(act.reason) else ""
+        if isinstance(act, Extended):
+            until = zoned(datetime.fromisoformat(act.deadline))
+            yield ("deadline set", f"{utc(act.at)}, to {until}{reason}")
+        else:
+            yield (act.event, f"{utc(act.at)}{reason}")
+    dates = [each.submitted for each in field.all_submissions]
+    yield ("first submission", utc(min(dates)))
+    yield ("latest submission", utc(max(dates)))
+
+
+def _protocol(field: Field) -> Iterator[Block]:
+    board = field.board
+    yield protocol_text(load_protocol(field.lab.protocol))
+    measures = ", ".join(map(field.label, board.measures))
+    tests = f"tests have level {board.alpha:g} and are corrected over {board.family:,} comparisons ({board.correction})"
+    tests = tests if field.tested else f"nothing is tested: {board.why}"
+    yield Text(
+        (
+            f"Measures: {measures}. Runs are ranked by {field.label(field.main)}; {tests}.",
+            *([board.privacy] if board.privacy else []),
+        )
+    )
+
+
+def _submission(field: Field) -> Iterator[Block]:
+    lab = field.lab
+    required = [name.replace("_", " ") for name in lab.require]
+    said = ["A run is a text file with a line per result: topic, Q0, document, rank, score, tag."]
+    said += [f"A submission must state: {', '.join(required)}."] if required else []
+    named = [] if field.roster or lab.server else ["--team", "TEAM"]
+    where = ["--server", lab.server] if lab.server else ["--lab", "LAB"]
+    if lab.private and not lab.server:
+        said.append("The judgments are private: send the run to the organisers, who submit it with this command.")
+    if field.roster or lab.server:
+        said.append("Only teams on the roster may submit; the variable HARNESS_TOKEN holds the team's token.")
+    if lab.server:
+        form = form_of(lab.server)
+        yield Rich(("Submit in the browser at ", Link(form, form), ", or by the command below."))
+    yield Text(tuple(said))
+    yield Code("Submit a run:", submit_command(lab, *where, *named))
+
+
+def submit_command(lab: Lab, *where: str) -> str:
+    """Returns the command that submits a run with all that the lab requires; `where` are the options of its place."""
+    command = ["harness", "submit", "my.run", *where, "--description", "one sentence"]
+    for name in lab.require:
+        command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
+    return shlex.join(command)
+
+
+def _rules(field: Field) -> Iterator[str]:
+    lab = field.lab
+    yield from lab.rules
+    if lab.cap is not None:
+        yield f"Each team may submit {lab.cap} run{'s' if lab.cap > 1 else ''}, withdrawn ones included."
+    if lab.cap_per_day is not None:
+        yield f"Each team may submit {lab.cap_per_day} run{'s' if lab.cap_per_day > 1 else ''} per day (UTC)."
+    if lab.invalid_cap is not None:
+        yield f"Each team may send {lab.invalid_cap} invalid file{'s' if lab.invalid_cap > 1 else ''}."
+    if lab.results is not None:
+        yield f"A run has at most {lab.results:,} results per topic."
+    if lab.least_results > 1:
+        yield f"A run has at least {lab.least_results:,} results for each topic that it answers."
+    if lab.private:
+        yield "A run must answer at least half of the topics."
+    if lab.held_out:
+        yield "Means are over the public half of the topics; the others decide the final ranking."
+    if field.names.until:
+        yield f"Teams may have pseudonyms until {field.names.until}."
+    yield "A team is ranked by its primary run: its first one, until it chooses another."
+    yield "The same rankings may be submitted only once. A label that is submitted again gets a new version."
+
+
+def _bibtex(field: Field) -> str:
+    """Returns a BibTeX entry for the lab; those of runs are on their pages."""
+    lab, latest = field.lab, max(each.submitted for each in field.all_submissions)
+    note = f"Lab on {lab.collection}, edition {lab.edition}, protocol {lab.protocol}; latest submission {latest[:10]}"
+    lines = [f"title = {{{{{escape(lab.title)}}}}}", f"year = {{{latest[:4]}}}", f"note = {{{escape(note)}}}"]
+    lines += [f"url = {{{lab.address}}}"] if lab.address else []
+    return f"@misc{{{field.base},\n  " + ",\n  ".join(lines) + "\n}"
+
+
+def _contact(text: str) -> Rich:
+    return Rich((Link(text, text),) if is_web(text) else (text,))
+
+
+def _links(field: Field) -> Rich:
+    base = field.base
+    return Rich(
+        (
+            "Pages of runs keep their addresses, also when a run is replaced or withdrawn. New submissions: ",
+            Link("Atom feed", f"{base}/feed.xml"),
+            ". Everything is also there as JSON and CSV, named at the end of each page; ",
+            Link("their schemas", "schemas/index.html"),
+            ".",
+        )
+    )

@@ -1,0 +1,85 @@
+"""What all pages of a lab share: tabs, crumbs and the notice that the lab is frozen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.io.names import in_natural_order
+from harness.labs.addresses import form_of
+from harness.labs.closing import frozen
+from harness.labs.site.field import Field
+from harness.render.model import Text
+from harness.render.pages import Link, Page
+from harness.reports.site_page import HOME
+
+
+def utc(time: str) -> str:
+    """Returns a time of the journal for readers.
+
+    Examples
+    --------
+    >>> utc("2026-06-20T10:03:00+00:00")
+    '2026-06-20 10:03:00 UTC'
+    """
+    return time.replace("T", " ").replace("+00:00", " UTC")
+
+
+def frozen_text(field: Field) -> tuple[Text, ...]:
+    """Returns since when and why a lab is frozen; nothing if it is open."""
+    found = frozen(field.acts)
+    if found is None:
+        return ()
+    reason = field.names.text(found.reason)
+    said = f"The organisers froze the lab on {utc(found.at)}: until they reopen it, teams can change nothing."
+    return (Text((said, *([f"Reason: {reason}"] if reason else []))),)
+
+
+def tabs(field: Field) -> tuple[Link, ...]:
+    """Returns the tabs of a lab: links to its main pages, which each of its pages shows."""
+    base = field.base
+    found = [Link("Leaderboard", f"{base}/index.html")]
+    if field.topics_shown:
+        found += [
+            Link("Topics", f"{base}/topics/index.html"),
+            Link("Compare two runs", f"{base}/pairs.html"),
+        ]
+        if attributes(field):
+            found.append(Link("Slices", f"{base}/slices/index.html"))
+    if field.final is not None:
+        found.append(Link("Final ranking", f"{base}/final.html"))
+    found.append(Link("About", f"{base}/about.html"))
+    return (*found, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
+
+
+def attributes(field: Field) -> dict[str, dict[str, list[str]]]:
+    """Returns attribute -> value -> topics, for attributes with at least two values; the language is one of them."""
+    out: dict[str, dict[str, list[str]]] = {}
+    for topic in field.topics:
+        known = field.known[topic]
+        for name in known.attributes:
+            for value in known.values(name):
+                out.setdefault(name, {}).setdefault(value, []).append(topic)
+        out.setdefault("language", {}).setdefault(known.language, []).append(topic)
+    kept = {name: values for name, values in out.items() if 2 <= len(values) <= MOST_VALUES}
+    return {name: {value: values[value] for value in in_natural_order(values)} for name, values in kept.items()}
+
+
+MOST_VALUES = 60  # values of an attribute that make slices; more are no slices but names
+
+
+def lab_page(field: Field, path: str, title: str, headline: str, parts: Any, tab: str, **more: Any) -> Page:  # noqa: ANN401
+    """Returns a page of a lab; `path` and `tab` are relative to the lab's folder."""
+    base = field.base
+    crumbs = (HOME, Link(field.lab.title, f"{base}/index.html"))
+    return Page(
+        f"{base}/{path}",
+        title,
+        headline,
+        tuple(part for part in parts if part is not None),
+        tabs(field),
+        f"{base}/{tab}",
+        crumbs,
+        feed=f"{base}/feed.xml",
+        site=field.lab.title,
+        **more,
+    )

@@ -1,0 +1,170 @@
+"""The page that compares any two runs, and, for readers without scripts, all runs with the best one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from harness.labs.leaderboard_report import clustered_sentence
+from harness.labs.site.field import Field
+from harness.labs.site.lab_page import lab_page
+from harness.labs.testing import Verdict
+from harness.render.model import Records, Text
+from harness.render.pages import Head, Item, Line, Listing, Pairs, Part
+from harness.reports.site_page import Made, document, number
+from harness.scoring.intervals import numbered
+
+MOST_VALUES = 120_000  # values in the page: further measures are left out
+MOST_NAMED = 3  # topics named in the table without scripts
+
+
+def pairs_page(field: Field) -> Made:
+    """Returns the page of pairs of runs."""
+    size = max(1, len(field.runs) * len(field.topics))
+    measures = field.board.measures[: max(1, MOST_VALUES // size)]
+    measures = measures if field.main in measures else (field.main,)
+    measures = (field.main, *(measure for measure in measures if measure != field.main))
+    clusters = field.clusters
+    indices = () if clusters is None else tuple(numbered([clusters[topic] for topic in field.topics]).tolist())
+    place = {run.name: at for at, run in enumerate(field.runs)}
+    block = Pairs(
+        tuple((run.name, run.key, run.path) for run in field.runs),
+        tuple((topic, field.title_of(topic), field.topic_paths[topic]) for topic in field.topics),
+        tuple(map(field.label, measures)),
+        tuple(tuple(tuple(column) for column in field.values(measure).T.tolist()) for measure in measures),
+        indices,
+        tuple(
+            (min(map(place.__getitem__, pair)), max(map(place.__getitem__, pair)), found.p, found.significant)
+            for pair, found in field.verdicts.items()
+        ),
+        field.corrected_for,
+        field.board.alpha,
+        (0, min(1, len(field.runs) - 1)),
+    )
+    parts = [
+        Part("", (block,)),
+        Part(f"All runs against {field.best}", (_against_best(field),)) if field.against_best else None,
+        Part("Method", (Text(_method(field)),)),
+    ]
+    page = lab_page(field, "pairs.html", "Compare two runs", "", parts, "pairs.html")
+    return Made(page, _data(field, measures), _records(field))
+
+
+def _method(field: Field) -> tuple[str, ...]:
+    label = field.label(field.main)
+    if field.verdicts:
+        family = f"Pairs of ranked runs in {label} have the p of the leaderboard: {field.corrected_for}."
+    else:
+        family = f"The leaderboard makes no tests: {field.board.why}."
+    return (
+        f"Paired two-sided t-tests over topics. {family} No other p is corrected, and nothing is claimed of it: a pair "
+        "that is chosen because it differs much has too small a p.",
+        *([clustered_sentence(field.board.clusters)] if field.board.clusters else []),
+        f"The table above is of {label}; values in the page are rounded to six decimals.",
+    )
+
+
+def _against_best(field: Field) -> Listing:
+    """Returns a row per run: its difference from the best run, and the topics where they differ most."""
+    best, values = field.runs[0], field.values(field.main)
+    lines = []
+    for n, run in enumerate(field.runs):
+        row = field.against_best.get(run.name)
+        if row is None:
+            continue
+        differences = values[:, n] - values[:, 0]
+        counted = [t for t in range(len(field.topics)) if not math.isnan(differences[t])]
+        high = sorted((t for t in counted if differences[t] > 0), key=lambda t: -differences[t])[:MOST_NAMED]
+        low = sorted((t for t in counted if differences[t] < 0), key=lambda t: differences[t])[:MOST_NAMED]
+        lines.append(
+            Line(
+                (
+                    Item(run.label, link=run.path, small=run.team),
+                    Item(f"{row.difference:+.4f}".replace("-", "−"), row.difference),
+                    Item("undefined")
+                    if row.p is None
+                    else Item(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}".replace("-", "−"), row.ci_low),
+                    _p(row.p),
+                    _corrected(field, run.name, best.name),
+                    Item(f"{row.wins} / {row.ties} / {row.losses}", float(row.wins)),
+                    Item(", ".join(f"{field.topics[t]} {differences[t]:+.3f}" for t in high).replace("-0.", "−0.")),
+                    Item(", ".join(f"{field.topics[t]} {differences[t]:+.3f}" for t in low).replace("-0.", "−0.")),
+                )
+            )
+        )
+    heads = (
+        Head("run"),
+        Head("difference", "number"),
+        Head("95% interval", "number"),
+        Head("p", "number"),
+        Head("corrected p", "number", about=f"Pairs of ranked runs: {field.corrected_for}"),
+        Head("higher / equal / lower", "number"),
+        Head("highest above the best"),
+        Head("lowest below the best"),
+    )
+    caption = f"{field.label(field.main)} of all runs against {field.best}, {best.name}"
+    return Listing("against-best", caption, heads, tuple(lines), search=len(lines) > 15)
+
+
+def _corrected(field: Field, run: str, best: str) -> Item:
+    """Returns the corrected p with what it says; `not corrected` outside the family."""
+    found = field.verdicts.get(frozenset((run, best)))
+    if found is None:
+        return Item("not corrected")
+    said = {True: "significant", False: "not significant", None: ""}[found.significant]
+    return replace(_p(found.p), small=said)
+
+
+def _p(value: float | None) -> Item:
+    if value is None:
+        return Item("undefined")
+    return Item("<0.0001" if value < 0.0001 else f"{value:.4f}", value)
+
+
+def _data(field: Field, measures: tuple[str, ...]) -> dict[str, Any]:
+    return document(
+        "site-pairs",
+        {
+            "measures": list(measures),
+            "topics": list(field.topics),
+            "family": field.board.family,
+            "correction": field.board.correction,
+            "alpha": field.board.alpha,
+            "tests": [
+                {"runs": sorted(pair), "p": found.p, "significant": found.significant}
+                for pair, found in field.verdicts.items()
+            ],
+            "values": {
+                measure: {
+                    run.name: [number(value) for value in column]
+                    for run, column in zip(field.runs, field.values(measure).T.tolist(), strict=True)
+                }
+                for measure in measures
+            },
+        },
+    )
+
+
+def _records(field: Field) -> Records:
+    columns = (
+        "run",
+        "best",
+        "measure",
+        "n",
+        "difference",
+        "low",
+        "high",
+        "p",
+        "p_corrected",
+        "significant",
+        "wins",
+        "ties",
+        "losses",
+    )
+    rows = []
+    for r in field.against_best.values():
+        found = field.verdicts.get(frozenset((r.a, r.b)), Verdict(None, None))
+        numbers = (r.n, r.difference, r.ci_low, r.ci_high, r.p, found.p, found.significant, r.wins, r.ties, r.losses)
+        rows.append((r.a, r.b, r.measure, *numbers))
+    return Records(columns, tuple(rows))

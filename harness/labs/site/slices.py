@@ -1,0 +1,129 @@
+"""Pages of slices: means of all runs over the topics with each value of an attribute, such as category or language."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from harness.labs.site.field import Field
+from harness.labs.site.lab_page import attributes, lab_page
+from harness.render import figures
+from harness.render.model import Figure, Records
+from harness.render.pages import Block, Head, Item, Line, Link, Listing, Part, Rich, place
+from harness.reports.parts import equal, highest
+from harness.reports.site_page import Made, document, number
+
+MOST_DRAWN = 6  # runs of the figure
+SMALL = 10  # topics below which a mean says little
+
+
+def slice_pages(field: Field) -> list[Made]:
+    """Returns a page for each attribute of topics, and their list; nothing if there are no slices."""
+    found = attributes(field)
+    if not found:
+        return []
+    pages = [_page(field, name, values) for name, values in found.items()]
+    lines = [
+        Line(
+            (
+                Item(name, link=f"{field.base}/slices/{place(name)}.html"),
+                Item(str(len(values)), float(len(values))),
+                Item(", ".join(f"{value} ({len(topics)})" for value, topics in values.items())),
+            )
+        )
+        for name, values in found.items()
+    ]
+    heads = (Head("attribute"), Head("values", "number"), Head("topics of each value"))
+    table = Listing("attributes", "Attributes of the topics", heads, tuple(lines))
+    headline = f"Means over parts of the {len(field.topics)} topics."
+    page = lab_page(field, "slices/index.html", "Slices", headline, [Part("", (table,))], "slices/index.html")
+    data = document("site-slices", {"attributes": {name: dict(values) for name, values in found.items()}})
+    rows = tuple((name, value, t) for name, values in found.items() for value, topics in values.items() for t in topics)
+    return [Made(page, data, Records(("attribute", "value", "topic"), rows)), *pages]
+
+
+def _means(field: Field, topics: Sequence[str]) -> tuple[list[float], list[int]]:
+    """Returns the mean of the main measure of each run over some topics, NaN if none counts, and how many count."""
+    at = {topic: n for n, topic in enumerate(field.topics)}
+    values = field.values(field.main)[[at[topic] for topic in topics]]
+    counted = ~np.isnan(values)
+    n = counted.sum(axis=0)
+    sums = np.where(counted, values, 0.0).sum(axis=0)
+    return [float(s / c) if c else math.nan for s, c in zip(sums, n, strict=True)], n.tolist()
+
+
+def _span(counts: Sequence[int]) -> str:
+    """Returns the number of topics that count, or its range where runs differ."""
+    low, high = min(counts, default=0), max(counts, default=0)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _page(field: Field, name: str, values: Mapping[str, Sequence[str]]) -> Made:
+    label = field.label(field.main)
+    found_of = {value: _means(field, topics) for value, topics in values.items()}
+    means = {value: found for value, (found, _) in found_of.items()}
+    counts = {value: n for value, (_, n) in found_of.items()}
+    spans = {value: _span(n) for value, n in counts.items()}
+    best = {value: highest(found[: field.ranked]) for value, found in means.items()}
+    lines, rows = [], []
+    for n, run in enumerate(field.runs):
+        mean = run.standing.mean(field.main).value
+        items = [Item(run.label, link=run.path, small=run.team)]
+        items += [_item(math.nan if mean is None else mean)]
+        items += [_item(found[n], best=equal(found[n], best[value])) for value, found in means.items()]
+        lines.append(Line(tuple(items)))
+        rows += [(name, value, run.name, counts[value][n], number(found[n])) for value, found in means.items()]
+    heads = (
+        Head("run"),
+        Head(f"all ({_span(_means(field, field.topics)[1])})", "number"),
+        *(Head(f"{value} ({spans[value]})", "number") for value in values),
+    )
+    few = [value for value, n in counts.items() if min(n, default=0) < SMALL]
+    notes = [f"{label}; in parentheses the number of topics with a value. Bold: the best of the ranked runs."]
+    notes += [f"Fewer than {SMALL} topics: {', '.join(few)}. Such means say little."] if few else []
+    blocks: list[Block] = []
+    shown = min(MOST_DRAWN, field.ranked)
+    if shown and len(values) <= 12:
+        drawn = [[means[value][n] for n in range(shown)] for value in values]
+        groups = [f"{value} ({spans[value]})" for value in values]
+        names = [run.name for run in field.runs[:shown]]
+        svg = figures.grouped_bars(groups, names, drawn, label, f"{label} by {name}")
+        blocks.append(Figure("bars", f"{label} of the first {shown} runs by {name}", svg))
+    blocks.append(
+        Listing("means", f"{label} by {name}", heads, tuple(lines), search=len(lines) > 15, notes=tuple(notes))
+    )
+    lists = [_topics(field, value, topics) for value, topics in values.items()]
+    page = lab_page(
+        field,
+        f"slices/{place(name)}.html",
+        f"Slices by {name}",
+        f"{label} over the topics of each {name}.",
+        [Part("", tuple(blocks)), Part("Topics", tuple(lists))],
+        "slices/index.html",
+    )
+    data = document(
+        "site-slice",
+        {
+            "attribute": name,
+            "measure": field.main,
+            "topics": {value: list(topics) for value, topics in values.items()},
+            "means": {
+                run.name: {value: number(found[n]) for value, found in means.items()}
+                for n, run in enumerate(field.runs)
+            },
+        },
+    )
+    return Made(page, data, Records(("attribute", "value", "run", "topics", "mean"), tuple(rows)))
+
+
+def _topics(field: Field, value: str, topics: Sequence[str]) -> Rich:
+    parts: list[str | Link] = [f"{value}: "]
+    for number_, topic in enumerate(topics):
+        parts += [", " if number_ else "", Link(topic, field.topic_paths[topic])]
+    return Rich((*parts, "."))
+
+
+def _item(value: float, *, best: bool = False) -> Item:
+    return Item("n/a") if math.isnan(value) else Item(f"{value:.3f}", value, best=best)

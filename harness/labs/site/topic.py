@@ -1,0 +1,367 @@
+"""Pages of topics: text, judged documents and where runs put them, spread of scores, difficulty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.io.names import in_natural_order
+from harness.labs.site.field import FIRST, Field, Placed
+from harness.labs.site.lab_page import lab_page
+from harness.render import figures
+from harness.render.model import Facts, Figure, Records, Text
+from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Link, Listing, Lookup, Part, Passage
+from harness.reports.site_page import Made, document, number
+from harness.reports.topics import written
+from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
+
+MOST_TEXTS = 60_000  # characters of documents on one page
+MOST_TEXT = 4_000  # characters of one document
+MOST_SCORED = 200  # runs in the table of scores; files and pages of runs have the others
+MOST_LISTED = 40  # documents that are not relevant and listed
+MOST_CHOICES = 40  # values of a filter
+TOP = 10  # ranks that count as the top
+
+
+@dataclass(frozen=True)
+class Difficult:
+    """Difficulty of all topics: `place` is the rank from the hardest, from 1."""
+
+    of: Mapping[str, TopicDifficulty]
+    place: Mapping[str, int]
+
+
+def difficulty(field: Field) -> Difficult:
+    """Returns the difficulty of the topics for the ranked runs by the main measure."""
+    found = topic_difficulty(field.values(field.main)[:, : field.ranked], field.topics)
+    return Difficult({each.topic: each for each in found}, {each.topic: at for at, each in enumerate(found, 1)})
+
+
+def topics_page(field: Field, hard: Difficult) -> Made:
+    """Returns the list of all topics, the hardest first."""
+    label = field.label(field.main)
+    values, quartiles = field.values(field.main), field.quartiles
+    names = tuple(dict.fromkeys(name for topic in field.topics for name in field.known[topic].attributes))
+    lines, rows = [], []
+    for topic in sorted(field.topics, key=lambda each: (hard.place.get(each, math.inf), each)):
+        n = field.topics.index(topic)
+        found, best = hard.of.get(topic), _best(values[n, : field.ranked])
+        attributes = {name: "; ".join(field.known[topic].values(name)) for name in names}
+        placed = field.placed.get(topic)
+        relevant = sum(grade >= field.board.protocol.relevant_from for grade in placed.grades) if placed else 0
+        items = (
+            Item(topic, link=field.topic_paths[topic]),
+            Item(field.title_of(topic), maths=True),
+            *(_decimal(quartiles[n, q]) for q in (0, 1, 2)),
+            _decimal(best),
+            Item(str(relevant), float(relevant)),
+            _decimal(math.nan if found is None or found.discrimination is None else found.discrimination, 2),
+            *(Item(attributes[name]) for name in names),
+        )
+        lines.append(Line(items, {name: field.known[topic].values(name) for name in names}))
+        rows.append((topic, *(number(quartiles[n, q]) for q in (0, 1, 2)), number(best), float(relevant)))
+    heads = (
+        Head("topic"),
+        Head("title"),
+        Head("lower quartile", "number"),
+        Head("median", "number", about=f"Median {label} of the ranked runs"),
+        Head("upper quartile", "number"),
+        Head("best", "number"),
+        Head("relevant documents", "number"),
+        Head("discrimination", "number", about="Correlation over runs with the mean of the other topics"),
+        *map(Head, names),
+    )
+    given = {name: [value for topic in field.topics for value in field.known[topic].values(name)] for name in names}
+    chosen = {name: tuple(in_natural_order(found)) for name, found in given.items()}
+    facets = tuple(Facet(name, name, found) for name, found in chosen.items() if 1 < len(found) <= MOST_CHOICES)
+    notes = (
+        f"Quartiles and best: {label} of the {field.ranked} ranked runs. Discrimination: correlation, over runs, of "
+        "the topic's values with the mean of the other topics; below 0, it prefers runs that are worse elsewhere.",
+    )
+    table = Listing("topics", "Topics, the hardest first", heads, tuple(lines), facets, search=True, notes=notes)
+    count = f"{len(field.topics)} topics, ordered by the mean {label} of the ranked runs, the hardest first."
+    page = lab_page(field, "topics/index.html", "Topics", count, [Part("", (table,))], "topics/index.html")
+    records = Records(("topic", "lower_quartile", "median", "upper_quartile", "best", "relevant"), tuple(rows))
+    data = document(
+        "site-topics", {"measure": field.main, "topics": [dict(zip(records.columns, r, strict=True)) for r in rows]}
+    )
+    return Made(page, data, records)
+
+
+def _best(values: Any) -> float:  # noqa: ANN401
+    return math.nan if np.isnan(values).all() else float(np.nanmax(values))
+
+
+def _decimal(value: float, decimals: int = 3) -> Item:
+    return Item("n/a") if math.isnan(value) else Item(f"{value:.{decimals}f}".replace("-", "−"), float(value))
+
+
+def topic_page(field: Field, at: int, hard: Difficult, texts: Mapping[str, tuple[str, str]]) -> Made:
+    """Returns the page of a topic.
+
+    Parameters
+    ----------
+    texts : document -> (title, text), as far as known.
+    """
+    topic = field.topics[at]
+    known, placed = field.known[topic], field.placed[topic]
+    language, direction = written(known.language) if known.language != "eng" else ("", "auto")
+    attributes = [(name, ", ".join(known.values(name))) for name in known.attributes]
+    body = known.body if known.title else ""
+    parts = [
+        Part(
+            "",
+            (*tuple([Passage(body, language, direction)] if body else []), Facts(tuple(_facts(field, at, attributes)))),
+        ),
+        Part("Scores", tuple(_scores(field, at, hard))),
+        Part("First documents of the runs", (_firsts(field, topic, placed),)),
+        Part("Judged documents", tuple(_judged(field, topic, placed, texts))),
+    ]
+    previous, following = (
+        Link(field.topics[n], field.topic_paths[field.topics[n]]) if 0 <= n < len(field.topics) else None
+        for n in (at - 1, at + 1)
+    )
+    headline = _headline(field, topic, hard)
+    page = lab_page(
+        field,
+        field.topic_paths[topic].removeprefix(f"{field.base}/"),
+        known.title or field.title_of(topic),
+        headline,
+        parts,
+        "topics/index.html",
+        steps=(previous, following),
+        kicker=f"Topic {topic}",
+    )
+    return Made(page, _data(field, at, placed, hard), _records(field, topic, placed))
+
+
+def _headline(field: Field, topic: str, hard: Difficult) -> str:
+    found, label = hard.of.get(topic), field.label(field.main)
+    if found is None:
+        return ""
+    place = hard.place[topic]
+    return (
+        f"{label} {found.mean:.3f} on average over {found.runs} runs; place {place} of {len(hard.place)} topics, the "
+        "hardest first."
+    )
+
+
+def _facts(field: Field, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    topic = field.topics[at]
+    placed = field.placed[topic]
+    counts = {grade: placed.grades.count(grade) for grade in sorted(set(placed.grades), reverse=True)}
+    judged = ", ".join(f"{count} with grade {grade:g}" for grade, count in counts.items())
+    tags = ", ".join(field.known[topic].tags)
+    found = [("tags", tags), *attributes, ("judged documents", f"{len(placed.docs)}: {judged}")]
+    return [(name, value) for name, value in found if value]
+
+
+def _scores(field: Field, at: int, hard: Difficult) -> Iterator[Block]:
+    """Yields the spread of scores and the table of all runs."""
+    topic, label = field.topics[at], field.label(field.main)
+    values = field.values(field.main)[at]
+    ranked = [float(value) for value in values[: field.ranked]]
+    found = hard.of.get(topic)
+    if found is not None:
+        sd = "" if found.sd is None else f", standard deviation {found.sd:.3f}"
+        worth = (
+            ""
+            if found.discrimination is None
+            else f" Its discrimination is {found.discrimination:.2f}".replace("-", "−")
+        )
+        zeros = f"{found.zeros} of {found.runs} runs have 0" if found.zeros else "no run has 0"
+        yield Text(
+            (f"{label} is between {found.low:.3f} and {found.high:.3f}{sd}; {zeros}.{worth + '.' if worth else ''}",)
+        )
+    spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
+    yield Figure("spread", f"{label} of the {field.ranked} ranked runs on this topic", spread)
+    means = [run.standing.mean(field.main).value for run in field.runs]
+    order = sorted(range(len(field.runs)), key=lambda n: (-_or(values[n]), n))
+    lines = []
+    for n in order[:MOST_SCORED]:
+        run = field.runs[n]
+        mean = means[n]
+        items = [Item(run.label, link=run.path, small=run.team)]
+        items += [_decimal(float(field.values(measure)[at, n])) for measure in field.board.measures]
+        items += [
+            _decimal(math.nan if mean is None else mean),
+            Item("–" if run.standing.rank is None else str(run.standing.rank), run.standing.rank),
+        ]
+        lines.append(Line(tuple(items)))
+    heads = [Head("run"), *(Head(field.label(measure), "number") for measure in field.board.measures)]
+    heads += [Head(f"mean {label}", "number"), Head("rank", "number")]
+    which = f"all {len(order)}" if len(lines) == len(order) else f"the {len(lines)} best of {len(order):,}"
+    notes = () if len(lines) == len(order) else ("The JSON file of this page has the scores of all runs.",)
+    caption = f"Scores of {which} runs on this topic"
+    table = Listing("runs", caption, tuple(heads), tuple(lines), search=len(lines) > 15, notes=notes)
+    yield table if len(lines) <= 12 else Folded(f"Scores of {which} runs", (table,))
+
+
+def _or(value: float) -> float:
+    return -1.0 if math.isnan(value) else float(value)
+
+
+def _level(grade: float, highest: float) -> int:
+    """Returns the level of a grade for display: 0 for none, 3 for the highest, 1 and 2 between."""
+    if grade <= 0 or highest <= 0:
+        return 0
+    return max(1, min(3, math.ceil(3 * grade / highest)))
+
+
+def _firsts(field: Field, topic: str, placed: Placed) -> Listing:
+    """Returns the grades of each run's first documents."""
+    grade_of = dict(zip(placed.docs, placed.grades, strict=True))
+    highest = max(placed.grades, default=0.0)
+    n = field.topics.index(topic)
+    values = field.values(field.main)[n]
+    lines = []
+    for at, docs in enumerate(placed.firsts):
+        run = field.runs[at]
+        boxes = tuple(
+            (f"{grade_of[doc]:g}", _level(grade_of[doc], highest), f"{rank}: {doc}, grade {grade_of[doc]:g}")
+            if doc in grade_of
+            else ("?", -1, f"{rank}: {doc}, not judged")
+            for rank, doc in enumerate(docs, 1)
+        )
+        best = sum(doc in grade_of and grade_of[doc] >= field.board.protocol.relevant_from for doc in docs)
+        lines.append(
+            Line(
+                (
+                    Item(run.label, link=run.path, small=run.team),
+                    Item("" if boxes else "no answer", float(best), grades=boxes),
+                    _decimal(float(values[at])),
+                )
+            )
+        )
+    heads = (Head("run"), Head(f"grades of the first {FIRST}"), Head(field.label(field.main), "number"))
+    some = (
+        f" Only the first {len(placed.firsts)} runs of the leaderboard are shown."
+        if len(field.runs) > len(placed.firsts)
+        else ""
+    )
+    notes = (f"In the order of the run, unjudged documents counted; ?: not judged.{some}",)
+    return Listing(
+        "firsts", f"Grades of the first {FIRST} documents", heads, tuple(lines), search=len(lines) > 15, notes=notes
+    )
+
+
+def _judged(field: Field, topic: str, placed: Placed, texts: Mapping[str, tuple[str, str]]) -> Iterator[Block]:
+    """Yields relevant documents, the others in a closed part, and texts as far as known."""
+    relevant = [n for n, grade in enumerate(placed.grades) if grade >= field.board.protocol.relevant_from]
+    others = [n for n, grade in enumerate(placed.grades) if grade < field.board.protocol.relevant_from]
+    if relevant:
+        yield _documents(field, placed, relevant, "relevant", f"Relevant documents of topic {topic}")
+    else:
+        yield Text(("No judged document is relevant.",))
+    if others:
+        hit = sorted(others, key=lambda n: (-np.count_nonzero(placed.ranks[n]), n))[:MOST_LISTED]
+        more = f", of which the {MOST_LISTED} that most runs retrieved are listed" if len(hit) < len(others) else ""
+        listing = _documents(field, placed, hit, "others", f"Judged documents of topic {topic} that are not relevant")
+        yield Folded(f"{len(others)} judged documents that are not relevant{more}", (listing,))
+    room = MOST_TEXTS
+    passages = []
+    for n in relevant:
+        title, text = texts.get(placed.docs[n], ("", ""))
+        shown = "\n\n".join(part for part in (title, text) if part)
+        shown = shown if len(shown) <= MOST_TEXT else f"{shown[:MOST_TEXT].rstrip()} …"
+        room -= len(shown)
+        if shown and room >= 0:
+            passages.append(Passage(shown, label=f"{placed.docs[n]}, grade {placed.grades[n]:g}"))
+    if passages:
+        yield Folded(f"Texts of {len(passages)} relevant documents", tuple(passages))
+
+
+def _documents(field: Field, placed: Placed, rows: list[int], name: str, caption: str) -> Listing:
+    """Returns documents with the number of runs that found them, and a strip of their ranks."""
+    runs = placed.ranks.shape[1]
+    deepest = max(int(placed.ranks.max(initial=1)), 2)
+    highest = max(placed.grades, default=0.0)
+    link = field.task.collection.link
+    lines = []
+    for n in rows:
+        ranks = placed.ranks[n]
+        found = np.sort(ranks[ranks > 0])
+        doc, grade = placed.docs[n], placed.grades[n]
+        strip = tuple(math.log(rank) / math.log(deepest) for rank in found.tolist())
+        lines.append(
+            Line(
+                (
+                    Item(doc, link=link.replace("{id}", doc) if link else ""),
+                    Item("", grade, grades=((f"{grade:g}", _level(grade, highest), f"grade {grade:g}"),)),
+                    Item(f"{len(found)}", float(len(found))),
+                    Item(str(int((found <= TOP).sum())), float((found <= TOP).sum())),
+                    Item(str(found[0]), float(found[0])) if len(found) else Item("–"),
+                    Item(f"{np.median(found):g}", float(np.median(found))) if len(found) else Item("–"),
+                    Item("", strip=strip),
+                )
+            )
+        )
+    heads = (
+        Head("document"),
+        Head("grade", "number"),
+        Head(f"runs of {runs}", "number", about="Runs that retrieved it"),
+        Head(f"in the first {TOP}", "number"),
+        Head("best rank", "number"),
+        Head("median rank", "number", about="Over the runs that retrieved it"),
+        Head("ranks", about=f"A tick for each run, from rank 1 to {deepest}, on a logarithmic scale"),
+    )
+    names = tuple(run.name for run in field.runs[:runs])
+    values = tuple(tuple(str(r) if r else "" for r in placed.ranks[rows, at].tolist()) for at in range(runs))
+    notes = (f"Ranks: a tick for each run, from 1 at the left to {deepest:,} at the right, on a logarithmic scale.",)
+    return Listing(
+        name,
+        caption,
+        heads,
+        tuple(lines),
+        search=len(lines) > 15,
+        lookup=Lookup("Ranks in", names, values),
+        notes=notes,
+    )
+
+
+def _data(field: Field, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
+    topic = field.topics[at]
+    known, found = field.known[topic], hard.of.get(topic)
+    return document(
+        "site-topic",
+        {
+            "topic": topic,
+            "title": known.title,
+            "body": known.body,
+            "language": known.language,
+            "tags": list(known.tags),
+            "attributes": dict(known.attributes),
+            "difficulty": None
+            if found is None
+            else {
+                "mean": found.mean,
+                "sd": found.sd,
+                "low": found.low,
+                "high": found.high,
+                "discrimination": found.discrimination,
+            },
+            "scores": {
+                run.name: {m: number(field.values(m)[at, n]) for m in field.board.measures}
+                for n, run in enumerate(field.runs)
+            },
+            "runs": [run.name for run in field.runs[: placed.ranks.shape[1]]],
+            "judged": [
+                {"document": doc, "grade": grade, "ranks": ranks}
+                for doc, grade, ranks in zip(placed.docs, placed.grades, placed.ranks.tolist(), strict=True)
+            ],
+        },
+    )
+
+
+def _records(field: Field, topic: str, placed: Placed) -> Records:
+    """Returns a row per judged document with a column per run: its rank, empty if not retrieved."""
+    names = tuple(run.name for run in field.runs[: placed.ranks.shape[1]])
+    rows = tuple(
+        (topic, doc, grade, *(str(rank) if rank else None for rank in ranks))
+        for doc, grade, ranks in zip(placed.docs, placed.grades, placed.ranks.tolist(), strict=True)
+    )
+    return Records(("topic", "document", "grade", *names), rows)
