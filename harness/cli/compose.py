@@ -123,7 +123,8 @@ def _perform(command: str, cfg: DictConfig) -> float | None:
     if command == "reproduce":
         from harness.cli.reproduce import reproduce
 
-        return reproduce(cfg)
+        reproduce(cfg)
+        return None
     if cfg.get("experiment"):
         from harness.cli.experiment import experiment
 

@@ -31,7 +31,8 @@ BASED = [(group, name) for group in GROUPS for name in config.names(group) if le
 @pytest.mark.parametrize(("group", "name"), BASED)
 def test_hydra_composes_the_same(group: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the files themselves, not by way of our loader."""
-    monkeypatch.setitem(Plugins.instance().plugin_type_to_subclass_list, SearchPathPlugin, [])
+    plugins: dict[object, object] = Plugins.instance().plugin_type_to_subclass_list  # type: ignore[assignment]
+    monkeypatch.setitem(plugins, SearchPathPlugin, [])
     with initialize_config_dir(version_base="1.3", config_dir=str(config.folders()[0].resolve())):
         whole = compose(config_name="run", overrides=[f"{group}={name}"])
     assert OmegaConf.to_container(whole[group], resolve=False) == config.load(group, name)[0]
