@@ -104,7 +104,7 @@ def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None
         ),
         (("system.leave_out=[mini-task3]",), "key 'leave_out': collection 'mini-task3' is unknown; did you mean"),
         (("system.parser=dependence",), "key 'parser' is 'dependence'; did you mean 'dependency'?"),
-        (("system.model.dims=8",), "mathamr-dependency.yaml: key 'model.dims' is unknown; did you mean 'dim'?"),
+        (("system.model.dims=8",), "system mathamr-dependency: key 'model.dims' is unknown; did you mean 'dim'?"),
         (("+system.model.dims=8",), "key 'model.dims' is unknown; did you mean 'dim'?"),
         (("+system.training.epochz=8",), "key 'training.epochz' is unknown; did you mean 'epochs'?"),
         (("system.structure=none", "system.strategy=single"), "key 'strategy' is 'single', which needs a vector of"),
