@@ -52,7 +52,7 @@ def test_what_a_system_would_refuse(place: Place) -> None:
     )
     assert said[0] == "harness: value: run: system: key 'k1' is -1, expected a number from 0 up"
     assert said[1].startswith("harness: inner: ")
-    assert said[1].endswith("mathamr-dependency.yaml: key 'training.rat' is unknown; did you mean 'rate'?")
+    assert said[1].endswith("system mathamr-dependency: key 'training.rat' is unknown; did you mean 'rate'?")
     assert said[2].endswith("key 'pairs': corpus 'mse-page' is unknown; did you mean 'mse-pages'?")
     assert said[3].startswith("harness: judgments: collection 'mini-task9' is unknown; did you mean ")
     assert said[4].startswith(

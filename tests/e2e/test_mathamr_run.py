@@ -84,7 +84,7 @@ def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None
             ("system.leave_out=[mini-task2]",),
             "those judged in mini-task1; set 'system.leave_out=[",
         ),
-        (("system.model.dims=8",), "mathamr-dependency.yaml: key 'model.dims' is unknown; did you mean 'dim'?"),
+        (("system.model.dims=8",), "system mathamr-dependency: key 'model.dims' is unknown; did you mean 'dim'?"),
         (("+system.model.dims=8",), "key 'model.dims' is unknown; did you mean 'dim'?"),
     ],
 )

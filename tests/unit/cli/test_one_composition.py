@@ -51,9 +51,7 @@ def test_each_file_is_parsed_once(more: list[str], tmp_path: Path) -> None:
         parsed = json.loads(done.stderr.splitlines()[-1])
         ours = [path.read_text(encoding="utf-8") for path in config.folders()[0].rglob("*.yaml")]
         assert {parsed[text] for text in ours if text in parsed} == {1}
-        assert {text for text in ours if text in parsed} >= {
-            *map(read, ("run", "system/_bm25", "collection/mini-task1"))
-        }
+        assert parsed.keys() >= {*map(read, ("run", "system/_bm25", "collection/mini-task1"))}
 
 
 def read(name: str) -> str:
