@@ -113,21 +113,24 @@ def leaderboard(
     # Path's own would raise for what is too long to be a file's name.
     labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
     others = [place for place in places if Path(place) not in labs]
-    given = {
-        "--collection": collection,
-        "--qrels": qrels,
-        "--topics": topics,
-        "--edition": edition,
-        "--protocol": protocol,
-        "--format": format,
-        "--measures": measures,
-        "--keys": keys,
-        "--corpus": corpus,
-        "--main": main,
-        "--baseline": baseline,
-        "--alpha": alpha,
-        "--redact": redact or None,
-    }
+    asked = Asked(
+        runs=[],
+        collection=collection,
+        qrels=qrels,
+        topics=topics,
+        edition=edition,
+        protocol=protocol,
+        format=format,
+        measures=measures,
+        keys=keys,
+        corpus=corpus,
+        json=as_json,
+        redact=redact,
+        note=note,
+    )
+    options = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
+    given = {f"--{name}": getattr(asked, name) for name in options}
+    given |= {"--main": main, "--baseline": baseline, "--alpha": alpha, "--redact": redact or None}
     if not others and (told := [name for name, value in given.items() if value is not None]):
         raise HarnessError(f"{told[0]}: {labs[0] / LAB} says this for the lab's runs; leave it out")
     drawn = Settings(resamples=resamples, seed=seed)
@@ -139,25 +142,9 @@ def leaderboard(
     sources = [_final_of_lab(lab, drawn) if final else _of_lab(lab, drawn, note) for lab in labs]
     if others:
         files = [file for place in others for file in _files(place, note)]
-        # What is said of results without a key or judgment, or of ties, tells what is judged.
-        asked = Asked(
-            runs=files,
-            collection=collection,
-            qrels=qrels,
-            topics=topics,
-            edition=edition,
-            protocol=protocol,
-            format=format,
-            measures=measures,
-            keys=keys,
-            corpus=corpus,
-            json=as_json,
-            redact=redact,
-            note=note,
-        )
         wanted = replace(drawn, main=main, baseline=baseline, alpha=0.05 if alpha is None else alpha)
         wanted = replace(wanted, private=True) if redact else wanted
-        sources.append(_of_files(asked, wanted))
+        sources.append(_of_files(replace(asked, runs=files), wanted))
     boards = [board for source in sources for board in leaderboards(source.entries, source.settings)]
     _print_boards(boards, as_json, note)
     alone = labs[0] / ("final" if final else "leaderboard") if len(sources) == len(labs) == 1 and not as_json else None
